@@ -37,6 +37,7 @@ const BENCH_EXAMPLES: &str = "Examples:
 
 /// Options of `seawall bench`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(after_help = BENCH_EXAMPLES, after_long_help = format!("{BENCH_EXAMPLES}\n{}", exit::CODES))]
 pub(crate) struct Bench {
     /// The folder whose disk is measured; a journal is made there and removed again
@@ -176,10 +177,9 @@ impl std::str::FromStr for State {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = FileState::ALL.into_iter().find(|state| state.name() == text);
-        named.map(Self).ok_or_else(|| {
-            let names: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();
-            format!("the file states are {}", names.join(", "))
+        FileState::ALL.into_iter().find(|state| state.name() == text).map(Self).ok_or_else(|| {
+            let known: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();
+            format!("the file states are {}", known.join(", "))
         })
     }
 }
