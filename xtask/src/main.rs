@@ -8,6 +8,7 @@ mod shell;
 mod tally;
 mod test;
 mod tools;
+mod wine;
 
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 5] = [
+const COMMANDS: [Command; 6] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -25,6 +26,7 @@ const COMMANDS: [Command; 5] = [
         run: test::run,
     },
     Command { name: "setup", about: "installs or names what this machine lacks for `test`", run: setup },
+    Command { name: "wine", about: "the tests of the Windows rows, under Wine", run: wine },
     Command {
         name: "deny",
         about: "licences, advisories and sources of all dependencies (installs cargo-deny, several minutes)",
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "all commands of the table have one signature")]
 fn help(_: &[String]) -> Result<(), String> {
     println!("cargo xtask COMMAND\n");
     for command in &COMMANDS {
@@ -63,6 +66,10 @@ fn help(_: &[String]) -> Result<(), String> {
 
 fn setup(_: &[String]) -> Result<(), String> {
     tools::provide().map(|told| println!("{told}"))
+}
+
+fn wine(_: &[String]) -> Result<(), String> {
+    wine::test().1
 }
 
 #[cfg(test)]

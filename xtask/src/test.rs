@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{deny, tools};
+use crate::{deny, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -186,7 +186,8 @@ fn on_real_systems(module: &str) -> Outcome {
 }
 
 fn windows() -> Outcome {
-    Outcome::Skipped("the Windows tests are not part of this tree yet".to_owned())
+    let (counts, result) = wine::test();
+    Outcome::Tests(counts, result)
 }
 
 fn dependencies() -> Outcome {

@@ -20,7 +20,10 @@ mod unix;
 mod posix;
 
 #[cfg(not(target_os = "linux"))]
-mod no_counters;
+mod cpuid;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod no_counters;
 
 #[cfg(target_os = "linux")]
 mod linux;

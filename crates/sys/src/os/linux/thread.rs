@@ -43,8 +43,8 @@ impl Accounts {
         Times {
             user_ns: ns(usage.ru_utime),
             system_ns: ns(usage.ru_stime),
-            voluntary_switches: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
-            involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+            voluntary_switches: u64::try_from(usage.ru_nvcsw).ok(),
+            involuntary_switches: u64::try_from(usage.ru_nivcsw).ok(),
             wait_ns: self.wait_ns(),
         }
     }
