@@ -1,0 +1,131 @@
+//! On what ground do the tests stand? On file systems that they make and take away again.
+//!
+//! Invariant: what was mounted or attached is unmounted and detached when its guard is dropped, also when a test
+//! fails; a process that is killed leaves it to the mount namespace and to the loop devices' autoclear flag.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder on the file system of the build tree, because the temporary folder may be in memory.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
+}
+
+/// Runs a program that must succeed; gives what it printed.
+pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start {program}: {error}; `cargo xtask setup` installs it"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Something mounted, until dropped.
+pub(crate) struct Mount {
+    at: PathBuf,
+}
+
+impl Mount {
+    /// `mount -t kind -o options source at`.
+    pub(crate) fn new(kind: &str, options: &str, source: &str, at: &Path) -> Self {
+        must("mount", &["-t", kind, "-o", options, source, text(at)]);
+        Self { at: at.to_path_buf() }
+    }
+
+    /// The same folder once more at `at`, read-only.
+    pub(crate) fn read_only(folder: &Path, at: &Path) -> Self {
+        must("mount", &["--bind", text(folder), text(at)]);
+        let mount = Self { at: at.to_path_buf() };
+        must("mount", &["-o", "remount,ro,bind", text(at)]);
+        mount
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmount = |how: &[&str]| {
+            Command::new("umount").args(how).arg(&self.at).status().is_ok_and(|status| status.success())
+        };
+        // Lazily if something still holds it: the mount must not outlive the test.
+        if !unmount(&[]) && !unmount(&["--lazy"]) {
+            eprintln!("{} could not be unmounted", self.at.display());
+        }
+    }
+}
+
+/// A file system in an image file on a loop device, mounted, until dropped.
+pub(crate) struct Ground {
+    // Dropped in this order: unmounted, then detached, then removed.
+    mount: Mount,
+    device: Loop,
+    _folder: TempDir,
+}
+
+impl Ground {
+    /// A new file system of `kind` and `mib` MiB.
+    pub(crate) fn new(kind: &str, mib: u64, options: &str) -> Self {
+        let folder = folder();
+        let image = folder.path().join("image");
+        let file = std::fs::File::create(&image).expect("an image file");
+        file.set_len(mib << 20).expect("its length");
+        drop(file);
+        let device = Loop::attach(&image);
+        let mkfs = format!("mkfs.{kind}");
+        must(&mkfs, &[make_options(kind), &[device.path.as_str()]].concat());
+        let at = folder.path().join("mounted");
+        std::fs::create_dir(&at).expect("a mount point");
+        let mount = Mount::new(kind, options, &device.path, &at);
+        Self { mount, device, _folder: folder }
+    }
+
+    /// The root of the file system.
+    pub(crate) fn path(&self) -> &Path {
+        &self.mount.at
+    }
+
+    /// The kernel's name of its device.
+    pub(crate) fn device(&self) -> &str {
+        self.device.path.trim_start_matches("/dev/")
+    }
+}
+
+/// Nothing may be written behind a test's back: no lazy initialisation.
+fn make_options(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        "xfs" => &["-q", "-f", "-K"],
+        "btrfs" => &["-q", "-f", "-K"],
+        other => panic!("no options are known for mkfs.{other}"),
+    }
+}
+
+/// A loop device.
+struct Loop {
+    path: String,
+}
+
+impl Loop {
+    fn attach(image: &Path) -> Self {
+        let image = text(image);
+        // Around the host's page cache, if it can: then a flush of the loop device is a flush of the disk.
+        let direct = ["--find", "--show", "--direct-io=on", image];
+        Self { path: must("losetup", &direct) }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.path]).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("{} could not be detached", self.path);
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are UTF-8")
+}
