@@ -34,7 +34,7 @@ pub struct Environment {
     pub pressure: Pressure,
     /// What the clock costs and resolves.
     pub clock: Resolution,
-    /// The file system of the folder.
+    /// The file system of the folder; for a raw device, the device taken as one file.
     pub file_system: FileSystem,
     /// The devices under it, from the one that is mounted down to the leaf disks.
     pub devices: Vec<Device>,
@@ -58,7 +58,7 @@ pub struct Pressure {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileSystem {
-    /// Its type as the system names it: `ext4`, `NTFS`, `apfs`.
+    /// Its type as the system names it: `ext4`, `NTFS`, `apfs`; `block device` if there is none.
     pub kind: String,
     /// What is mounted: a device, a server's share, a subvolume.
     pub source: String,

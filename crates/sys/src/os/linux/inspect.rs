@@ -69,7 +69,7 @@ fn under_folder(roots: &Roots, mounts: &[Mount], path: &Path, metadata: &Metadat
     let device = stack::split(metadata.dev());
     let key = Key { id: calls::mount_id(path, &roots.proc), device: Some(device), path: &real };
     let mut walk = Walk::new(roots, mounts);
-    let unlisted = Mount::unlisted(device);
+    let unlisted = Mount::unlisted(device, kinds::name_by_magic(calls::magic(path)));
     let mount = mounts::find(mounts, &key).unwrap_or(&unlisted);
     let below = walk.mount(mount, &real);
     let file_system = FileSystem {

@@ -1,11 +1,11 @@
-//! Which system calls does inspection make itself? Five questions that no file in `/proc` answers.
+//! Which system calls does inspection make itself? Six questions that no file in `/proc` answers.
 //!
 //! Invariant: none of them changes anything.
 
 use super::lies::Swallowed;
 use crate::error::{Error, Result};
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +45,18 @@ pub(super) fn space(path: &Path) -> Result<Space> {
     })
 }
 
+/// The magic number that statfs(2) gives for the file system of `path`.
+pub(super) fn magic(path: &Path) -> Option<u32> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeros is a valid `statfs`.
+    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero byte and the structure is live and writable.
+    let code = unsafe { libc::statfs(path.as_ptr(), &raw mut told) };
+    // Where the field is signed and narrow, a magic with the top bit set comes out negative.
+    let number = i128::from(told.f_type) & i128::from(u32::MAX);
+    u32::try_from(number).ok().filter(|_| code == 0)
+}
+
 /// The id of the mount that a path is on, as `/proc/self/mountinfo` counts them.
 pub(super) fn mount_id(path: &Path, proc: &Path) -> Option<u64> {
     let handle =
@@ -56,7 +68,9 @@ pub(super) fn mount_id(path: &Path, proc: &Path) -> Option<u64> {
 /// Whether the folder or file has the attribute "no copy on write", which new files in a folder inherit.
 pub(super) fn is_nocow(path: &Path) -> bool {
     const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
-    let Ok(file) = File::open(path) else { return false };
+    // Without O_NONBLOCK a pipe would wait here for its writer.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
+    let Ok(file) = opened else { return false };
     // The request's number says `long`, the kernel writes an `int`: room for both.
     let mut flags: [libc::c_int; 2] = [0; 2];
     // SAFETY: the request writes at most a `long`, for which the array has room.

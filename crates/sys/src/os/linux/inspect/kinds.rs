@@ -49,6 +49,30 @@ const COPY_ON_WRITE: [&str; 7] = ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs", 
 /// Without a block device of their own that `st_dev` names, yet on one.
 const ON_BLOCKS: [&str; 5] = ["btrfs", "zfs", "bcachefs", "ubifs", "jffs2"];
 
+/// Names by the magic number of statfs(2), as in `linux/magic.h`, for a mount that no table lists.
+const NAME_BY_MAGIC: [(u32, &str); 15] = [
+    (0x0000_EF53, "ext2/3/4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683E, "btrfs"),
+    (0xF2F5_2010, "f2fs"),
+    (0x2FC1_2FC1, "zfs"),
+    (0xCA45_1A4E, "bcachefs"),
+    (0x794C_7630, "overlay"),
+    (0x0102_1994, "tmpfs"),
+    (0x8584_58F6, "ramfs"),
+    (0x0000_6969, "nfs"),
+    (0x6573_5546, "fuse"),
+    (0xFF53_4D42, "cifs"),
+    (0xFE53_4D42, "smb3"),
+    (0x0102_1997, "9p"),
+    (0x00C3_6400, "ceph"),
+];
+
+/// The name that goes with a magic number.
+pub(super) fn name_by_magic(magic: Option<u32>) -> &'static str {
+    NAME_BY_MAGIC.iter().find(|(number, _)| Some(*number) == magic).map_or("unknown", |(_, name)| name)
+}
+
 /// What `name` tells.
 pub(super) fn kind(name: &str) -> Kind {
     let medium = if MEMORY.contains(&name) {
@@ -66,6 +90,16 @@ pub(super) fn kind(name: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn magic_numbers_have_one_name_each() {
+        for (at, (magic, name)) in NAME_BY_MAGIC.iter().enumerate() {
+            assert_eq!(name_by_magic(Some(*magic)), *name);
+            assert!(NAME_BY_MAGIC[..at].iter().all(|(other, _)| other != magic), "{name}");
+        }
+        assert_eq!(name_by_magic(Some(1)), "unknown");
+        assert_eq!(name_by_magic(None), "unknown");
+    }
 
     #[test]
     fn names_tell_the_medium_and_copy_on_write() {

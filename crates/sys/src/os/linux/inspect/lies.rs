@@ -112,6 +112,42 @@ mod tests {
 7f00-7f01 r-xp 00000000 fe:00 34                  /usr/lib/x86_64-linux-gnu/libc.so.6
 7f02-7f03 rw-p 00000000 00:00 0                   [stack]";
 
+    fn mounted(kind: &str, option: &str) -> Mount {
+        Mount { super_options: vec![option.to_owned()], ..Mount::unlisted((0, 1), kind) }
+    }
+
+    fn found(kind: &str, option: &str) -> Vec<Lie> {
+        let roots = Roots {
+            root: "/".into(),
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            is_nocow: |_| false,
+            zfs_sync: |_| None,
+            zpool_status: |_| None,
+        };
+        of_mount(&mounted(kind, option), &roots).iter().map(|found| found.lie).collect()
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_a_lie_on_its_file_systems_and_on_no_other() {
+        for row in &OPTIONS {
+            for name in row.names {
+                for kind in row.kinds {
+                    let kind = if *kind == "*" { "ext4" } else { kind };
+                    assert_eq!(found(kind, name), [row.lie], "{kind} with {name}");
+                }
+                let is_everywhere = row.kinds.contains(&"*");
+                assert_eq!(!found("minix", name).is_empty(), is_everywhere, "minix with {name}");
+            }
+        }
+        for honest in ["barrier=1", "barrier", "nobarriers", "sync=standard", "fsync=strict", "volatiles", ""]
+        {
+            for kind in ["ext4", "overlay", "zfs", "fuse.x"] {
+                assert_eq!(found(kind, honest), [], "{kind} with {honest}");
+            }
+        }
+    }
+
     #[test]
     fn a_swallowing_library_is_named_and_an_honest_process_is_not_accused() {
         let eaten = format!("{MAPS}\n7f04-7f05 r-xp 00000000 fe:00 56 /usr/lib/libeatmydata.so.1.3.0");

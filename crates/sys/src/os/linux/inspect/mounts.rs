@@ -65,14 +65,14 @@ impl Mount {
         })
     }
 
-    /// What stands in for the mount of a path when there is no table: its `st_dev` is all that is known.
-    pub(super) fn unlisted(device: (u32, u32)) -> Self {
+    /// What stands in for a mount that no table lists: its files' `st_dev`, and what statfs(2) calls it.
+    pub(super) fn unlisted(device: (u32, u32), kind: &str) -> Self {
         Self {
             id: 0,
             device,
             root: PathBuf::new(),
             point: PathBuf::new(),
-            kind: "unknown".to_owned(),
+            kind: kind.to_owned(),
             source: PathBuf::new(),
             own_options: Vec::new(),
             super_options: Vec::new(),
@@ -114,7 +114,9 @@ pub(super) fn find<'a>(mounts: &'a [Mount], key: &Key<'_>) -> Option<&'a Mount> 
     let above = || mounts.iter().filter(|mount| key.path.starts_with(&mount.point));
     let longest = |mount: &&Mount| mount.point.components().count();
     let of_device = above().filter(|mount| Some(mount.device) == key.device).max_by_key(longest);
-    of_device.or_else(|| above().max_by_key(longest))
+    // An id that the table does not list is that of a mount outside of it (`chroot`): not one of these.
+    let by_path = || if key.id.is_some() { None } else { above().max_by_key(longest) };
+    of_device.or_else(by_path)
 }
 
 /// Options are split at commas before escapes are undone, because a comma inside a value is written `\054`.
@@ -195,6 +197,8 @@ not a line
             let found = find(&mounts, &Key { id, device, path: Path::new(path) });
             assert_eq!(found.map(|mount| mount.id), Some(expected), "{id:?} {device:?} {path}");
         }
+        let outside = Key { id: Some(99), device: Some((3, 3)), path: Path::new("/home") };
+        assert_eq!(find(&mounts, &outside), None);
         assert_eq!(find(&[], &Key { id: Some(1), device: None, path: Path::new("/") }), None);
     }
 

@@ -189,11 +189,21 @@ impl Below {
 /// The folder that a stacked file system writes to.
 fn lower_folder(mount: &Mount) -> Option<PathBuf> {
     let lower = match mount.kind.as_str() {
-        "overlay" => PathBuf::from(mount.super_value("upperdir")?),
+        "overlay" => PathBuf::from(without_backslashes(mount.super_value("upperdir")?)),
         "ecryptfs" => mount.source.clone(),
         _ => return None,
     };
     lower.is_absolute().then_some(lower)
+}
+
+/// Undoes overlayfs's own escapes, `\,` and `\:`, which the mount table repeats as they were given.
+fn without_backslashes(path: &str) -> String {
+    let mut escaped = false;
+    let is_kept = |character: &char| {
+        escaped = *character == '\\' && !escaped;
+        !escaped
+    };
+    path.chars().filter(is_kept).collect()
 }
 
 /// The folders of the devices that the mount itself names.
@@ -281,6 +291,13 @@ config:
 ";
         assert_eq!(pool_members(status), ["/dev/sda1", "/dev/sdb1", "/dev/nvme0n1p1"]);
         assert!(pool_members("no pools available").is_empty());
+    }
+
+    #[test]
+    fn overlays_own_escapes_are_undone() {
+        for (given, meant) in [("/a/b", "/a/b"), ("/a\\,b", "/a,b"), ("/a\\\\b", "/a\\b"), ("/a\\", "/a")] {
+            assert_eq!(without_backslashes(given), meant);
+        }
     }
 
     #[test]

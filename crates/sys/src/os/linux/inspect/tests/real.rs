@@ -43,19 +43,38 @@ fn this_process_swallows_no_syncs() {
     assert_eq!(of_process(Some(&maps), None, Swallowed::default()), []);
 }
 
-/// A small ext4 in a file, mounted until dropped.
+/// Something mounted in a temporary folder until dropped.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
-    fn new(options: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let (image, point) = (folder.path().join("image"), folder.path().join("point"));
+    /// A small ext4 in a file.
+    fn ext4(options: &str) -> Result<Self, String> {
+        let (folder, point) = Self::folders(&[])?;
+        let image = folder.path().join("image");
         let file = fs::File::create(&image).map_err(|error| error.to_string())?;
         file.set_len(16 << 20).map_err(|error| error.to_string())?;
-        fs::create_dir(&point).map_err(|error| error.to_string())?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
         run(Command::new("mount").args(["-t", "ext4", "-o", options]).arg(&image).arg(&point))?;
         Ok(Self(folder))
+    }
+
+    /// An overlay of two folders, whose names have in them what its options must escape.
+    fn overlay(option: &str) -> Result<Self, String> {
+        let (folder, point) = Self::folders(&["lower", "up,per", "work"])?;
+        let at = |name: &str| format!("{}/{name}", folder.path().display());
+        let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("up\\,per"), at("work"));
+        let options = format!("{layers},{option}");
+        run(Command::new("mount").args(["-t", "overlay", "-o", &options, "overlay"]).arg(&point))?;
+        Ok(Self(folder))
+    }
+
+    fn folders(names: &[&str]) -> Result<(tempfile::TempDir, PathBuf), String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        for name in names.iter().chain(&["point"]) {
+            fs::create_dir(folder.path().join(name)).map_err(|error| error.to_string())?;
+        }
+        let point = folder.path().join("point");
+        Ok((folder, point))
     }
 
     fn point(&self) -> PathBuf {
@@ -79,7 +98,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 #[test]
 fn a_loop_mount_with_barriers_off_is_caught_and_one_with_barriers_is_not() {
     for (options, lies) in [("loop,barrier=0", 1), ("loop,nobarrier", 1), ("loop", 0)] {
-        let mounted = match Mounted::new(options) {
+        let mounted = match Mounted::ext4(options) {
             Ok(mounted) => mounted,
             Err(reason) => {
                 println!("SKIPPED the loop mount with {options}: it needs root and mkfs.ext4: {reason}");
@@ -102,6 +121,26 @@ fn a_loop_mount_with_barriers_off_is_caught_and_one_with_barriers_is_not() {
             let reader = Reader::open(&found).expect("the leaves have counters");
             assert!(reader.read().expect("counters").writes > 0);
         }
+    }
+}
+
+#[test]
+fn a_volatile_overlay_is_caught_and_stands_on_what_its_upper_folder_is_on() {
+    for (option, lies) in [("volatile", 1), ("metacopy=off", 0)] {
+        let mounted = match Mounted::overlay(option) {
+            Ok(mounted) => mounted,
+            Err(reason) => {
+                println!("SKIPPED the overlay with {option}: it needs root and overlayfs: {reason}");
+                continue;
+            }
+        };
+        let found = environment(&mounted.point()).expect("a mounted folder");
+        let under = environment(mounted.0.path()).expect("its upper folder's file system");
+        assert_eq!(found.file_system.kind, "overlay");
+        assert_eq!(found.file_system.medium, under.file_system.medium);
+        assert_eq!(found.devices, under.devices);
+        let disabled = found.lies.iter().filter(|found| found.lie == Lie::SyncDisabled);
+        assert_eq!(disabled.count(), lies, "{option}: {:?}", found.lies);
     }
 }
 
