@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -78,17 +78,34 @@ pub(super) fn is_nocow(path: &Path) -> bool {
     code == 0 && flags[0] & FS_NOCOW_FL != 0
 }
 
-/// Who answers `fsync(-1)` with success, which only something that swallows syncs does.
+/// A sync call, asked in vain; the result is its return code.
+type Sync = fn(RawFd) -> libc::c_long;
+
+/// Each sync call as libc offers it, and bare.
+const SYNCS: [(Sync, Sync); 2] = [
+    (
+        // SAFETY: takes any integer; a wrong descriptor is an error, not undefined behaviour.
+        |fd| libc::c_long::from(unsafe { libc::fsync(fd) }),
+        // SAFETY: as above; the number goes with its one integer argument.
+        |fd| unsafe { libc::syscall(libc::SYS_fsync, fd) },
+    ),
+    (
+        // SAFETY: as above.
+        |fd| libc::c_long::from(unsafe { libc::fdatasync(fd) }),
+        // SAFETY: as above.
+        |fd| unsafe { libc::syscall(libc::SYS_fdatasync, fd) },
+    ),
+];
+
+/// Who answers syncs that must fail with success: of no descriptor, and of a pipe, which cannot be synced.
 pub(super) fn swallowed_syncs() -> Swallowed {
-    // SAFETY: takes any integer; -1 is no descriptor, so that nothing is synced.
-    let fsync = unsafe { libc::fsync(-1) };
-    // SAFETY: as above.
-    let fdatasync = unsafe { libc::fdatasync(-1) };
-    // SAFETY: fsync's number with its one integer argument.
-    let bare_fsync = unsafe { libc::syscall(libc::SYS_fsync, -1) };
-    // SAFETY: as above, for fdatasync.
-    let bare_fdatasync = unsafe { libc::syscall(libc::SYS_fdatasync, -1) };
-    Swallowed { by_libc: fsync == 0 || fdatasync == 0, by_kernel: bare_fsync == 0 || bare_fdatasync == 0 }
+    let pipe = io::pipe().ok();
+    let descriptors = [Some(-1), pipe.as_ref().map(|(reader, _)| reader.as_raw_fd())];
+    let differs = |fd: RawFd| SYNCS.iter().any(|(libc, bare)| libc(fd) == 0 && bare(fd) != 0);
+    Swallowed {
+        by_libc: descriptors.into_iter().flatten().any(differs),
+        by_kernel: SYNCS.iter().any(|(_, bare)| bare(-1) == 0),
+    }
 }
 
 /// The name that a hypervisor gives itself to the guest's CPU, on x86.

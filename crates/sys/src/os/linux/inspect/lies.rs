@@ -1,8 +1,9 @@
 //! Who turns syncs into nothing here? Mount options, preloaded libraries, and filters on system calls.
 //!
-//! The swallowing of syncs is asked for directly: `fsync(-1)` must fail with `EBADF`. If libc's succeeds, what
-//! answers to that name is not the kernel, whatever the library is called; if the bare system call succeeds, a
-//! filter in the kernel answers (`systemd-nspawn --suppress-sync`).
+//! The swallowing of syncs is asked for directly, by syncs that must fail: that of no descriptor, and that of a
+//! pipe. If libc's function succeeds where the bare system call fails, what answers to that name is not the C
+//! library's, whatever its own name; if the bare system call succeeds without a descriptor, a filter in the
+//! kernel answers (`systemd-nspawn --suppress-sync`).
 //!
 //! Invariant: every lie carries its evidence; pure but for the one property that only `zfs` tells.
 
@@ -11,10 +12,10 @@ use super::roots::Roots;
 use crate::durability::Lie;
 use crate::inspect::FoundLie;
 
-/// Which calls answered `fsync(-1)` with success.
+/// Who answered with success to a sync that must fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Swallowed {
-    /// libc's function.
+    /// libc's function, where the system call fails.
     pub(super) by_libc: bool,
     /// The bare system call.
     pub(super) by_kernel: bool,
@@ -79,8 +80,10 @@ pub(super) fn of_process(maps: Option<&str>, preload: Option<&str>, swallowed: S
     let evidence = match (library, wished()) {
         (Some(library), _) => Some(format!("{library} is loaded into this process")),
         (None, Some(library)) => Some(format!("LD_PRELOAD asks for {library}")),
-        (None, None) if swallowed.by_libc && !swallowed.by_kernel => {
-            Some("fsync(-1) succeeded: the function of that name is not the C library's".to_owned())
+        (None, None) if swallowed.by_libc => {
+            let evidence =
+                "a sync that must fail succeeded: the function of that name is not the C library's";
+            Some(evidence.to_owned())
         }
         (None, None) => None,
     };
@@ -154,7 +157,7 @@ mod tests {
         let nosync = format!("{MAPS}\n7f04-7f05 r-xp 00000000 fe:00 56 /usr/lib64/nosync/nosync.so");
         let folder = format!("{MAPS}\n7f04-7f05 r-xp 00000000 fe:00 56 /home/eatmydata/journal");
         let libc_lies = Swallowed { by_libc: true, by_kernel: false };
-        let kernel_lies = Swallowed { by_libc: true, by_kernel: true };
+        let kernel_lies = Swallowed { by_libc: false, by_kernel: true };
         let rows: [(_, _, _, &[Lie]); 9] = [
             (Some(MAPS), None, HONEST, &[]),
             (Some(eaten.as_str()), None, HONEST, &[Lie::Preload]),
