@@ -4,9 +4,9 @@ use crate::shell::{cargo, has, status};
 
 /// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
 pub(crate) fn present() -> bool {
-    has("cargo-deny") || std::env::var("HOME").is_ok_and(|home| {
-        std::path::Path::new(&home).join(".cargo/bin/cargo-deny").exists()
-    })
+    has("cargo-deny")
+        || std::env::var("HOME")
+            .is_ok_and(|home| std::path::Path::new(&home).join(".cargo/bin/cargo-deny").exists())
 }
 
 /// Runs cargo-deny, and installs it first where it is missing.

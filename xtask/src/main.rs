@@ -34,7 +34,7 @@ const COMMANDS: [Command; 6] = [
     },
     Command {
         name: "fidelity",
-        about: "seawall against fio, pg_test_fsync and a plain C loop; --dir DIR --rounds N --seconds S --json FILE",
+        about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
         run: fidelity::run,
     },
 ];

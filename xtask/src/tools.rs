@@ -101,8 +101,10 @@ fn present(tool: &Tool) -> bool {
 /// Debian keeps `PostgreSQL`'s programs apart, one folder a version; the newest is taken.
 pub(crate) fn pg_test_fsync() -> Option<std::path::PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-    let mut found: Vec<_> =
-        versions.map(|version| version.path().join("bin/pg_test_fsync")).filter(|path| path.exists()).collect();
+    let mut found: Vec<_> = versions
+        .map(|version| version.path().join("bin/pg_test_fsync"))
+        .filter(|path| path.exists())
+        .collect();
     found.sort();
     found.pop()
 }

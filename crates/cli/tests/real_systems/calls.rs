@@ -46,7 +46,11 @@ const fn ring(
 
 const DIRECT: &[&[&str]] = &[&["O_DIRECT"]];
 const RING: &[&str] = &["io_uring_setup"];
-const FIXED: &[&str] = &["io_uring_setup", "io_uring_register IORING_REGISTER_BUFFERS", "io_uring_register IORING_REGISTER_FILES"];
+const FIXED: &[&str] = &[
+    "io_uring_setup",
+    "io_uring_register IORING_REGISTER_BUFFERS",
+    "io_uring_register IORING_REGISTER_FILES",
+];
 const FIXED_SQPOLL: &[&str] = &["io_uring_setup IORING_SETUP_SQPOLL", FIXED[1], FIXED[2]];
 const FIXED_IOPOLL: &[&str] = &["io_uring_setup IORING_SETUP_IOPOLL", FIXED[1], FIXED[2]];
 /// One request submitted and waited for; two.

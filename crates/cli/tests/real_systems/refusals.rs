@@ -153,7 +153,8 @@ fn with_fault(folder: &Path, fault: &str, trace: &Path, options: &[&str]) -> Ben
 fn a_disk_that_fills_up_while_the_journal_is_made_leaves_no_file() {
     let (folder, aside) = (folder(), folder());
     let journal = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1", "--file-state", "unwritten"];
-    let run = with_fault(folder.path(), "fallocate:error=ENOSPC", &aside.path().join("trace"), &journal).run();
+    let run =
+        with_fault(folder.path(), "fallocate:error=ENOSPC", &aside.path().join("trace"), &journal).run();
     assert_eq!(run.code, Some(1), "{}", run.told());
     assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("No space left"), "{}", run.stderr);
     assert_eq!(names(folder.path()), Vec::<String>::new());
@@ -168,7 +169,8 @@ fn a_forbidden_io_uring_is_a_reason_for_its_rows_and_harms_no_other() {
         let run = with_fault(folder.path(), &fault, &aside.path().join("trace"), &SMALL).run();
         let result = run.result();
         // The last ring row is refused even earlier where the device has no poll queues.
-        let rings = result.methods.iter().filter(|row| row.id.starts_with("uring") && !row.id.ends_with("-iopoll"));
+        let rings =
+            result.methods.iter().filter(|row| row.id.starts_with("uring") && !row.id.ends_with("-iopoll"));
         for row in rings {
             assert!(
                 matches!(&row.outcome, Outcome::NotAvailable { reason } if reason.contains("io_uring")),

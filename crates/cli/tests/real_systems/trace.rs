@@ -32,7 +32,12 @@ impl Call {
     fn parse(thread: u32, text: &str) -> Option<Self> {
         let (head, result) = text.rsplit_once(" = ")?;
         let (name, arguments) = head.trim_end().strip_suffix(')')?.split_once('(')?;
-        Some(Self { thread, name: name.to_owned(), arguments: arguments.to_owned(), result: result.to_owned() })
+        Some(Self {
+            thread,
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            result: result.to_owned(),
+        })
     }
 
     /// The descriptor that it was called on or, for an open, gave.
@@ -76,10 +81,12 @@ pub(crate) fn parse(trace: &str) -> Vec<Call> {
 
 /// The calls of each block, in the order in which the blocks ran.
 pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
-    let made = |call: &Call| call.name == "openat" && call.concerns_journal() && call.arguments.contains("O_CREAT");
+    let made =
+        |call: &Call| call.name == "openat" && call.concerns_journal() && call.arguments.contains("O_CREAT");
     let begin = calls.iter().position(made).expect("the journal was made");
     let rig = calls[begin].descriptor().expect("its descriptor");
-    let settles = |call: &Call| call.name == "fsync" && call.concerns_journal() && call.descriptor() == Some(rig);
+    let settles =
+        |call: &Call| call.name == "fsync" && call.concerns_journal() && call.descriptor() == Some(rig);
     let mut blocks: Vec<Vec<Call>> = Vec::new();
     let mut block = Vec::new();
     for call in &calls[begin + 1..] {
@@ -106,6 +113,9 @@ fn halves_of_two_threads_are_put_together() {
     );
     let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
     assert_eq!(names, ["openat", "fdatasync", "pwrite64"]);
-    assert_eq!((calls[0].descriptor(), calls[1].descriptor(), calls[1].result.as_str()), (Some(3), Some(4), "0"));
+    assert_eq!(
+        (calls[0].descriptor(), calls[1].descriptor(), calls[1].result.as_str()),
+        (Some(3), Some(4), "0")
+    );
     assert_eq!(calls[0].flags(&["O_CREAT", "O_DSYNC", "O_RDWR"]), ["O_CREAT", "O_RDWR"]);
 }
