@@ -42,7 +42,8 @@ impl Wine {
         run(Command::new("rustup").args(["target", "add", TARGET]))?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in no workspace")?;
         let folder = root.join("target").join("wine");
-        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         let wine = Self { program, folder };
         wine.build_fixture(root)?;
         run(wine.command().args(["wineboot", "--init"]))?;
@@ -89,7 +90,8 @@ impl Wine {
 /// Wine's program name, if everything is there.
 fn tools() -> Result<&'static str, String> {
     let answers = |program: &str| {
-        let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let asked =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         asked.is_ok_and(|status| status.success())
     };
     let wine = ["wine", "wine64"].into_iter().find(|program| answers(program));
