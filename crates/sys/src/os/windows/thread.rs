@@ -45,7 +45,8 @@ fn nanoseconds(time: FILETIME) -> u64 {
 pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
     let mask = u32::try_from(cpu).ok().and_then(|cpu| 1_usize.checked_shl(cpu));
     let Some(mask) = mask else {
-        let absurd = io::Error::new(io::ErrorKind::InvalidInput, format!("a processor group has no CPU {cpu}"));
+        let absurd =
+            io::Error::new(io::ErrorKind::InvalidInput, format!("a processor group has no CPU {cpu}"));
         return Err(Error::new("SetThreadAffinityMask", "thread", absurd));
     };
     // SAFETY: takes nothing; gives a constant that stands for the calling thread.
