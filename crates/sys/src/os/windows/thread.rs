@@ -55,3 +55,25 @@ pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
     let before = unsafe { SetThreadAffinityMask(thread, mask) };
     if before == 0 { Err(Error::last_os("SetThreadAffinityMask", "thread")) } else { Ok(Pinned::To(cpu)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows_sys::Win32::System::Threading::GetCurrentProcessorNumber;
+
+    #[test]
+    fn a_thread_stays_on_the_cpu_it_is_pinned_to() {
+        let pinned = std::thread::spawn(|| {
+            let pinned = pin(0)?;
+            // SAFETY: takes nothing.
+            Ok::<_, Error>((pinned, unsafe { GetCurrentProcessorNumber() }))
+        });
+        let (pinned, cpu) = pinned.join().expect("no panic").expect("CPU 0 is there");
+        assert_eq!((pinned, cpu), (Pinned::To(0), 0));
+    }
+
+    #[test]
+    fn a_file_time_is_in_units_of_100_ns() {
+        assert_eq!(nanoseconds(FILETIME { dwLowDateTime: 3, dwHighDateTime: 1 }), ((1 << 32) + 3) * 100);
+    }
+}
