@@ -7,6 +7,7 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
 use seawall_sys::durability::FileState;
+use seawall_sys::journal::Recipe;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -187,27 +188,32 @@ impl std::str::FromStr for State {
 impl Bench {
     /// The plan that the options describe, unchecked.
     pub(crate) fn plan(&self) -> Result<Plan, String> {
-        let mut plan = Plan::default();
-        plan.methods = choose_methods(&self.methods)?;
-        plan.transaction_bytes = usize::try_from(self.size.as_u64()).unwrap_or(usize::MAX);
-        plan.journal.bytes = self.journal.as_u64();
-        plan.journal.state = self.file_state.0;
-        plan.journal.fill_bytes = self.fill_size.as_u64();
-        plan.journal.keep_cached = self.keep_cached;
-        plan.amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
+        let defaults = Plan::default();
+        let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
             Some(transactions) => Amount::Transactions(transactions),
             None => Amount::TimeNs(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX)),
         };
-        plan.rounds = self.rounds.unwrap_or(match plan.amount {
-            Amount::TimeNs(_) => plan.rounds,
+        let rounds = self.rounds.unwrap_or(match amount {
+            Amount::TimeNs(_) => defaults.rounds,
             Amount::Transactions(n) => u32::try_from(n.clamp(1, 16)).unwrap_or(16),
         });
-        plan.threads = self.threads;
-        plan.rate_per_s = self.rate;
-        plan.seed = self.seed;
-        plan.pin_to.clone_from(&self.pin);
-        plan.raw_device = self.raw_device_overwrite.is_some();
-        Ok(plan)
+        Ok(Plan {
+            methods: choose_methods(&self.methods)?,
+            transaction_bytes: usize::try_from(self.size.as_u64()).unwrap_or(usize::MAX),
+            journal: Recipe {
+                state: self.file_state.0,
+                bytes: self.journal.as_u64(),
+                fill_bytes: self.fill_size.as_u64(),
+                keep_cached: self.keep_cached,
+            },
+            amount,
+            rounds,
+            threads: self.threads,
+            rate_per_s: self.rate,
+            seed: self.seed,
+            pin_to: self.pin.clone(),
+            raw_device: self.raw_device_overwrite.is_some(),
+        })
     }
 }
 
