@@ -73,8 +73,12 @@ impl Bench {
     /// So many commits by `method` as take about `seconds`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped just before")]
     pub(super) fn calibrate(&self, method: &str, seconds: f64) -> Result<u64, String> {
-        let trial = self.plain(method, 64)?;
-        Ok((trial.commits_per_s * seconds).clamp(64.0, 1e6) as u64)
+        let mut commits_per_s: f64 = 0.0;
+        // The best of three, because a hiccup of the first would make all that follow too short to tell.
+        for _ in 0..3 {
+            commits_per_s = commits_per_s.max(self.plain(method, 100)?.commits_per_s);
+        }
+        Ok((commits_per_s * seconds).clamp(100.0, 1e6) as u64)
     }
 
     /// The C loop.
@@ -187,7 +191,8 @@ impl Bench {
         arguments.push(format!("--size={JOURNAL_BYTES}"));
         arguments.push(format!("--bs={TRANSACTION_BYTES}"));
         arguments.push(format!("--io_size={}", commits * TRANSACTION_BYTES));
-        read_fio(&output(command("fio", &arguments))?, commits)
+        let one_call = !method.starts_with("buffered+");
+        read_fio(&output(command("fio", &arguments))?, commits, one_call)
     }
 
     /// fdatasync and fsync behind two writes of 8 KiB; the rest of its tests is not waited for.
@@ -240,8 +245,9 @@ impl Bench {
     }
 }
 
-/// Commits per second from the run time, which fio gives in whole milliseconds.
-fn read_fio(text: &str, commits: u64) -> Result<Figures, String> {
+/// Commits per second from the run time, which fio gives in whole milliseconds. `one_call`: the write is the
+/// commit; otherwise fio's median is that of the write alone, and medians of parts do not add.
+fn read_fio(text: &str, commits: u64, one_call: bool) -> Result<Figures, String> {
     // Warnings may stand before the object.
     let json = &text[text.find('{').ok_or("fio printed no JSON")?..];
     let json: Value = serde_json::from_str(json).map_err(|error| format!("fio's JSON: {error}"))?;
@@ -251,11 +257,10 @@ fn read_fio(text: &str, commits: u64) -> Result<Figures, String> {
     if done != commits || runtime_ms <= 0.0 {
         return Err(format!("fio made {done} of {commits} commits in {runtime_ms} ms"));
     }
-    let syncs_apart = json["jobs"][0]["sync"]["total_ios"].as_u64().unwrap_or(0) > 0;
     let p50 = write["lat_ns"]["percentile"]["50.000000"].as_f64();
     Ok(Figures {
         commits_per_s: commits as f64 * 1000.0 / runtime_ms,
-        p50_ns: if syncs_apart { None } else { p50 },
+        p50_ns: if one_call { p50 } else { None },
     })
 }
 
@@ -314,10 +319,9 @@ mod tests {
     #[test]
     fn a_run_of_fio_that_fell_short_is_an_error() {
         let json = r#"fio: a warning
-            {"jobs": [{"write": {"total_ios": 10, "runtime": 5, "lat_ns": {"percentile": {"50.000000": 400}}}, "sync": {"total_ios": 0}}]}"#;
-        assert_eq!(read_fio(json, 10), Ok(Figures { commits_per_s: 2000.0, p50_ns: Some(400.0) }));
-        assert!(read_fio(json, 11).is_err());
-        let apart = json.replace(r#""sync": {"total_ios": 0}"#, r#""sync": {"total_ios": 9}"#);
-        assert_eq!(read_fio(&apart, 10).map(|figures| figures.p50_ns), Ok(None), "medians do not add");
+            {"jobs": [{"write": {"total_ios": 10, "runtime": 5, "lat_ns": {"percentile": {"50.000000": 400}}}}]}"#;
+        assert_eq!(read_fio(json, 10, true), Ok(Figures { commits_per_s: 2000.0, p50_ns: Some(400.0) }));
+        assert_eq!(read_fio(json, 10, false), Ok(Figures { commits_per_s: 2000.0, p50_ns: None }));
+        assert!(read_fio(json, 11, true).is_err());
     }
 }
