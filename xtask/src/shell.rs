@@ -88,6 +88,7 @@ pub(crate) fn tests(mut command: Command) -> (Counts, Result<(), String>) {
 
 fn name_of(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
-    let arguments = command.get_args().map(|argument| format!(" {}", argument.to_string_lossy()));
+    // The first few say which it was; all of them would bury the reason.
+    let arguments = command.get_args().take(3).map(|argument| format!(" {}", argument.to_string_lossy()));
     arguments.fold(program.into_owned(), |name, argument| name + &argument)
 }

@@ -32,7 +32,7 @@ const STEPS: [Step; 14] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
-    Step { name: "tests", run: || run_tests(cargo(&["test", "--workspace", "--quiet"])) },
+    Step { name: "tests", run: || run_tests(cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])) },
     Step { name: "documentation", run: documentation },
     Step { name: "builds for macOS", run: || builds_for("aarch64-apple-darwin") },
     Step { name: "builds for illumos", run: || builds_for("x86_64-unknown-illumos") },
@@ -47,8 +47,12 @@ const STEPS: [Step; 14] = [
 
 const LINTS: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-Dwarnings"];
 
-/// Runs every step, then the summary.
+/// Runs the named steps, or every step, then the summary.
 pub(crate) fn run(only: &[String]) -> Result<(), String> {
+    if let Some(unknown) = only.iter().find(|name| STEPS.iter().all(|step| step.name != name.as_str())) {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!("there is no step `{unknown}`; there are: {}", known.join(", ")));
+    }
     let mut tally = Tally::default();
     for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
         println!("\n== {} ==", step.name);

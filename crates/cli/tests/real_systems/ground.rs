@@ -110,8 +110,7 @@ impl Ground {
 fn make_options(kind: &str) -> &'static [&'static str] {
     match kind {
         "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
-        "xfs" => &["-q", "-f", "-K"],
-        "btrfs" => &["-q", "-f", "-K"],
+        "xfs" | "btrfs" => &["-q", "-f", "-K"],
         other => panic!("no options are known for mkfs.{other}"),
     }
 }
