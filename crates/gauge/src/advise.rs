@@ -1,0 +1,125 @@
+//! Which method, and how is it set in the software that people run?
+//!
+//! Each product is a table from its settings to rows of the method table: its setting is recommended from the
+//! rows that were measured, never by analogy. Sources: the products' manuals for the versions named.
+//!
+//! Invariants: only methods that outlive a power cut and are not contradicted are recommended; where the default
+//! is as good as the best within noise, it stays; a rate is that of the measured row, with its basis.
+
+pub mod products;
+
+use crate::figures::{bytes, duration_ns, plural, rate};
+use crate::rank::{self, Ranked, Ranking, Standing};
+
+/// One product's setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The product.
+    pub product: &'static str,
+    /// Lines to put into its configuration, ready; empty if it has nothing to set.
+    pub lines: Vec<String>,
+    /// Why.
+    pub why: String,
+    /// The row that the figures come from, if one was measured.
+    pub method: Option<String>,
+    /// Commits a second that one client may see, of that row.
+    pub commits_per_s: Option<f64>,
+}
+
+/// What is recommended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// The id of the best method that outlives a power cut.
+    pub method: Option<String>,
+    /// In words: the method with its figures, or why there is none.
+    pub sentence: String,
+    /// What the rates below stand on; empty if there are none.
+    pub basis: String,
+    /// Settings by product; empty if nothing can be recommended.
+    pub settings: Vec<Setting>,
+}
+
+/// The recommendation for the machine of `ranking`'s result.
+#[must_use]
+pub fn advise(ranking: &Ranking<'_>) -> Advice {
+    let Some(best) = ranking.best_durable() else {
+        return Advice { method: None, sentence: why_none(ranking), basis: String::new(), settings: Vec::new() };
+    };
+    Advice {
+        method: Some(best.id().to_owned()),
+        sentence: sentence(ranking, best),
+        basis: basis(ranking),
+        settings: products::PRODUCTS.iter().filter_map(|product| product(ranking)).collect(),
+    }
+}
+
+fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
+    let equal = ranking.of(Standing::PowerLoss).skip(1).filter(|row| row.to_best.within_noise()).count();
+    let others = if equal == 0 {
+        String::new()
+    } else {
+        format!("; {} the same within noise", plural(equal as u64, "method is", "methods are"))
+    };
+    let p99 = best.measured.latency.percentile(99.0).ns().map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
+    format!(
+        "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.",
+        best.id(),
+        best.row.calls,
+        duration_ns(best.p50_ns()),
+        rate(best.measured.commits_per_s())
+    )
+}
+
+fn basis(ranking: &Ranking<'_>) -> String {
+    let plan = &ranking.result.plan;
+    let writers = match plan.threads {
+        1 => "one writer".to_owned(),
+        threads => format!("{threads} writers together"),
+    };
+    format!(
+        "Rates are what these rows measured here: {writers}, {} a commit, {} journal, nothing else on the disk. A database adds its own work and checkpoints to that: read them as upper ends of a range, not as promises. Clients that commit at the same time share flushes and get more.",
+        bytes(plan.transaction_bytes),
+        plan.file_state.name()
+    )
+}
+
+fn why_none(ranking: &Ranking<'_>) -> String {
+    let reasons = |standing: Standing| ranking.of(standing).filter(|row| row.measured.letter == 'D').flat_map(|row| {
+        row.measured.durability.because.iter().map(String::as_str)
+    });
+    let because = if ranking.rows.is_empty() {
+        "none was measured"
+    } else if ranking.of(Standing::NotConfirmed).next().is_some() {
+        "those that claim it send no flush that the device counts"
+    } else {
+        reasons(Standing::SystemCrash)
+            .chain(reasons(Standing::ProcessCrash))
+            .next()
+            .unwrap_or("none of the measured methods asks the device to make its data stable")
+    };
+    format!("No method can be recommended: none is shown to outlive a power cut here, because {because}.")
+}
+
+/// One of a product's settings and the row that makes the same calls.
+struct Choice<'a, 'b> {
+    setting: &'static str,
+    row: &'b Ranked<'a>,
+}
+
+/// The best of a product's settings, from rows that outlive a power cut. The first of `table` is the default,
+/// which stays unless another is better beyond noise.
+fn choose<'a, 'b>(ranking: &'b Ranking<'a>, table: &[(&'static str, &str)]) -> Option<Choice<'a, 'b>> {
+    let measured = table.iter().filter_map(|(setting, id)| {
+        let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
+        Some(Choice { setting, row })
+    });
+    let best = measured.min_by_key(|choice| choice.row.p50_ns())?;
+    let (default, id) = table.first()?;
+    if let Some(row) = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)
+        && row.id() != best.row.id()
+        && rank::ratio(row.measured, best.row.measured).is_none_or(|ratio| ratio.within_noise())
+    {
+        return Some(Choice { setting: default, row });
+    }
+    Some(best)
+}

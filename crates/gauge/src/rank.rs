@@ -1,0 +1,185 @@
+//! Which method is best? The fastest median among methods that outlive the same thing.
+//!
+//! ```text
+//!   standing                              recommended from
+//!   power loss                            yes
+//!   ---------------------------------------------------- the line
+//!   not confirmed (claims power loss,     no: evidence::Verdict::Contradicted
+//!                  the device disagrees)
+//!   system crash                          no
+//!   process crash                         no
+//! ```
+//!
+//! Invariants: nothing is compared across standings; a ratio is of medians of the same round only, so that drift
+//! cancels; the order is total and depends on the figures alone.
+
+use crate::evidence::{self, Evidence, Verdict};
+use crate::result::{Measured, MethodResult, RunResult};
+use crate::stats::{Ratio, paired_ratio};
+use seawall_sys::durability::Class;
+
+/// What a commit of a method outlives, as far as the evidence bears it out. Best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Outlives a power cut.
+    PowerLoss,
+    /// Should outlive a power cut, but the device's counters say otherwise.
+    NotConfirmed,
+    /// Outlives a crash of the system.
+    SystemCrash,
+    /// Outlives a crash of the process.
+    ProcessCrash,
+}
+
+impl Standing {
+    /// All, best first.
+    pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
+
+    /// Its name in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerLoss => "power loss",
+            Self::NotConfirmed => "power loss, not confirmed",
+            Self::SystemCrash => "system crash",
+            Self::ProcessCrash => "process crash",
+        }
+    }
+}
+
+/// A method's figure against the best of its standing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ToBest {
+    /// It is the best.
+    Best,
+    /// So many times the best's median, with its interval.
+    Ratio(Ratio),
+    /// So many times, from a single round: no interval.
+    Single(f64),
+}
+
+impl ToBest {
+    /// Whether it is, or cannot be told from, the best.
+    #[must_use]
+    pub fn within_noise(&self) -> bool {
+        match self {
+            Self::Best => true,
+            Self::Ratio(ratio) => ratio.within_noise(),
+            Self::Single(_) => false,
+        }
+    }
+}
+
+/// One method in its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Ranked<'a> {
+    /// Its row.
+    pub row: &'a MethodResult,
+    /// Its figures.
+    pub measured: &'a Measured,
+    /// What the device says to it.
+    pub evidence: Evidence,
+    /// Its standing.
+    pub standing: Standing,
+    /// Against the best of its standing.
+    pub to_best: ToBest,
+}
+
+impl Ranked<'_> {
+    /// The method's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.row.id
+    }
+
+    /// The median, nanoseconds.
+    #[must_use]
+    pub fn p50_ns(&self) -> u64 {
+        self.measured.latency.p50_ns()
+    }
+}
+
+/// All methods that ran, judged; what findings, advice and reports are computed from.
+#[derive(Debug, Clone)]
+pub struct Ranking<'a> {
+    /// The result it was computed from.
+    pub result: &'a RunResult,
+    /// Best standing first, best median first within it.
+    pub rows: Vec<Ranked<'a>>,
+}
+
+impl<'a> Ranking<'a> {
+    /// Judges and orders the methods of `result`.
+    #[must_use]
+    pub fn new(result: &'a RunResult) -> Self {
+        let mut rows: Vec<Ranked<'a>> = result
+            .measured()
+            .map(|(row, measured)| {
+                let evidence = evidence::of(result, row, measured);
+                let standing = standing(measured, &evidence);
+                Ranked { row, measured, evidence, standing, to_best: ToBest::Best }
+            })
+            .collect();
+        // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
+        rows.sort_by(|a, b| {
+            let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
+            key(a)
+                .cmp(&key(b))
+                .then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
+        });
+        for i in 1..rows.len() {
+            let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
+            if let Some(to_best) = best.map(|best| to_best(&rows[i], best)) {
+                rows[i].to_best = to_best;
+            }
+        }
+        Self { result, rows }
+    }
+
+    /// The rows of one standing, best first.
+    pub fn of(&self, standing: Standing) -> impl Iterator<Item = &Ranked<'a>> {
+        self.rows.iter().filter(move |row| row.standing == standing)
+    }
+
+    /// The best method that outlives a power cut and is not contradicted.
+    #[must_use]
+    pub fn best_durable(&self) -> Option<&Ranked<'a>> {
+        self.of(Standing::PowerLoss).next()
+    }
+
+    /// The method called `id`, if it ran.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<&Ranked<'a>> {
+        self.rows.iter().find(|row| row.row.id == id)
+    }
+}
+
+fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
+    match measured.durability.class {
+        Class::PowerLoss if evidence.verdict == Verdict::Contradicted => Standing::NotConfirmed,
+        Class::PowerLoss => Standing::PowerLoss,
+        Class::SystemCrash => Standing::SystemCrash,
+        Class::ProcessCrash => Standing::ProcessCrash,
+    }
+}
+
+fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
+    ratio(row.measured, best.measured).map_or_else(
+        || ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)),
+        ToBest::Ratio,
+    )
+}
+
+/// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
+#[must_use]
+pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
+    let (mut values, mut bases) = (Vec::new(), Vec::new());
+    for round in row.rounds.iter().filter(|round| round.commits > 0) {
+        let same = |other: &&crate::result::Round| other.round == round.round && other.commits > 0;
+        if let Some(other) = base.rounds.iter().find(same) {
+            values.push(round.p50_ns as f64);
+            bases.push(other.p50_ns as f64);
+        }
+    }
+    paired_ratio(&values, &bases)
+}
