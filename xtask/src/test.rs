@@ -162,8 +162,9 @@ fn set_up() -> Outcome {
 }
 
 fn documentation() -> Outcome {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
-    doc.env("RUSTDOCFLAGS", "-Dwarnings");
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    // Private items are documented too: who reads this documentation works on this code.
+    doc.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private-intra-doc-links");
     check(doc)
 }
 

@@ -98,7 +98,7 @@ fn present(tool: &Tool) -> bool {
     }
 }
 
-/// Debian keeps `PostgreSQL`'s programs apart, one folder a version; the newest is taken.
+/// Debian keeps PostgreSQL's programs apart, one folder a version; the newest is taken.
 pub(crate) fn pg_test_fsync() -> Option<std::path::PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let mut found: Vec<_> = versions
