@@ -43,7 +43,12 @@ pub struct Advice {
 #[must_use]
 pub fn advise(ranking: &Ranking<'_>) -> Advice {
     let Some(best) = ranking.best_durable() else {
-        return Advice { method: None, sentence: why_none(ranking), basis: String::new(), settings: Vec::new() };
+        return Advice {
+            method: None,
+            sentence: why_none(ranking),
+            basis: String::new(),
+            settings: Vec::new(),
+        };
     };
     Advice {
         method: Some(best.id().to_owned()),
@@ -60,7 +65,12 @@ fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
     } else {
         format!("; {} the same within noise", plural(equal as u64, "method is", "methods are"))
     };
-    let p99 = best.measured.latency.percentile(99.0).ns().map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
+    let p99 = best
+        .measured
+        .latency
+        .percentile(99.0)
+        .ns()
+        .map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
     format!(
         "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.",
         best.id(),
@@ -84,9 +94,12 @@ fn basis(ranking: &Ranking<'_>) -> String {
 }
 
 fn why_none(ranking: &Ranking<'_>) -> String {
-    let reasons = |standing: Standing| ranking.of(standing).filter(|row| row.measured.letter == 'D').flat_map(|row| {
-        row.measured.durability.because.iter().map(String::as_str)
-    });
+    let reasons = |standing: Standing| {
+        ranking
+            .of(standing)
+            .filter(|row| row.measured.letter == 'D')
+            .flat_map(|row| row.measured.durability.because.iter().map(String::as_str))
+    };
     let because = if ranking.rows.is_empty() {
         "none was measured"
     } else if ranking.of(Standing::NotConfirmed).next().is_some() {

@@ -117,9 +117,6 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    if ranking.result.measured().next().is_none() {
-        return None;
-    }
     const HEADLINES: [(&str, &str); 6] = [
         ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
         ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
@@ -128,11 +125,13 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
         ("too-fast", "Too fast for any device: this was answered from memory."),
         ("cpu-wait", "Slow commits waited for a CPU, not for the disk."),
     ];
+    ranking.result.measured().next()?;
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
     HEADLINES.iter().find(|(id, _)| says(id)).map(|(_, sentence)| (*sentence).to_owned())
 }
 
 /// What a rule says when it has something to say.
+#[expect(clippy::unnecessary_wraps, reason = "every rule ends with it, and a rule may have nothing to say")]
 fn say(severity: Severity, sentence: String, remedy: impl Into<String>) -> Found {
     Some((severity, sentence, remedy.into()))
 }

@@ -56,15 +56,15 @@ pub const RANGES: [Range; 9] = [
     Range { name: "macOS, F_FULLFSYNC",                       low_ns: 4_000_000, high_ns: 30_000_000, below: TOO_GOOD, applies: |s| s.mac },
     Range { name: "local SSD of a cloud machine",             low_ns: 200_000,   high_ns: 500_000,    below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
     Range { name: "network volume of a cloud",                low_ns: 500_000,   high_ns: 5_000_000,  below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
-    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
-    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
-    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) },
-    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD, applies: |s| bare(*s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
+    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD, applies: |s| bare(*s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD, applies: |s| bare(*s, Transport::Sata) },
+    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD, applies: |s| bare(*s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
     Range { name: "turning disk (7,200 rpm: 8.3 ms a turn)",  low_ns: 2_000_000, high_ns: 17_000_000, below: A_LIE,    applies: |s| s.rotational && !s.mac && !s.virtual_machine },
     Range { name: "turning disk behind a protected cache",    low_ns: 40_000,    high_ns: 2_000_000,  below: TOO_GOOD, applies: |s| s.rotational && !s.mac && !s.virtual_machine && s.cache == DeviceCache::WriteThrough },
 ];
 
-fn bare(site: &Site, transport: Transport) -> bool {
+fn bare(site: Site, transport: Transport) -> bool {
     !site.virtual_machine && !site.mac && !site.rotational && site.transport == transport
 }
 
@@ -110,9 +110,8 @@ impl Expectation {
 pub fn expected(ranking: &Ranking<'_>) -> Expectation {
     let result = ranking.result;
     let site = site(result);
-    let ranges: Vec<&'static Range> = site
-        .map(|site| RANGES.iter().filter(|range| (range.applies)(&site)).collect())
-        .unwrap_or_default();
+    let ranges: Vec<&'static Range> =
+        site.map(|site| RANGES.iter().filter(|range| (range.applies)(&site)).collect()).unwrap_or_default();
     let caveat = site
         .filter(|site| site.virtual_machine)
         .map(|_| "the model behind a virtual disk is unknown, so these are ranges of cloud volumes");
@@ -137,7 +136,8 @@ fn held(p50_ns: u64, ranges: &[&Range]) -> Verdict {
 /// The kind of device, if the result stands on block devices at all.
 fn site(result: &RunResult) -> Option<Site> {
     let environment = &result.environment;
-    if matches!(environment.file_system.medium, Medium::Memory | Medium::Server) || environment.wine.is_some() {
+    if matches!(environment.file_system.medium, Medium::Memory | Medium::Server) || environment.wine.is_some()
+    {
         return None;
     }
     let leaves: Vec<_> = environment.leaves().collect();

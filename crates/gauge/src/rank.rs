@@ -123,9 +123,7 @@ impl<'a> Ranking<'a> {
         // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
         rows.sort_by(|a, b| {
             let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
-            key(a)
-                .cmp(&key(b))
-                .then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
+            key(a).cmp(&key(b)).then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
         });
         for i in 1..rows.len() {
             let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
@@ -164,10 +162,8 @@ fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
 }
 
 fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
-    ratio(row.measured, best.measured).map_or_else(
-        || ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)),
-        ToBest::Ratio,
-    )
+    ratio(row.measured, best.measured)
+        .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
 }
 
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.

@@ -79,8 +79,8 @@ fn cases() -> Vec<Case> {
         Case { plants: vec![Plant::NoFlushes], ..case("no-flushes") },
         Case {
             environment: |environment| {
-                environment.file_system.kind = "tmpfs".to_owned();
-                environment.file_system.source = "tmpfs".to_owned();
+                "tmpfs".clone_into(&mut environment.file_system.kind);
+                "tmpfs".clone_into(&mut environment.file_system.source);
                 environment.file_system.medium = Medium::Memory;
                 environment.devices.clear();
             },

@@ -45,9 +45,11 @@ fn postgresql(ranking: &Ranking<'_>) -> Option<Setting> {
             ("open_sync", "sync"),
         ],
         System::MacOs => &[("fsync_writethrough", "buffered+fullfsync")],
-        System::Windows => {
-            &[("open_datasync", "write-through"), ("fsync", "buffered+flush"), ("fdatasync", "nt-flush-data-sync")]
-        }
+        System::Windows => &[
+            ("open_datasync", "write-through"),
+            ("fsync", "buffered+flush"),
+            ("fdatasync", "nt-flush-data-sync"),
+        ],
     };
     let Choice { setting: value, row } = choose(ranking, table)?;
     let why = match (lookup::system(ranking.result), value) {
@@ -56,9 +58,15 @@ fn postgresql(ranking: &Ranking<'_>) -> Option<Setting> {
             "{} beats the default (fdatasync) beyond noise for WAL written one block at a time; large commits write many blocks, each synced by the open_* settings, so try it with yours",
             row.id()
         ),
-        (System::MacOs, _) => "the only setting that flushes the drive: the default, open_datasync, does not on macOS".to_owned(),
+        (System::MacOs, _) => {
+            "the only setting that flushes the drive: the default, open_datasync, does not on macOS"
+                .to_owned()
+        }
         (System::Windows, "fdatasync") => "FILE_DATA_SYNC_ONLY, PostgreSQL 16 or newer".to_owned(),
-        (System::Windows, "fsync") => "FlushFileBuffers; the default, open_datasync, relies on WRITE_THROUGH, which some drivers ignore".to_owned(),
+        (System::Windows, "fsync") => {
+            "FlushFileBuffers; the default, open_datasync, relies on WRITE_THROUGH, which some drivers ignore"
+                .to_owned()
+        }
         _ => format!("the same calls as {}", row.id()),
     };
     Some(setting("PostgreSQL", row, &[&format!("wal_sync_method = {value}"), "synchronous_commit = on"], why))
@@ -118,17 +126,20 @@ fn mariadb(ranking: &Ranking<'_>) -> Option<Setting> {
 fn sqlite(ranking: &Ranking<'_>) -> Option<Setting> {
     let system = lookup::system(ranking.result);
     let (table, more): (&[(&'static str, &str)], &[&str]) = match system {
-        System::MacOs => (
-            &[("", "buffered+fullfsync")],
-            &["PRAGMA fullfsync = ON;", "PRAGMA checkpoint_fullfsync = ON;"],
-        ),
+        System::MacOs => {
+            (&[("", "buffered+fullfsync")], &["PRAGMA fullfsync = ON;", "PRAGMA checkpoint_fullfsync = ON;"])
+        }
         System::Windows => (&[("", "buffered+flush")], &[]),
         System::Linux | System::Illumos => (&[("", "buffered+fdatasync"), ("", "buffered+fsync")], &[]),
     };
     let row = choose(ranking, table)?.row;
     let mut lines = vec!["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;"];
     lines.extend(more);
-    let mac = if system == System::MacOs { "; without fullfsync a commit stays in the drive's cache on macOS" } else { "" };
+    let mac = if system == System::MacOs {
+        "; without fullfsync a commit stays in the drive's cache on macOS"
+    } else {
+        ""
+    };
     let why = format!(
         "with FULL each commit is one sync of the WAL, as {}; NORMAL syncs at checkpoints only and may lose the last commits at a power cut, though never the database{mac}",
         row.id()
@@ -148,9 +159,16 @@ fn etcd(ranking: &Ranking<'_>) -> Option<Setting> {
     let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
     let sync = row.measured.sync.as_ref().unwrap_or(&row.measured.latency);
     let verdict = match sync.percentile(99.0).ns() {
-        None => format!("{} are too few to tell its p99", crate::figures::plural(sync.count(), "sync", "syncs")),
-        Some(ns) if ns < P99_MAX_NS => format!("fast enough: its p99 is {} against the 10 ms that etcd asks for", duration_ns(ns)),
-        Some(ns) => format!("too slow: its p99 is {} and etcd asks for less than 10 ms; give its WAL a disk of its own (--wal-dir)", duration_ns(ns)),
+        None => {
+            format!("{} are too few to tell its p99", crate::figures::plural(sync.count(), "sync", "syncs"))
+        }
+        Some(ns) if ns < P99_MAX_NS => {
+            format!("fast enough: its p99 is {} against the 10 ms that etcd asks for", duration_ns(ns))
+        }
+        Some(ns) => format!(
+            "too slow: its p99 is {} and etcd asks for less than 10 ms; give its WAL a disk of its own (--wal-dir)",
+            duration_ns(ns)
+        ),
     };
     let size = ranking.result.plan.transaction_bytes;
     let caveat = if size == COMMIT_BYTES {
@@ -158,7 +176,12 @@ fn etcd(ranking: &Ranking<'_>) -> Option<Setting> {
     } else {
         format!("; measured with {}, `--require etcd` measures its {}", bytes(size), bytes(COMMIT_BYTES))
     };
-    Some(setting("etcd", row, &[], format!("nothing to set, it always syncs by fdatasync: {verdict}{caveat}")))
+    Some(setting(
+        "etcd",
+        row,
+        &[],
+        format!("nothing to set, it always syncs by fdatasync: {verdict}{caveat}"),
+    ))
 }
 
 fn kafka(ranking: &Ranking<'_>) -> Option<Setting> {

@@ -5,12 +5,13 @@
 use super::{Found, Severity, say};
 use crate::evidence::Verdict;
 use crate::figures::{bytes, duration_ns, listing, significant};
-use crate::rank::{Ranking, Standing};
 use crate::ranges::{self, MEMORY_NS};
+use crate::rank::{Ranking, Standing};
 use crate::result::Outcome;
 use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium, Promiser};
 
 /// Something turns syncs into nothing.
+#[must_use]
 pub fn lies(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
     let lies: Vec<_> = environment
@@ -34,13 +35,16 @@ pub fn lies(ranking: &Ranking<'_>) -> Found {
     let remedy = match first.lie {
         Lie::Preload => "run without LD_PRELOAD",
         Lie::BarriersOff => "mount without `nobarrier` or `barrier=0`, unless the cache outlives a power cut",
-        Lie::SyncDisabled => "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)",
+        Lie::SyncDisabled => {
+            "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)"
+        }
         Lie::WineFlags => "measure on Windows itself",
     };
     say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
 }
 
 /// A Windows program under Wine.
+#[must_use]
 pub fn wine(ranking: &Ranking<'_>) -> Found {
     let version = ranking.result.environment.wine.as_ref()?;
     say(
@@ -53,6 +57,7 @@ pub fn wine(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The file system lives in memory.
+#[must_use]
 pub fn memory(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if file_system.medium != Medium::Memory {
@@ -66,12 +71,14 @@ pub fn memory(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that claim a flush which the device never saw.
+#[must_use]
 pub fn contradicted(ranking: &Ranking<'_>) -> Found {
     let rows: Vec<_> = ranking.of(Standing::NotConfirmed).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let each = first.evidence.per_commit?;
-    let what = if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
+    let what =
+        if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
     say(
         Severity::Wrong,
         format!(
@@ -86,6 +93,7 @@ pub fn contradicted(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Faster than any device.
+#[must_use]
 pub fn too_fast(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
     say(
@@ -101,9 +109,11 @@ pub fn too_fast(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The extents are not in the state that was asked for.
+#[must_use]
 pub fn file_state(ranking: &Ranking<'_>) -> Found {
     let (plan, journal) = (&ranking.result.plan, &ranking.result.journal);
-    let layout = journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
+    let layout =
+        journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
     say(
         Severity::Wrong,
         format!(
@@ -118,6 +128,7 @@ pub fn file_state(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that ran into an error.
+#[must_use]
 pub fn failed(ranking: &Ranking<'_>) -> Found {
     let failed: Vec<(&str, &str)> = ranking
         .result
@@ -138,6 +149,7 @@ pub fn failed(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Durability rests on somebody else's word.
+#[must_use]
 pub fn promiser(ranking: &Ranking<'_>) -> Found {
     ranking.best_durable()?;
     let environment = &ranking.result.environment;
@@ -146,7 +158,9 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
             let name = environment.hypervisor.as_deref().unwrap_or("the hypervisor");
             say(
                 Severity::Note,
-                format!("Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."),
+                format!(
+                    "Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."
+                ),
                 "ask the provider, or check the host's cache mode (QEMU: not `cache=unsafe`)",
             )
         }
@@ -160,7 +174,10 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
         ),
         Promiser::Unknown => say(
             Severity::Caution,
-            format!("No block device shows under {}: who promises durability cannot be told.", environment.file_system.kind),
+            format!(
+                "No block device shows under {}: who promises durability cannot be told.",
+                environment.file_system.kind
+            ),
             "measure on a file system whose disk this machine can see",
         ),
         Promiser::Device | Promiser::Wine => None,
@@ -168,6 +185,7 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A class that rests on computation alone, because nothing can be counted.
+#[must_use]
 pub fn unvouched(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
@@ -183,6 +201,7 @@ pub fn unvouched(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Direct I/O alone looks like the winner.
+#[must_use]
 pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let durable = ranking.best_durable()?;
     let fast = ranking
@@ -215,6 +234,7 @@ pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The best durable method lies outside what such devices do.
+#[must_use]
 pub fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);
@@ -224,7 +244,11 @@ pub fn outside_range(ranking: &Ranking<'_>) -> Found {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
             say(
                 Severity::Caution,
-                format!("{p50} a durable commit is faster than such a device should be ({}): {}.", expected.words(), range.below),
+                format!(
+                    "{p50} a durable commit is faster than such a device should be ({}): {}.",
+                    expected.words(),
+                    range.below
+                ),
                 "find the model's data sheet: power-loss protection explains it, nothing else does",
             )
         }
@@ -236,7 +260,10 @@ pub fn outside_range(ranking: &Ranking<'_>) -> Found {
             };
             say(
                 Severity::Caution,
-                format!("{p50} a durable commit is slower than such a device should be ({}).", expected.words()),
+                format!(
+                    "{p50} a durable commit is slower than such a device should be ({}).",
+                    expected.words()
+                ),
                 remedy,
             )
         }

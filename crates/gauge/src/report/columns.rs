@@ -39,7 +39,7 @@ const UNKNOWN: &str = "-";
 pub const COLUMNS: [Column; 22] = [
     Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
-    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, |each| each.kib()) },
+    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, super::super::evidence::PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
     Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
     Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.write.as_ref(), 50.0) },

@@ -67,6 +67,7 @@ fn at(latency: &Latency, percent: f64) -> Option<String> {
 }
 
 /// The estimate and, if there is one, the interval.
+#[expect(clippy::unnecessary_wraps, reason = "the columns chain it with what may be missing")]
 fn against(to_best: &ToBest) -> Option<(f64, Option<(f64, f64)>)> {
     match to_best {
         ToBest::Best => Some((1.0, None)),
@@ -89,7 +90,8 @@ fn promiser(promiser: Promiser) -> &'static str {
 #[must_use]
 pub fn csv(result: &RunResult) -> String {
     let ranking = Ranking::new(result);
-    let heads = ["method", "calls", "outcome", "reason"].into_iter().chain(FIELDS.iter().map(|(name, _)| *name));
+    let heads =
+        ["method", "calls", "outcome", "reason"].into_iter().chain(FIELDS.iter().map(|(name, _)| *name));
     let mut out = line(heads.map(str::to_owned));
     for row in &result.methods {
         let (outcome, reason) = match &row.outcome {

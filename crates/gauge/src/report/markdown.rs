@@ -9,8 +9,8 @@ use crate::advise;
 use crate::figures::{count, rate};
 use crate::findings;
 use crate::plan::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
-use crate::rank::{Ranked, Ranking, Standing};
 use crate::ranges;
+use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::{Measured, Outcome, RunResult};
 
 /// The whole document.
@@ -34,7 +34,11 @@ pub fn markdown(result: &RunResult) -> String {
 
 /// `text` where Markdown would take some of it for markup.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('_', "\\_")
+    text.replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('*', "\\*")
+        .replace('_', "\\_")
 }
 
 fn row(cells: impl IntoIterator<Item = String>) -> String {
@@ -57,9 +61,12 @@ fn table(ranking: &Ranking<'_>) -> String {
     out += &row(["---".to_owned(), "---".to_owned()].into_iter().chain(rules));
     for ranked in &ranking.rows {
         let cells = columns.iter().map(|column| (column.cell)(ranked));
-        out += &row([ranked.standing.name().to_owned(), format!("`{}`", ranked.id())].into_iter().chain(cells));
+        out +=
+            &row([ranked.standing.name().to_owned(), format!("`{}`", ranked.id())].into_iter().chain(cells));
     }
-    let promise = ranking.best_durable().map_or(String::new(), |_| format!(" Power loss: {}.", facts::promise(ranking.result)));
+    let promise = ranking
+        .best_durable()
+        .map_or(String::new(), |_| format!(" Power loss: {}.", facts::promise(ranking.result)));
     out += &format!(
         "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
     );
@@ -85,7 +92,12 @@ fn found(ranking: &Ranking<'_>) -> String {
         return "\n## Findings\n\nNone.\n".to_owned();
     }
     let line = |finding: &findings::Finding| {
-        format!("- **{}** {} → {}\n", finding.severity.name(), escaped(&finding.sentence), escaped(&finding.remedy))
+        format!(
+            "- **{}** {} → {}\n",
+            finding.severity.name(),
+            escaped(&finding.sentence),
+            escaped(&finding.remedy)
+        )
     };
     format!("\n## Findings\n\n{}", found.iter().map(line).collect::<String>())
 }

@@ -16,8 +16,8 @@ use super::{Role, Style, WIDTH_WIDE, facts, markdown};
 use crate::advise::{self, Advice};
 use crate::figures::rate;
 use crate::findings::{self, Severity};
-use crate::rank::{Ranked, Ranking, Standing};
 use crate::ranges;
+use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::{Outcome, RunResult};
 
 /// The narrowest width that is laid out for.
@@ -128,7 +128,9 @@ fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> Stri
             let by = facts::promise(result);
             format!("outlives POWER LOSS: {}", by.strip_prefix("durability is ").unwrap_or(&by))
         }
-        Standing::NotConfirmed => "claims power loss, NOT CONFIRMED: the device's counters disagree".to_owned(),
+        Standing::NotConfirmed => {
+            "claims power loss, NOT CONFIRMED: the device's counters disagree".to_owned()
+        }
         Standing::SystemCrash => format!("outlives a SYSTEM CRASH only{because}"),
         Standing::ProcessCrash => format!("outlives a PROCESS CRASH only{because}"),
     }
@@ -293,7 +295,10 @@ fn published(page: &mut Page, ranking: &Ranking<'_>) {
     page.line(Role::Heading, "as the published tables show it");
     let rows = markdown::published_rows(ranking);
     let names = rows.iter().map(|(id, ..)| width_of(id)).max().unwrap_or(0).max(6);
-    page.line(Role::Dim, &format!("  {:<names$}  {:>12}  {:>15}", "method", "elapsed (ms)", "write cost (ms)"));
+    page.line(
+        Role::Dim,
+        &format!("  {:<names$}  {:>12}  {:>15}", "method", "elapsed (ms)", "write cost (ms)"),
+    );
     for (id, elapsed, cost) in rows {
         page.line(Role::Plain, &format!("  {id:<names$}  {elapsed:>12}  {cost:>15}"));
     }
