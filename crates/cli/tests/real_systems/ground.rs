@@ -67,9 +67,9 @@ impl Drop for Mount {
 
 /// A file system in an image file on a loop device, mounted, until dropped.
 pub(crate) struct Ground {
-    // Dropped in this order: unmounted, then detached, then removed.
+    // Dropped in this order: unmounted, then removed.
     mount: Mount,
-    device: Loop,
+    device: String,
     _folder: TempDir,
 }
 
@@ -86,12 +86,15 @@ impl Ground {
         let file = std::fs::File::create(&image).expect("an image file");
         file.set_len(mib << 20).expect("its length");
         drop(file);
-        let device = Loop::attach(&image);
-        let mkfs = format!("mkfs.{kind}");
-        must(&mkfs, &[make_options(kind), &[device.path.as_str()]].concat());
         let at = folder.path().join("mounted");
         std::fs::create_dir(&at).expect("a mount point");
-        let mount = Mount::new(kind, options, &device.path, &at);
+        let attached = Loop::attach(&image);
+        let mkfs = format!("mkfs.{kind}");
+        must(&mkfs, &[make_options(kind), &[attached.path.as_str()]].concat());
+        let mount = Mount::new(kind, options, &attached.path, &at);
+        let device = attached.path.trim_start_matches("/dev/").to_owned();
+        // Now, not later: the kernel detaches a device in use once it is unmounted, however that comes about.
+        drop(attached);
         Self { mount, device, _folder: folder }
     }
 
@@ -102,7 +105,7 @@ impl Ground {
 
     /// The kernel's name of its device.
     pub(crate) fn device(&self) -> &str {
-        self.device.path.trim_start_matches("/dev/")
+        &self.device
     }
 }
 
@@ -115,7 +118,7 @@ fn make_options(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// A loop device.
+/// A loop device, detached when dropped, or as soon as nothing uses it any more.
 struct Loop {
     path: String,
 }
