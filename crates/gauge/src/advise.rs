@@ -18,11 +18,13 @@ pub struct Setting {
     pub product: &'static str,
     /// Lines to put into its configuration, ready; empty if it has nothing to set.
     pub lines: Vec<String>,
-    /// Why.
+    /// Why, in a clause.
     pub why: String,
+    /// What else to know before setting it: whole sentences.
+    pub notes: Vec<&'static str>,
     /// The row that the figures come from, if one was measured.
     pub method: Option<String>,
-    /// Commits a second that one client may see, of that row.
+    /// Commits a second that one client may see at most, of that row.
     pub commits_per_s: Option<f64>,
 }
 
@@ -42,8 +44,14 @@ pub struct Advice {
 /// The recommendation for the machine of `ranking`'s result.
 #[must_use]
 pub fn advise(ranking: &Ranking<'_>) -> Advice {
-    let Some(best) = ranking.best_durable() else {
-        return Advice { method: None, sentence: why_none(ranking), basis: String::new(), settings: Vec::new() };
+    let best = ranking.best_durable().filter(|_| ranking.result.environment.wine.is_none());
+    let Some(best) = best else {
+        return Advice {
+            method: None,
+            sentence: why_none(ranking),
+            basis: String::new(),
+            settings: Vec::new(),
+        };
     };
     Advice {
         method: Some(best.id().to_owned()),
@@ -60,7 +68,12 @@ fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
     } else {
         format!("; {} the same within noise", plural(equal as u64, "method is", "methods are"))
     };
-    let p99 = best.measured.latency.percentile(99.0).ns().map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
+    let p99 = best
+        .measured
+        .latency
+        .percentile(99.0)
+        .ns()
+        .map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
     format!(
         "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.",
         best.id(),
@@ -77,16 +90,23 @@ fn basis(ranking: &Ranking<'_>) -> String {
         threads => format!("{threads} writers together"),
     };
     format!(
-        "Rates are what these rows measured here: {writers}, {} a commit, {} journal, nothing else on the disk. A database adds its own work and checkpoints to that: read them as upper ends of a range, not as promises. Clients that commit at the same time share flushes and get more.",
+        "Rates stand on this run: {writers}, {} a commit, {} journal, nothing else on the disk. They are upper ends of a range, not promises: a database adds its own work and checkpoints. Clients that commit together share flushes and get more.",
         bytes(plan.transaction_bytes),
         plan.file_state.name()
     )
 }
 
 fn why_none(ranking: &Ranking<'_>) -> String {
-    let reasons = |standing: Standing| ranking.of(standing).filter(|row| row.measured.letter == 'D').flat_map(|row| {
-        row.measured.durability.because.iter().map(String::as_str)
-    });
+    let reasons = |standing: Standing| {
+        ranking
+            .of(standing)
+            .filter(|row| row.measured.letter == 'D')
+            .flat_map(|row| row.measured.durability.because.iter().map(String::as_str))
+    };
+    if ranking.result.environment.wine.is_some() {
+        return "No method can be recommended: under Wine nobody promises that anything outlives a power cut."
+            .to_owned();
+    }
     let because = if ranking.rows.is_empty() {
         "none was measured"
     } else if ranking.of(Standing::NotConfirmed).next().is_some() {
@@ -122,4 +142,62 @@ fn choose<'a, 'b>(ranking: &'b Ranking<'a>, table: &[(&'static str, &str)]) -> O
         return Some(Choice { setting: default, row });
     }
     Some(best)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, run, volatile};
+
+    fn setting(result: &crate::result::RunResult, product: &str) -> Option<Setting> {
+        advise(&Ranking::new(result)).settings.into_iter().find(|setting| setting.product == product)
+    }
+
+    #[test]
+    fn a_default_that_is_as_good_stays_and_a_worse_one_goes() {
+        let mut result = volatile(Vec::new());
+        let lines = |result: &_| setting(result, "PostgreSQL").expect("set").lines;
+        assert_eq!(lines(&result), ["wal_sync_method = fdatasync"]);
+        for id in ["buffered+fdatasync", "buffered+fsync"] {
+            let slower = measured(&mut result, id);
+            slower.rounds.iter_mut().for_each(|round| round.p50_ns *= 2);
+            let p50_ns = slower.latency.p50_ns();
+            (0..40_000).for_each(|_| slower.latency.record(p50_ns * 2));
+        }
+        assert_eq!(lines(&result), ["wal_sync_method = open_datasync"]);
+        assert_eq!(setting(&result, "PostgreSQL").expect("set").method.as_deref(), Some("dsync"));
+    }
+
+    #[test]
+    fn a_setting_needs_a_measured_row() {
+        let result = run("direct+dsync", Vec::new(), |_| {});
+        let products: Vec<&str> =
+            advise(&Ranking::new(&result)).settings.iter().map(|setting| setting.product).collect();
+        assert_eq!(products, ["MariaDB 11"], "only MariaDB's log can be written by direct I/O");
+    }
+
+    #[test]
+    fn nothing_is_recommended_without_evidence_or_under_wine() {
+        let lying = volatile(vec![Plant::NoFlushes]);
+        let under_wine =
+            run("buffered+fsync", Vec::new(), |environment| environment.wine = Some("8.0".into()));
+        let unsafe_only = run("buffered,direct", Vec::new(), |_| {});
+        for (result, why) in
+            [(lying, "no flush"), (under_wine, "Wine"), (unsafe_only, "none of the measured")]
+        {
+            let advice = advise(&Ranking::new(&result));
+            assert!(advice.method.is_none() && advice.settings.is_empty());
+            assert!(advice.sentence.contains(why), "{}", advice.sentence);
+        }
+    }
+
+    #[test]
+    fn etcd_gets_a_verdict_from_the_sync_alone() {
+        let fast = setting(&volatile(Vec::new()), "etcd").expect("judged").why;
+        assert!(fast.starts_with("fit"), "{fast}");
+        let stalls = Plant::Stall { method: "buffered+fdatasync", every: 50, ns: 30_000_000 };
+        let slow = setting(&volatile(vec![stalls]), "etcd").expect("judged").why;
+        assert!(slow.starts_with("TOO SLOW"), "{slow}");
+    }
 }

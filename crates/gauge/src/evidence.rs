@@ -208,3 +208,85 @@ fn is_direct_dsync(method: &Method) -> bool {
     };
     method.cache == Cache::Direct && (method.open_sync == OpenSync::Data || by_write)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, run, volatile};
+    use seawall_sys::counters::Counts;
+    use seawall_sys::durability::FileState;
+
+    fn verdict_of(result: &RunResult, id: &str) -> Evidence {
+        let (row, measured) = result.measured().find(|(row, _)| row.id == id).expect("measured");
+        of(result, row, measured)
+    }
+
+    #[test]
+    fn an_honest_disk_confirms_each_durable_method_and_nothing_is_asked_of_the_others() {
+        let result = volatile(Vec::new());
+        let evidence = |id| verdict_of(&result, id);
+        assert_eq!(
+            (evidence("dsync").verdict, evidence("dsync").flushes()),
+            (Verdict::Confirmed, "1.00".into())
+        );
+        assert_eq!(evidence("direct").verdict, Verdict::NothingClaimed);
+        assert_eq!(evidence("direct").flushes(), "0.00");
+        let each = evidence("dsync").per_commit.expect("counters");
+        assert!((each.kib() - 16.0).abs() < 1e-9 && (each.write_amplification - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_device_with_fua_may_go_without_flushes_for_direct_dsync_overwrites_only() {
+        let fua = |state, writes: bool| {
+            let mut result = run("direct+dsync,direct+sync,dsync", vec![Plant::NoFlushes], |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+            result.plan.file_state = state;
+            if !writes {
+                measured(&mut result, "direct+dsync").counts = Some(Counts::default());
+            }
+            ["direct+dsync", "direct+sync", "dsync"].map(|id| verdict_of(&result, id).verdict)
+        };
+        use Verdict::{ByFua, Contradicted};
+        assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
+        assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
+        assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
+    }
+
+    #[test]
+    fn writers_share_flushes_but_not_more_than_there_are_writers() {
+        let with = |threads, flushes| {
+            let mut result = volatile(Vec::new());
+            result.plan.threads = threads;
+            measured(&mut result, "dsync").counts.as_mut().expect("counts").flushes = flushes;
+            verdict_of(&result, "dsync").verdict
+        };
+        assert_eq!(with(4, 3_000), Verdict::Shared);
+        assert_eq!(with(4, 2_000), Verdict::Contradicted);
+        assert_eq!(with(1, 3_000), Verdict::Contradicted);
+    }
+
+    #[test]
+    fn the_idle_baseline_is_taken_off_and_said_to_matter() {
+        let mut result = volatile(Vec::new());
+        // As many flushes each second as the method made commits each second.
+        let per_s = 12_000.0 / (measured(&mut result, "dsync").elapsed_ns as f64 / 1e9);
+        let idle = result.idle.as_mut().expect("counters");
+        let seconds = idle.elapsed_ns as f64 / 1e9;
+        idle.counts.flushes = format!("{:.0}", per_s * seconds).parse().expect("a number");
+        let evidence = verdict_of(&result, "dsync");
+        let each = evidence.per_commit.expect("counters");
+        assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
+        assert_eq!(evidence.verdict, Verdict::Contradicted);
+    }
+
+    #[test]
+    fn without_counters_there_are_no_figures() {
+        let mut result = volatile(Vec::new());
+        measured(&mut result, "dsync").counts = None;
+        let evidence = verdict_of(&result, "dsync");
+        assert_eq!((evidence.per_commit, evidence.flushes()), (None, "-".to_owned()));
+        assert!(matches!(evidence.verdict, Verdict::CannotTell(_)));
+    }
+}

@@ -1,15 +1,15 @@
 //! What should the reader of a result know, in plain words, and what can be done about it?
 //!
 //! [`RULES`] is a table: each row looks at the ranking and says nothing, or one sentence with its figures and a
-//! remedy. [`trust`] asks whether the figures mean what they say, [`machine`] whether the machine disturbed
-//! them, [`cost`] why they are as high as they are.
+//! remedy. `trust` asks whether the figures mean what they say, `machine` whether the machine disturbed
+//! them, `cost` why they are as high as they are.
 //!
 //! Invariants: a finding concerns what the reader would otherwise conclude wrongly; a healthy run prints few;
 //! what holds for many methods is said once; rules are pure and tried alone.
 
-pub mod cost;
-pub mod machine;
-pub mod trust;
+mod cost;
+mod machine;
+mod trust;
 
 use crate::rank::Ranking;
 
@@ -117,9 +117,6 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    if ranking.result.measured().next().is_none() {
-        return None;
-    }
     const HEADLINES: [(&str, &str); 6] = [
         ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
         ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
@@ -128,14 +125,16 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
         ("too-fast", "Too fast for any device: this was answered from memory."),
         ("cpu-wait", "Slow commits waited for a CPU, not for the disk."),
     ];
+    ranking.result.measured().next()?;
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
     HEADLINES.iter().find(|(id, _)| says(id)).map(|(_, sentence)| (*sentence).to_owned())
 }
 
 /// What a rule says when it has something to say.
+#[expect(clippy::unnecessary_wraps, reason = "it is what a rule returns")]
 fn say(severity: Severity, sentence: String, remedy: impl Into<String>) -> Found {
     Some((severity, sentence, remedy.into()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;

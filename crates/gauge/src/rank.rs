@@ -123,9 +123,7 @@ impl<'a> Ranking<'a> {
         // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
         rows.sort_by(|a, b| {
             let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
-            key(a)
-                .cmp(&key(b))
-                .then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
+            key(a).cmp(&key(b)).then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
         });
         for i in 1..rows.len() {
             let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
@@ -164,10 +162,8 @@ fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
 }
 
 fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
-    ratio(row.measured, best.measured).map_or_else(
-        || ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)),
-        ToBest::Ratio,
-    )
+    ratio(row.measured, best.measured)
+        .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
 }
 
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
@@ -182,4 +178,43 @@ pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
         }
     }
     paired_ratio(&values, &bases)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, volatile};
+
+    #[test]
+    fn standings_come_best_first_and_the_fast_baseline_never_wins() {
+        let result = volatile(Vec::new());
+        let ranking = Ranking::new(&result);
+        assert!(ranking.rows.is_sorted_by_key(|row| (row.standing, row.p50_ns())));
+        let best = ranking.best_durable().expect("one");
+        assert!(best.p50_ns() > ranking.find("direct").expect("ran").p50_ns());
+        assert_eq!(best.to_best, ToBest::Best);
+        assert_eq!(ranking.of(Standing::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
+    }
+
+    #[test]
+    fn a_contradicted_method_is_below_the_line() {
+        let result = volatile(vec![Plant::NoFlushes]);
+        let ranking = Ranking::new(&result);
+        assert_eq!(ranking.find("dsync").expect("ran").standing, Standing::NotConfirmed);
+        assert!(ranking.best_durable().is_none());
+    }
+
+    #[test]
+    fn ratios_pair_rounds_by_number_not_by_place() {
+        let mut result = volatile(Vec::new());
+        let slow = measured(&mut result, "dsync");
+        slow.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1) * 3);
+        slow.rounds.remove(0);
+        let fast = measured(&mut result, "buffered+fsync");
+        fast.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1));
+        let find = |id: &str| result.measured().find(|(row, _)| row.id == id).expect("ran").1;
+        let three = ratio(find("dsync"), find("buffered+fsync")).expect("three rounds");
+        assert!((three.estimate - 3.0).abs() < 1e-9 && !three.within_noise());
+    }
 }

@@ -74,14 +74,8 @@ const SPLIT: &str = "buffered+fdatasync";
 fn cases() -> Vec<Case> {
     vec![
         case("honest"),
-        Case {
-            plants: vec![Plant::Stall { method: SPLIT, every: 5_000, ns: 80_000_000 }],
-            ..case("stall")
-        },
-        Case {
-            plants: vec![Plant::CpuWait { method: SPLIT, every: 90, ns: 2_100_000 }],
-            ..case("cpu-wait")
-        },
+        Case { plants: vec![Plant::Stall { method: SPLIT, every: 5_000, ns: 80_000_000 }], ..case("stall") },
+        Case { plants: vec![Plant::CpuWait { method: SPLIT, every: 90, ns: 2_100_000 }], ..case("cpu-wait") },
         Case { plants: vec![Plant::NoFlushes], ..case("no-flushes") },
         Case {
             environment: |environment| {

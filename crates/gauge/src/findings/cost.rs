@@ -9,7 +9,7 @@ use crate::rank::{self, Ranked, Ranking, Standing};
 use seawall_sys::durability::FileState;
 
 /// A commit took far longer than the p99.
-pub fn stalls(ranking: &Ranking<'_>) -> Found {
+pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: u64 = 20;
     let stall = |row: &&Ranked<'_>| {
         let p99_ns = row.measured.latency.percentile(99.0).ns();
@@ -38,7 +38,7 @@ pub fn stalls(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Each commit journals metadata.
-pub fn metadata(ranking: &Ranking<'_>) -> Found {
+pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
     const WRITES_MAX: f64 = 2.0;
     let plan = &ranking.result.plan;
     if ranking.result.environment.file_system.copy_on_write {
@@ -47,21 +47,32 @@ pub fn metadata(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let writes = best.evidence.per_commit.map(|each| each.writes).filter(|writes| *writes > WRITES_MAX)?;
     let (why, remedy) = match plan.file_state {
-        FileState::Appending => ("each append changes the file's size", "preallocate and recycle the journal: --file-state recycled shows what it gains"),
-        FileState::Unwritten => ("each first write converts an unwritten extent", "fill the journal once before use: --file-state zero-filled shows what it gains"),
-        FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => {
-            ("though the journal's blocks were ready", "look at the mount options (ext4 `data=journal`, RAID parity) and at what else is committed with the journal")
-        }
+        FileState::Appending => (
+            "each append changes the file's size",
+            "preallocate and recycle the journal: --file-state recycled shows what it gains",
+        ),
+        FileState::Unwritten => (
+            "each first write converts an unwritten extent",
+            "fill the journal once before use: --file-state zero-filled shows what it gains",
+        ),
+        FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => (
+            "though the journal's blocks were ready",
+            "look at the mount options (ext4 `data=journal`, RAID parity) and at what else is committed with the journal",
+        ),
     };
     say(
         Severity::Note,
-        format!("{} costs {writes:.2} device writes a commit with a journal that is {}: {why}.", best.id(), plan.file_state.name()),
+        format!(
+            "{} costs {writes:.2} device writes a commit with a journal that is {}: {why}.",
+            best.id(),
+            plan.file_state.name()
+        ),
         remedy,
     )
 }
 
 /// A method writes far more than was committed.
-pub fn amplification(ranking: &Ranking<'_>) -> Found {
+pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 3.0;
     let plan = &ranking.result.plan;
     let times = |row: &Ranked<'_>| {
@@ -92,25 +103,32 @@ pub fn amplification(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The file system writes each overwrite elsewhere.
-pub fn copy_on_write(ranking: &Ranking<'_>) -> Found {
+pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if !file_system.copy_on_write || ranking.best_durable().is_none() {
         return None;
     }
     let remedy = match file_system.kind.as_str() {
-        "btrfs" => "set `chattr +C` (nodatacow) on the journal's folder before the file is made; it turns off checksums for that file",
-        "zfs" => "give the pool a log device (slog), and the dataset a recordsize near the transaction's size",
+        "btrfs" => {
+            "set `chattr +C` (nodatacow) on the journal's folder before the file is made; it turns off checksums for that file"
+        }
+        "zfs" => {
+            "give the pool a log device (slog), and the dataset a recordsize near the transaction's size"
+        }
         _ => "put the journal on a file system that overwrites in place",
     };
     say(
         Severity::Note,
-        format!("{} is copy-on-write: each overwrite allocates new blocks, so preallocating gains nothing.", file_system.kind),
+        format!(
+            "{} is copy-on-write: each overwrite allocates new blocks, so preallocating gains nothing.",
+            file_system.kind
+        ),
         remedy,
     )
 }
 
 /// fsync costs more than fdatasync.
-pub fn fsync_dearer(ranking: &Ranking<'_>) -> Found {
+pub(super) fn fsync_dearer(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.15;
     let (full, data) = (ranking.find("buffered+fsync")?, ranking.find("buffered+fdatasync")?);
     if full.standing != Standing::PowerLoss || data.standing != Standing::PowerLoss {

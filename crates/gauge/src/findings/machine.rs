@@ -11,11 +11,11 @@ use crate::result::Round;
 use seawall_sys::durability::{DeviceCache, Medium};
 
 /// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
-pub const CPU_WAIT_SHARE_MAX: f64 = 0.2;
+pub(super) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
 
 /// Whether slow commits of `row` waited for a CPU more than they may, and how much: share of their time.
 #[must_use]
-pub fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
+pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
     const SLOW_COMMITS_MIN: u64 = 3;
     row.measured
         .tail
@@ -24,7 +24,7 @@ pub fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
 }
 
 /// Slow commits waited for a CPU.
-pub fn cpu_wait(ranking: &Ranking<'_>) -> Found {
+pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
     let waiting: Vec<(&Ranked<'_>, f64)> =
         ranking.rows.iter().filter_map(|row| Some((row, tail_wait(row)?))).collect();
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -47,7 +47,7 @@ pub fn cpu_wait(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Not all rounds were run.
-pub fn interrupted(ranking: &Ranking<'_>) -> Found {
+pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
     let result = ranking.result;
     if result.complete {
         return None;
@@ -64,14 +64,16 @@ pub fn interrupted(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Other work was on the CPUs before the run began.
-pub fn busy(ranking: &Ranking<'_>) -> Found {
+pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
     const WAITING_PERCENT_MAX: f64 = 10.0;
     let environment = &ranking.result.environment;
     let pressure = environment.pressure;
     let waiting = pressure.waiting_percent_10s.filter(|percent| *percent > WAITING_PERCENT_MAX);
     let load = pressure.load_1m.filter(|load| *load > environment.cpus as f64);
     let what = match (waiting, load) {
-        (Some(waiting), _) => format!("tasks waited for a CPU in {waiting:.0} % of the ten seconds before it"),
+        (Some(waiting), _) => {
+            format!("tasks waited for a CPU in {waiting:.0} % of the ten seconds before it")
+        }
         (None, Some(load)) => format!("load was {load:.1}"),
         (None, None) => return None,
     };
@@ -86,26 +88,29 @@ pub fn busy(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The hypervisor gave this machine's CPU time to others.
-pub fn stolen(ranking: &Ranking<'_>) -> Found {
+pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
     const STOLEN_PERCENT_MAX: f64 = 2.0;
     let stolen =
         ranking.result.environment.pressure.stolen_percent.filter(|percent| *percent > STOLEN_PERCENT_MAX)?;
     say(
         Severity::Caution,
-        format!("The hypervisor took {stolen:.1} % of this machine's CPU time since boot for its other guests."),
+        format!(
+            "The hypervisor took {stolen:.1} % of this machine's CPU time since boot for its other guests."
+        ),
         "expect longer tails than the disk's own; use a machine with dedicated CPUs",
     )
 }
 
 /// The disk was in use while this program did nothing.
-pub fn not_idle(ranking: &Ranking<'_>) -> Found {
+pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     const WRITES_PER_S_MAX: f64 = 20.0;
     const FLUSHES_PER_S_MAX: f64 = 5.0;
     let idle = evidence::idle_rates(ranking.result)?;
     if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
         return None;
     }
-    let blurred = ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
+    let blurred =
+        ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
     let so = if blurred { ", and it blurs the counts per commit" } else { "" };
     say(
         Severity::Caution,
@@ -119,7 +124,7 @@ pub fn not_idle(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The device changed its speed during the run.
-pub fn drift(ranking: &Ranking<'_>) -> Found {
+pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.5;
     let best = ranking.best_durable()?;
     let rounds: Vec<&Round> = best.measured.rounds.iter().filter(|round| round.commits >= 10).collect();
@@ -153,7 +158,7 @@ pub fn drift(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The tail percentiles stand on few samples.
-pub fn few_samples(ranking: &Ranking<'_>) -> Found {
+pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let latency = &best.measured.latency;
     let standing = latency.percentile(99.9);
@@ -173,7 +178,7 @@ pub fn few_samples(ranking: &Ranking<'_>) -> Found {
 }
 
 /// One round shows no noise.
-pub fn single_round(ranking: &Ranking<'_>) -> Found {
+pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
     if ranking.result.plan.rounds > 1 || ranking.rows.len() < 2 {
         return None;
     }
@@ -185,7 +190,7 @@ pub fn single_round(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The clock is too coarse for what was timed.
-pub fn clock(ranking: &Ranking<'_>) -> Found {
+pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
     let clock = ranking.result.environment.clock;
     let fastest = ranking.rows.iter().min_by_key(|row| row.p50_ns())?;
     let p50_ns = fastest.p50_ns() as f64;
@@ -208,7 +213,7 @@ pub fn clock(ranking: &Ranking<'_>) -> Found {
 }
 
 /// With scheduled arrivals, commits waited for those before them.
-pub fn queueing(ranking: &Ranking<'_>) -> Found {
+pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let response = best.measured.response.as_ref()?;
     let (seen_ns, own_ns) = (response.percentile(99.0).ns()?, best.measured.latency.percentile(99.0).ns()?);
@@ -228,7 +233,7 @@ pub fn queueing(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Several methods are as good as the best.
-pub fn same_within_noise(ranking: &Ranking<'_>) -> Found {
+pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
         .of(Standing::PowerLoss)
         .skip(1)
@@ -238,7 +243,11 @@ pub fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable().filter(|_| !same.is_empty())?;
     say(
         Severity::Note,
-        format!("{} cannot be told from {} (≈ in the table): same within noise.", listing(&same, 3), best.id()),
+        format!(
+            "{} cannot be told from {} (≈ in the table): same within noise.",
+            listing(&same, 3),
+            best.id()
+        ),
         "choose among them by what your software supports, or add --rounds",
     )
 }
@@ -251,12 +260,13 @@ fn span_ns(ranking: &Ranking<'_>) -> u64 {
 }
 
 /// A virtual disk may live on burst credits.
-pub fn burst_credits(ranking: &Ranking<'_>) -> Found {
+pub(super) fn burst_credits(ranking: &Ranking<'_>) -> Found {
     const SPAN_MIN_NS: u64 = 600_000_000_000;
     let environment = &ranking.result.environment;
     let span_ns = span_ns(ranking);
     let block = environment.file_system.medium == Medium::Block;
-    if environment.hypervisor.is_none() || !block || span_ns > SPAN_MIN_NS || ranking.best_durable().is_none() {
+    if environment.hypervisor.is_none() || !block || span_ns > SPAN_MIN_NS || ranking.best_durable().is_none()
+    {
         return None;
     }
     say(
@@ -267,7 +277,7 @@ pub fn burst_credits(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A fast stream of commits may still be in the SSD's write buffer.
-pub fn write_buffer(ranking: &Ranking<'_>) -> Found {
+pub(super) fn write_buffer(ranking: &Ranking<'_>) -> Found {
     const BYTES_PER_S_MIN: f64 = 200e6;
     const BYTES_MAX: u64 = 64 << 30;
     let environment = &ranking.result.environment;
@@ -290,7 +300,7 @@ pub fn write_buffer(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The journal went round so often that a device may keep all of it in its cache.
-pub fn small_journal(ranking: &Ranking<'_>) -> Found {
+pub(super) fn small_journal(ranking: &Ranking<'_>) -> Found {
     const JOURNAL_BYTES_MIN: u64 = 16 << 20;
     let plan = &ranking.result.plan;
     let best = ranking.best_durable()?;

@@ -5,13 +5,13 @@
 use super::{Found, Severity, say};
 use crate::evidence::Verdict;
 use crate::figures::{bytes, duration_ns, listing, significant};
-use crate::rank::{Ranking, Standing};
 use crate::ranges::{self, MEMORY_NS};
+use crate::rank::{Ranking, Standing};
 use crate::result::Outcome;
-use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium, Promiser};
+use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
 
 /// Something turns syncs into nothing.
-pub fn lies(ranking: &Ranking<'_>) -> Found {
+pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
     let lies: Vec<_> = environment
         .lies
@@ -34,14 +34,16 @@ pub fn lies(ranking: &Ranking<'_>) -> Found {
     let remedy = match first.lie {
         Lie::Preload => "run without LD_PRELOAD",
         Lie::BarriersOff => "mount without `nobarrier` or `barrier=0`, unless the cache outlives a power cut",
-        Lie::SyncDisabled => "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)",
+        Lie::SyncDisabled => {
+            "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)"
+        }
         Lie::WineFlags => "measure on Windows itself",
     };
     say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
 }
 
 /// A Windows program under Wine.
-pub fn wine(ranking: &Ranking<'_>) -> Found {
+pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
     let version = ranking.result.environment.wine.as_ref()?;
     say(
         Severity::Wrong,
@@ -53,7 +55,7 @@ pub fn wine(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The file system lives in memory.
-pub fn memory(ranking: &Ranking<'_>) -> Found {
+pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if file_system.medium != Medium::Memory {
         return None;
@@ -66,27 +68,29 @@ pub fn memory(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that claim a flush which the device never saw.
-pub fn contradicted(ranking: &Ranking<'_>) -> Found {
+pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let rows: Vec<_> = ranking.of(Standing::NotConfirmed).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let each = first.evidence.per_commit?;
-    let what = if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
+    let what =
+        if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
     say(
         Severity::Wrong,
         format!(
-            "The {what} never reached the device: {} asked for one in each of {} commits, and the device counted {:.2} writes and {:.2} flushes per commit although its cache is volatile.",
+            "The {what} never reached the device: {} asked for it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
             listing(&ids, 3),
-            crate::figures::count(first.measured.commits),
             each.writes,
-            each.flushes
+            each.flushes,
+            crate::figures::count(first.measured.commits),
+            first.id()
         ),
         "look for what swallows it (mount options, the hypervisor's cache mode, a preloaded library); until then count on a system crash at most",
     )
 }
 
 /// Faster than any device.
-pub fn too_fast(ranking: &Ranking<'_>) -> Found {
+pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
     say(
         Severity::Wrong,
@@ -101,9 +105,10 @@ pub fn too_fast(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The extents are not in the state that was asked for.
-pub fn file_state(ranking: &Ranking<'_>) -> Found {
+pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
     let (plan, journal) = (&ranking.result.plan, &ranking.result.journal);
-    let layout = journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
+    let layout =
+        journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
     say(
         Severity::Wrong,
         format!(
@@ -118,7 +123,7 @@ pub fn file_state(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that ran into an error.
-pub fn failed(ranking: &Ranking<'_>) -> Found {
+pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     let failed: Vec<(&str, &str)> = ranking
         .result
         .methods
@@ -138,7 +143,7 @@ pub fn failed(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Durability rests on somebody else's word.
-pub fn promiser(ranking: &Ranking<'_>) -> Found {
+pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
     ranking.best_durable()?;
     let environment = &ranking.result.environment;
     match environment.promiser() {
@@ -146,7 +151,9 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
             let name = environment.hypervisor.as_deref().unwrap_or("the hypervisor");
             say(
                 Severity::Note,
-                format!("Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."),
+                format!(
+                    "Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."
+                ),
                 "ask the provider, or check the host's cache mode (QEMU: not `cache=unsafe`)",
             )
         }
@@ -160,7 +167,10 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
         ),
         Promiser::Unknown => say(
             Severity::Caution,
-            format!("No block device shows under {}: who promises durability cannot be told.", environment.file_system.kind),
+            format!(
+                "No block device shows under {}: who promises durability cannot be told.",
+                environment.file_system.kind
+            ),
             "measure on a file system whose disk this machine can see",
         ),
         Promiser::Device | Promiser::Wine => None,
@@ -168,7 +178,7 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A class that rests on computation alone, because nothing can be counted.
-pub fn unvouched(ranking: &Ranking<'_>) -> Found {
+pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
     if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
@@ -183,28 +193,24 @@ pub fn unvouched(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Direct I/O alone looks like the winner.
-pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
+pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let durable = ranking.best_durable()?;
     let fast = ranking
         .rows
         .iter()
         .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == 'O')
-        .find(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())?;
+        .filter(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())
+        // Direct I/O alone is the one that people take for durable.
+        .min_by_key(|row| (!["direct", "no-buffering"].contains(&row.id()), row.p50_ns()))?;
     let times = durable.p50_ns() as f64 / fast.p50_ns() as f64;
     if times < 1.2 {
         return None;
     }
-    let why = if ranking.result.environment.device_cache() == DeviceCache::WriteBack {
-        "leaves the data in the device's volatile cache"
-    } else if fast.measured.durability.class == Class::ProcessCrash {
-        "does not commit the metadata that leads to the data"
-    } else {
-        "does not make the device flush"
-    };
+    let why = fast.measured.durability.because.first().map_or("it promises less", String::as_str);
     say(
         Severity::Note,
         format!(
-            "{} is {} times as fast as {} only because it {why}: it outlives a {}, not a power cut.",
+            "{} is {} times as fast as {}, but {why}: it outlives a {}, not a power cut.",
             fast.id(),
             significant(times),
             durable.id(),
@@ -215,7 +221,7 @@ pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The best durable method lies outside what such devices do.
-pub fn outside_range(ranking: &Ranking<'_>) -> Found {
+pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);
     let p50 = duration_ns(best.p50_ns());
@@ -224,7 +230,11 @@ pub fn outside_range(ranking: &Ranking<'_>) -> Found {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
             say(
                 Severity::Caution,
-                format!("{p50} a durable commit is faster than such a device should be ({}): {}.", expected.words(), range.below),
+                format!(
+                    "{p50} a durable commit is faster than such a device should be ({}): {}.",
+                    expected.words(),
+                    range.below
+                ),
                 "find the model's data sheet: power-loss protection explains it, nothing else does",
             )
         }
@@ -236,7 +246,10 @@ pub fn outside_range(ranking: &Ranking<'_>) -> Found {
             };
             say(
                 Severity::Caution,
-                format!("{p50} a durable commit is slower than such a device should be ({}).", expected.words()),
+                format!(
+                    "{p50} a durable commit is slower than such a device should be ({}).",
+                    expected.words()
+                ),
                 remedy,
             )
         }

@@ -3,6 +3,7 @@
 //! Invariants: a cell shows `-` for what is not known and never 0; a percentile with fewer than ten samples
 //! beyond it is marked `~`, one with none is `-`.
 
+use crate::evidence::PerCommit;
 use crate::figures::{rate_tight, significant, tight};
 use crate::latency::{Latency, Percentile};
 use crate::rank::{Ranked, ToBest};
@@ -39,7 +40,7 @@ const UNKNOWN: &str = "-";
 pub const COLUMNS: [Column; 22] = [
     Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
-    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, |each| each.kib()) },
+    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
     Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
     Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.write.as_ref(), 50.0) },
@@ -61,7 +62,7 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
 ];
 
-fn each(row: &Ranked<'_>, figure: fn(&crate::evidence::PerCommit) -> f64) -> String {
+fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
     row.evidence.per_commit.map_or(UNKNOWN.to_owned(), |each| format!("{:.2}", figure(&each)))
 }
 

@@ -15,11 +15,10 @@ pub type Fact = (&'static str, String);
 #[must_use]
 pub fn title(result: &RunResult) -> String {
     let plan = &result.plan;
-    let loop_kind = plan
-        .rate_per_s
-        .map_or("closed loop".to_owned(), |per_s| format!("{} arrivals/s each", rate(per_s)));
+    let loop_kind =
+        plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{} arrivals/s each", rate(per_s)));
     let amount = match plan.transactions {
-        Some(n) => format!("{} a method", crate::figures::count(n)),
+        Some(n) => format!("{} commits a method", crate::figures::count(n)),
         None => plan.time_ns.map_or(String::new(), |ns| format!("{} in all", duration_ns(ns))),
     };
     let rounds_run = result.order.len();
@@ -65,7 +64,10 @@ fn machine(result: &RunResult) -> String {
     parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
     parts.push(match result.plan.pinned_to.as_slice() {
         [] => "writers not pinned".to_owned(),
-        cpus => format!("writers pinned to CPU {}", cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+        cpus => format!(
+            "writers pinned to CPU {}",
+            cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        ),
     });
     parts.join(", ")
 }
@@ -74,7 +76,7 @@ fn file_system(result: &RunResult) -> String {
     let file_system = &result.environment.file_system;
     let mut text = format!("{} on {}", file_system.kind, file_system.source);
     if !file_system.options.is_empty() {
-        text += &format!(" ({})", file_system.options.join(","));
+        text = format!("{text} ({})", file_system.options.join(","));
     }
     if file_system.copy_on_write {
         text += ", copy-on-write";
@@ -91,7 +93,9 @@ fn device(leaf: &Device) -> String {
     let mut parts = vec![leaf.name.clone()];
     parts.extend(leaf.model.as_ref().map(|model| model.trim().to_owned()));
     parts.extend(leaf.transport.clone());
-    parts.extend(leaf.rotational.map(|turns| if turns { "says it turns" } else { "does not turn" }.to_owned()));
+    parts.extend(
+        leaf.rotational.map(|turns| if turns { "says it turns" } else { "does not turn" }.to_owned()),
+    );
     parts.push(
         match leaf.write_cache {
             DeviceCache::WriteBack => "volatile write cache",
@@ -135,8 +139,25 @@ pub fn promise(result: &RunResult) -> String {
             "durability is promised by the hypervisor ({}), which is less than a device's word",
             result.environment.hypervisor.as_deref().unwrap_or("unnamed")
         ),
-        Promiser::Server => "durability is promised by a server, which is less than a device's word".to_owned(),
+        Promiser::Server => {
+            "durability is promised by a server, which is less than a device's word".to_owned()
+        }
         Promiser::Wine => "durability is promised by Wine, which is no promise".to_owned(),
         Promiser::Unknown => "who promises durability is unknown".to_owned(),
+    }
+}
+
+/// On whose word it hangs, for the heading over the methods that outlive a power cut.
+#[must_use]
+pub fn condition(result: &RunResult) -> String {
+    match result.environment.promiser() {
+        Promiser::Device => "if the device keeps its word".to_owned(),
+        Promiser::Hypervisor => format!(
+            "if the hypervisor ({}) keeps its word",
+            result.environment.hypervisor.as_deref().unwrap_or("unnamed")
+        ),
+        Promiser::Server => "if the server keeps its word".to_owned(),
+        Promiser::Wine => "on paper: under Wine nobody promises it".to_owned(),
+        Promiser::Unknown => "though who promises it is unknown".to_owned(),
     }
 }
