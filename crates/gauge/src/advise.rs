@@ -44,7 +44,7 @@ pub struct Advice {
 /// The recommendation for the machine of `ranking`'s result.
 #[must_use]
 pub fn advise(ranking: &Ranking<'_>) -> Advice {
-    let best = ranking.best_durable().filter(|_| ranking.result.environment.wine.is_none());
+    let best = ranking.recommended().filter(|_| ranking.result.environment.wine.is_none());
     let Some(best) = best else {
         return Advice {
             method: None,
@@ -62,11 +62,11 @@ pub fn advise(ranking: &Ranking<'_>) -> Advice {
 }
 
 fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
-    let equal = ranking.of(Standing::PowerLoss).skip(1).filter(|row| row.to_best.within_noise()).count();
+    let equal = ranking.of(Standing::PowerLoss).filter(|row| row.to_best.within_noise()).count() - 1;
     let others = if equal == 0 {
         String::new()
     } else {
-        format!("; {} the same within noise", plural(equal as u64, "method is", "methods are"))
+        format!("; {} the same within noise", plural(equal as u64, "other method is", "other methods are"))
     };
     let p99 = best
         .measured
@@ -137,7 +137,7 @@ fn choose<'a, 'b>(ranking: &'b Ranking<'a>, table: &[(&'static str, &str)]) -> O
     let (default, id) = table.first()?;
     if let Some(row) = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)
         && row.id() != best.row.id()
-        && rank::ratio(row.measured, best.row.measured).is_none_or(|ratio| ratio.within_noise())
+        && rank::ratio(row.measured, best.row.measured).is_none_or(|ratio| rank::same(&ratio))
     {
         return Some(Choice { setting: default, row });
     }
@@ -147,8 +147,12 @@ fn choose<'a, 'b>(ranking: &'b Ranking<'a>, table: &[(&'static str, &str)]) -> O
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::result::{MethodResult, Outcome, RunResult};
     use crate::rig::sim::Plant;
     use crate::sample::{measured, run, volatile};
+    use seawall_sys::durability::classify;
+    use seawall_sys::method::System;
+    use seawall_sys::methods;
 
     fn setting(result: &crate::result::RunResult, product: &str) -> Option<Setting> {
         advise(&Ranking::new(result)).settings.into_iter().find(|setting| setting.product == product)
@@ -167,6 +171,57 @@ mod tests {
         }
         assert_eq!(lines(&result), ["wal_sync_method = open_datasync"]);
         assert_eq!(setting(&result, "PostgreSQL").expect("set").method.as_deref(), Some("dsync"));
+    }
+
+    /// A result of another system: each row of its table with the figures of one that was measured here.
+    fn of_system(system: System, name: &str) -> RunResult {
+        let mut result = run("dsync,buffered+fdatasync", Vec::new(), |_| {});
+        let around = result.environment.surroundings(result.plan.file_state);
+        let rows = methods::of(system).iter().map(|method| {
+            let model = if method.splits() { "buffered+fdatasync" } else { "dsync" };
+            let mut figures = measured(&mut result, model).clone();
+            figures.durability = classify(method, &around);
+            let (id, calls) = (method.id.to_owned(), method.calls.to_owned());
+            MethodResult { id, calls, outcome: Outcome::Measured(Box::new(figures)) }
+        });
+        result.methods = rows.collect();
+        name.clone_into(&mut result.environment.system);
+        result
+    }
+
+    #[test]
+    fn each_system_gets_settings_from_rows_of_its_own() {
+        let systems: [(System, &str, &[&str]); 4] = [
+            (
+                System::Linux,
+                "Linux 6.18.0",
+                &["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka"],
+            ),
+            (System::Windows, "Windows 11", &["PostgreSQL", "MySQL 8", "SQLite", "Kafka"]),
+            (System::MacOs, "macOS 15", &["PostgreSQL", "SQLite", "etcd", "Kafka"]),
+            (System::Illumos, "illumos", &["PostgreSQL", "MySQL 8", "SQLite", "etcd", "Kafka"]),
+        ];
+        for (system, name, products) in systems {
+            let result = of_system(system, name);
+            let settings = advise(&Ranking::new(&result)).settings;
+            assert_eq!(settings.iter().map(|setting| setting.product).collect::<Vec<_>>(), products);
+            for setting in settings {
+                let id = setting.method.expect("a row");
+                let method =
+                    methods::of(system).iter().find(|method| method.id == id).expect("of this system");
+                assert_eq!(method.reach().letter(), 'D', "{} by {id}", setting.product);
+            }
+        }
+        let mac = of_system(System::MacOs, "macOS 15");
+        assert_eq!(setting(&mac, "PostgreSQL").expect("set").lines, ["wal_sync_method = fsync_writethrough"]);
+        let windows = of_system(System::Windows, "Windows 11");
+        assert_eq!(setting(&windows, "PostgreSQL").expect("set").lines, ["wal_sync_method = fsync"]);
+    }
+
+    #[test]
+    fn a_published_method_is_recommended_where_an_exotic_one_is_no_better() {
+        let result = run("dsync,rwf-dsync,rwf-sync,fdatasync-other-thread", Vec::new(), |_| {});
+        assert_eq!(advise(&Ranking::new(&result)).method.as_deref(), Some("dsync"));
     }
 
     #[test]

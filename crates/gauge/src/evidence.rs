@@ -214,6 +214,7 @@ mod tests {
     use super::*;
     use crate::rig::sim::Plant;
     use crate::sample::{measured, run, volatile};
+    use Verdict::{ByFua, Contradicted};
     use seawall_sys::counters::Counts;
     use seawall_sys::durability::FileState;
 
@@ -248,7 +249,6 @@ mod tests {
             }
             ["direct+dsync", "direct+sync", "dsync"].map(|id| verdict_of(&result, id).verdict)
         };
-        use Verdict::{ByFua, Contradicted};
         assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
         assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
         assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");

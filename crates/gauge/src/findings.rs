@@ -11,6 +11,7 @@ mod cost;
 mod machine;
 mod trust;
 
+use crate::figures::listing;
 use crate::rank::Ranking;
 
 /// How much a finding weighs. The gravest first.
@@ -117,17 +118,22 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    const HEADLINES: [(&str, &str); 6] = [
+    const HEADLINES: [(&str, &str); 5] = [
         ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
         ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
         ("memory", "This is memory, not a disk: nothing here outlives a power cut."),
         ("contradicted", "Flushes never reach the device: \"durable\" is not confirmed here."),
         ("too-fast", "Too fast for any device: this was answered from memory."),
-        ("cpu-wait", "Slow commits waited for a CPU, not for the disk."),
     ];
     ranking.result.measured().next()?;
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
-    HEADLINES.iter().find(|(id, _)| says(id)).map(|(_, sentence)| (*sentence).to_owned())
+    if let Some((_, sentence)) = HEADLINES.iter().find(|(id, _)| says(id)) {
+        return Some((*sentence).to_owned());
+    }
+    let waiting = machine::waiting(ranking);
+    let ids: Vec<&str> = waiting.iter().map(|(row, _)| row.id()).collect();
+    (!ids.is_empty())
+        .then(|| format!("Slow commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)))
 }
 
 /// What a rule says when it has something to say.

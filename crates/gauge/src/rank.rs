@@ -14,9 +14,11 @@
 //! cancels; the order is total and depends on the figures alone.
 
 use crate::evidence::{self, Evidence, Verdict};
+use crate::lookup;
 use crate::result::{Measured, MethodResult, RunResult};
 use crate::stats::{Ratio, paired_ratio};
 use seawall_sys::durability::Class;
+use seawall_sys::method::Set;
 
 /// What a commit of a method outlives, as far as the evidence bears it out. Best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +66,7 @@ impl ToBest {
     pub fn within_noise(&self) -> bool {
         match self {
             Self::Best => true,
-            Self::Ratio(ratio) => ratio.within_noise(),
+            Self::Ratio(ratio) => same(ratio),
             Self::Single(_) => false,
         }
     }
@@ -145,6 +147,17 @@ impl<'a> Ranking<'a> {
         self.of(Standing::PowerLoss).next()
     }
 
+    /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
+    /// the same within noise.
+    #[must_use]
+    pub fn recommended(&self) -> Option<&Ranked<'a>> {
+        let published = |row: &&Ranked<'_>| {
+            row.to_best.within_noise()
+                && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
+        };
+        self.of(Standing::PowerLoss).find(published).or_else(|| self.best_durable())
+    }
+
     /// The method called `id`, if it ran.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Ranked<'a>> {
@@ -164,6 +177,14 @@ fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
 fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
     ratio(row.measured, best.measured)
         .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
+}
+
+/// Whether two methods cannot be told from each other: by noise, or because they differ by no more than the
+/// histograms resolve.
+#[must_use]
+pub fn same(ratio: &Ratio) -> bool {
+    const RESOLUTION: f64 = 0.002;
+    ratio.within_noise() || (ratio.estimate - 1.0).abs() <= RESOLUTION
 }
 
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.

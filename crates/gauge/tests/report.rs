@@ -7,7 +7,9 @@
 #![cfg(target_os = "linux")]
 
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
+use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::{self, Style, csv, markdown};
+use seawall_gauge::require;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::rig::sim::{Plant, SimRig};
 use seawall_gauge::scenario::{BlockStart, Observer, commit};
@@ -79,8 +81,8 @@ fn cases() -> Vec<Case> {
         Case { plants: vec![Plant::NoFlushes], ..case("no-flushes") },
         Case {
             environment: |environment| {
-                environment.file_system.kind = "tmpfs".to_owned();
-                environment.file_system.source = "tmpfs".to_owned();
+                "tmpfs".clone_into(&mut environment.file_system.kind);
+                "tmpfs".clone_into(&mut environment.file_system.source);
                 environment.file_system.medium = Medium::Memory;
                 environment.devices.clear();
             },
@@ -161,6 +163,21 @@ fn every_report_is_as_it_was() {
             compare(&format!("{}.csv.txt", case.name), &csv::csv(&result));
         }
     }
+}
+
+#[test]
+fn requirements_are_told_as_before() {
+    let demands = "etcd, openshift and cockroachdb, direct:p99<1ms, p99.99<51us, sync-p50<1us, commits/s>1e6, dsync:sync-p99<1ms";
+    let mut told = Vec::new();
+    for name in ["honest", "no-flushes", "missing-and-failed"] {
+        let case = cases().into_iter().find(|case| case.name == name).expect("a case");
+        let result = case.run();
+        let checked = require::check(&Ranking::new(&result), &require::parse(demands).expect("readable"));
+        told.push(format!("{name}\n{}", report::requirements(&checked, 80, Style::PLAIN)));
+    }
+    let text = told.concat();
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    compare("require.80.txt", &text);
 }
 
 #[test]

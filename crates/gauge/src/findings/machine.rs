@@ -23,10 +23,21 @@ pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
         .filter(|share| row.measured.tail.commits >= SLOW_COMMITS_MIN && *share > CPU_WAIT_SHARE_MAX)
 }
 
+/// The rows whose slow commits waited for a CPU, with the share. Baselines that never leave memory wait for
+/// nothing else, so they count only where nothing durable was measured.
+pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, f64)> {
+    let durable = ranking.rows.iter().any(|row| row.standing <= Standing::NotConfirmed);
+    ranking
+        .rows
+        .iter()
+        .filter(|row| !durable || row.standing <= Standing::NotConfirmed)
+        .filter_map(|row| Some((row, tail_wait(row)?)))
+        .collect()
+}
+
 /// Slow commits waited for a CPU.
 pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
-    let waiting: Vec<(&Ranked<'_>, f64)> =
-        ranking.rows.iter().filter_map(|row| Some((row, tail_wait(row)?))).collect();
+    let waiting = waiting(ranking);
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mean_ns = |ns: u64| duration_ns(ns / worst.measured.tail.commits.max(1));
     let others = match waiting.len() - 1 {

@@ -35,7 +35,6 @@ fn ids_are_unique() {
 type Planted = (&'static str, fn(&mut RunResult));
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_planted_is_found() {
     const DURABLE: &str = "buffered+fdatasync";
     let planted: [Planted; 26] = [

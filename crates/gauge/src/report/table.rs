@@ -105,8 +105,9 @@ fn grid(page: &mut Page, ranking: &Ranking<'_>) {
             drawn = true;
         }
         page.say(role(standing), "", &heading(ranking.result, standing, &rows));
-        for (place, row) in rows.iter().enumerate() {
-            let role = if standing == Standing::PowerLoss && place == 0 { Role::Good } else { Role::Plain };
+        for row in rows {
+            let recommended = ranking.recommended().is_some_and(|best| best.id() == row.id());
+            let role = if recommended { Role::Good } else { Role::Plain };
             page.line(role, &layout.line(row.id(), &mut |column| (column.cell)(row)));
         }
     }
@@ -148,7 +149,7 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     if cells.iter().any(|cell| cell == "-") {
         parts.push("-: unknown, or too few samples");
     }
-    parts.push("against best: of its class, by p50, ± 95 %");
+    parts.push("against best: of its class, by p50, ±95%");
     if cells.iter().any(|cell| cell.starts_with('≈')) {
         parts.push("≈: same within noise");
     }
@@ -193,7 +194,7 @@ impl Layout {
     fn line(&self, name: &str, cell: &mut dyn FnMut(&Column) -> String) -> String {
         let mut line = format!("{:<width$}", elided(name, self.name_width), width = self.name_width);
         for (column, width) in &self.columns {
-            line += &format!("{:gap$}{:>width$}", "", cell(column), gap = self.gap);
+            line.extend([" ".repeat(self.gap), format!("{:>width$}", cell(column))]);
         }
         line
     }

@@ -73,7 +73,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
             Some(row) => row,
             None => return cannot(format!("{id} was not measured")),
         },
-        None => match ranking.best_durable() {
+        None => match ranking.recommended() {
             Some(row) => row,
             None => return cannot("no method here is shown to outlive a power cut".to_owned()),
         },
