@@ -228,6 +228,11 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     match expected.verdict {
         ranges::Verdict::Below => {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
+            let remedy = if expected.caveat.is_some() {
+                "ask the provider what has to happen before a flush is acknowledged"
+            } else {
+                "find the model's data sheet: power-loss protection explains it, nothing else does"
+            };
             say(
                 Severity::Caution,
                 format!(
@@ -235,7 +240,7 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
                     expected.words(),
                     range.below
                 ),
-                "find the model's data sheet: power-loss protection explains it, nothing else does",
+                remedy,
             )
         }
         ranges::Verdict::Above => {

@@ -103,7 +103,7 @@ pub fn to_best(to_best: &ToBest) -> String {
         ToBest::Best => "best".to_owned(),
         ToBest::Single(times) => short(*times),
         ToBest::Ratio(ratio) => {
-            let mark = if ratio.within_noise() { "≈" } else { "" };
+            let mark = if to_best.within_noise() { "≈" } else { "" };
             format!("{mark}{}±{}", short(ratio.estimate), half_width(ratio))
         }
     }

@@ -142,7 +142,13 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     let cells =
         ranking.rows.iter().flat_map(|row| layout.columns.iter().map(|(column, _)| (column.cell)(row)));
     let cells: Vec<String> = cells.collect();
-    let mut parts = vec!["flush each: device flushes per commit"];
+    let shown = |head: [&str; 2]| layout.columns.iter().any(|(column, _)| column.head == head);
+    let mut parts = Vec::new();
+    parts.push(if shown(["flush", "each"]) {
+        "flush each: device flushes per commit"
+    } else {
+        "device flushes are not counted on this system"
+    });
     if cells.iter().any(|cell| cell.starts_with('~')) {
         parts.push("~: fewer than ten samples beyond it");
     }
@@ -153,7 +159,9 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     if cells.iter().any(|cell| cell.starts_with('≈')) {
         parts.push("≈: same within noise");
     }
-    parts.push("CPU wait: of the time of commits above p99");
+    if shown(["CPU", "wait"]) {
+        parts.push("CPU wait: of the time of commits above p99");
+    }
     page.say(Role::Dim, "", &parts.join("; "));
 }
 
@@ -179,6 +187,13 @@ impl Layout {
         // Columns that are not essential go, the last first, until the rest fits.
         while let Some(last) = columns.iter().rposition(|(column, _)| column.need == Need::Wide)
             && (width < WIDTH_WIDE || total(&columns, 1) > width)
+        {
+            columns.remove(last);
+        }
+        // Where names are long, a column that knows nothing goes before a name is cut.
+        let says_nothing = |column: &Column| ranking.rows.iter().all(|row| (column.cell)(row) == "-");
+        while total(&columns, 1) > width
+            && let Some(last) = columns.iter().rposition(|(column, _)| says_nothing(column))
         {
             columns.remove(last);
         }
