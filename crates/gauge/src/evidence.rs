@@ -6,6 +6,7 @@
 //!   power loss      none volatile        any                 not needed
 //!   power loss      any                  no counters         cannot tell
 //!   power loss      unknown              < 0.9               cannot tell
+//!   power loss      any                  neighbour flushes   cannot tell
 //!   power loss      write-back           ≥ 0.9               confirmed
 //!   power loss      write-back, FUA      < 0.9, pure direct  by FUA
 //!                                        dsync overwrite
@@ -30,6 +31,9 @@ const ONE_EACH: f64 = 0.9;
 /// A baseline that makes up more than this share of the counts disturbs the verdict.
 const BASELINE_SHARE_MAX: f64 = 0.1;
 
+/// Why a neighbour's flushes leave no verdict: they may hide that this method's are missing, or that they came.
+pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be told from this method's";
+
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerCommit {
@@ -43,6 +47,8 @@ pub struct PerCommit {
     pub write_amplification: f64,
     /// Whether the idle baseline was large enough to matter.
     pub baseline_matters: bool,
+    /// Whether the idle baseline's flushes were.
+    pub flushes_blurred: bool,
 }
 
 impl PerCommit {
@@ -148,13 +154,14 @@ fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
     let each = |counted: u64, idle: u64| ((counted as f64 - idle as f64 * scale) / commits).max(0.0);
     let share = |counted: u64, idle: u64| idle as f64 * scale / (counted as f64).max(1.0);
     let sectors = each(counts.sectors, idle.sectors);
+    let flushes_blurred = share(counts.flushes, idle.flushes) > BASELINE_SHARE_MAX;
     Some(PerCommit {
         writes: each(counts.writes, idle.writes),
         sectors,
         flushes: each(counts.flushes, idle.flushes),
         write_amplification: sectors * SECTOR_BYTES * commits / (measured.bytes as f64).max(1.0),
-        baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX
-            || share(counts.flushes, idle.flushes) > BASELINE_SHARE_MAX,
+        baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX || flushes_blurred,
+        flushes_blurred,
     })
 }
 
@@ -175,7 +182,9 @@ fn verdict(
         return Verdict::CannotTell("this system shows no counters for the device");
     };
     let writers = f64::from(result.plan.threads.max(1));
-    if each.flushes >= ONE_EACH {
+    if each.flushes_blurred {
+        Verdict::CannotTell(NEIGHBOUR)
+    } else if each.flushes >= ONE_EACH {
         Verdict::Confirmed
     } else if cache == DeviceCache::Unknown {
         Verdict::CannotTell("the device does not say whether its write cache is volatile")
@@ -278,7 +287,7 @@ mod tests {
         let evidence = verdict_of(&result, "dsync");
         let each = evidence.per_commit.expect("counters");
         assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
-        assert_eq!(evidence.verdict, Verdict::Contradicted);
+        assert_eq!(evidence.verdict, Verdict::CannotTell(NEIGHBOUR));
     }
 
     #[test]

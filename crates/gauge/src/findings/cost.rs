@@ -45,7 +45,12 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
         return None;
     }
     let best = ranking.best_durable()?;
-    let writes = best.evidence.per_commit.map(|each| each.writes).filter(|writes| *writes > WRITES_MAX)?;
+    let writes = best
+        .evidence
+        .per_commit
+        .filter(|each| !each.baseline_matters)
+        .map(|each| each.writes)
+        .filter(|writes| *writes > WRITES_MAX)?;
     let (why, remedy) = match plan.file_state {
         FileState::Appending => (
             "each append changes the file's size",

@@ -6,7 +6,7 @@ use super::{Found, Severity, say};
 use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
 use crate::latency::Percentile;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{Ranked, Ranking, Standing, ToBest};
 use crate::result::Round;
 use seawall_sys::durability::{DeviceCache, Medium};
 
@@ -122,7 +122,7 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     }
     let blurred =
         ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
-    let so = if blurred { ", and it blurs the counts per commit" } else { "" };
+    let so = if blurred { ", but blurs it: counts per commit prove little here" } else { "" };
     say(
         Severity::Caution,
         format!(
@@ -243,7 +243,16 @@ pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Several methods are as good as the best.
+/// Whether an interval says next to nothing.
+fn is_wide(to_best: &ToBest) -> bool {
+    const HALF_WIDTH_MAX: f64 = 0.5;
+    match to_best {
+        ToBest::Ratio(ratio) => ratio.half_width() > HALF_WIDTH_MAX * ratio.estimate,
+        ToBest::Best | ToBest::Single(_) => false,
+    }
+}
+
+/// Several methods are as good as the best, or the run cannot tell.
 pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
         .of(Standing::PowerLoss)
@@ -252,6 +261,19 @@ pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
         .map(Ranked::id)
         .collect();
     let best = ranking.best_durable().filter(|_| !same.is_empty())?;
+    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    if wide * 2 > same.len() {
+        return say(
+            Severity::Caution,
+            format!(
+                "Too noisy to rank: {wide} of {} ratios are known to no better than ±50 %, and {} cannot be told from {} (≈).",
+                ranking.of(Standing::PowerLoss).count() - 1,
+                plural(same.len() as u64, "method", "methods"),
+                best.id()
+            ),
+            "measure on an idle machine, or with more --rounds and fewer --methods",
+        );
+    }
     say(
         Severity::Note,
         format!(

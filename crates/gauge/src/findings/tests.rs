@@ -127,3 +127,22 @@ fn classes_that_nothing_confirms_are_said_to_be_computed() {
     }
     assert!(sentence(&result, "unvouched").contains("no counters"));
 }
+
+#[test]
+fn a_run_too_noisy_to_rank_says_so() {
+    let mut result = volatile(Vec::new());
+    for (i, id) in ["buffered+fsync", "dsync"].into_iter().enumerate() {
+        for (j, round) in measured(&mut result, id).rounds.iter_mut().enumerate() {
+            round.p50_ns *= if (i + j) % 2 == 0 { 5 } else { 1 };
+        }
+    }
+    assert!(sentence(&result, "same-within-noise").starts_with("Too noisy to rank"));
+}
+
+#[test]
+fn a_neighbour_that_flushes_leaves_no_verdict() {
+    let mut result = volatile(Vec::new());
+    result.idle.as_mut().expect("counters").counts.flushes = 5_000;
+    assert!(sentence(&result, "not-idle").contains("prove little"));
+    assert!(!ids(&result).contains(&"contradicted") && !ids(&result).contains(&"unvouched"));
+}

@@ -3,7 +3,7 @@
 //! Invariant: a rule names its evidence, never a suspicion alone.
 
 use super::{Found, Severity, say};
-use crate::evidence::Verdict;
+use crate::evidence::{NEIGHBOUR, Verdict};
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::ranges::{self, MEMORY_NS};
 use crate::rank::{Ranking, Standing};
@@ -185,6 +185,9 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
         return None;
     }
     let Verdict::CannotTell(reason) = best.evidence.verdict else { return None };
+    if reason == NEIGHBOUR {
+        return None;
+    }
     say(
         Severity::Note,
         format!("The classes are computed and not confirmed by evidence: {reason}."),

@@ -38,7 +38,7 @@ const UNKNOWN: &str = "-";
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
 pub const COLUMNS: [Column; 22] = [
-    Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
+    Column { head: ["flu-", "shes"],    title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
     Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
@@ -104,7 +104,7 @@ pub fn to_best(to_best: &ToBest) -> String {
         ToBest::Single(times) => short(*times),
         ToBest::Ratio(ratio) => {
             let mark = if to_best.within_noise() { "≈" } else { "" };
-            format!("{mark}{}±{}", short(ratio.estimate), half_width(ratio))
+            format!("{mark}{}", with_interval(ratio))
         }
     }
 }
@@ -119,18 +119,17 @@ fn short(times: f64) -> String {
     }
 }
 
-/// The wider half of the interval, as exact as its estimate is shown.
-fn half_width(ratio: &Ratio) -> String {
-    let half = (ratio.high - ratio.estimate).max(ratio.estimate - ratio.low);
-    if half >= 9.5 {
-        return ">9".to_owned();
-    }
-    let text = if half < 0.995 && ratio.estimate < 9.995 {
-        format!("{half:.2}")
-    } else if half < 0.95 {
-        format!("{half:.1}")
+/// Estimate and the wider half of its interval, with the decimals that the interval leaves any meaning.
+fn with_interval(ratio: &Ratio) -> String {
+    let half = ratio.half_width();
+    let estimate = ratio.estimate;
+    if half < 0.095 && estimate < 9.995 {
+        format!("{estimate:.2}±{}", format!("{half:.2}").trim_start_matches('0'))
+    } else if half < 0.95 && estimate < 99.95 {
+        format!("{estimate:.1}±{}", format!("{half:.1}").trim_start_matches('0'))
+    } else if half < 9.5 {
+        format!("{estimate:.0}±{half:.0}")
     } else {
-        format!("{half:.0}")
-    };
-    text.strip_prefix('0').filter(|rest| rest.starts_with('.')).map_or(text.clone(), str::to_owned)
+        format!("{estimate:.0}±>9")
+    }
 }

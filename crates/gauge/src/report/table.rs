@@ -142,10 +142,10 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     let cells =
         ranking.rows.iter().flat_map(|row| layout.columns.iter().map(|(column, _)| (column.cell)(row)));
     let cells: Vec<String> = cells.collect();
-    let shown = |head: [&str; 2]| layout.columns.iter().any(|(column, _)| column.head == head);
+    let shown = |title: &str| layout.columns.iter().any(|(column, _)| column.title == title);
     let mut parts = Vec::new();
-    parts.push(if shown(["flush", "each"]) {
-        "flush each: device flushes per commit"
+    parts.push(if shown("Flushes per commit") {
+        "flushes: counted by the device, per commit"
     } else {
         "device flushes are not counted on this system"
     });
@@ -159,7 +159,7 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     if cells.iter().any(|cell| cell.starts_with('≈')) {
         parts.push("≈: same within noise");
     }
-    if shown(["CPU", "wait"]) {
+    if shown("CPU wait of slow commits") {
         parts.push("CPU wait: of the time of commits above p99");
     }
     page.say(Role::Dim, "", &parts.join("; "));
