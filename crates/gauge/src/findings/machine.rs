@@ -44,10 +44,19 @@ pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
         0 => String::new(),
         others => format!(" {} did the same.", plural(others as u64, "other method", "other methods")),
     };
+    let all = worst.measured.wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX).map_or(
+        String::new(),
+        |share| {
+            format!(
+                " Over all its commits it was {}: neither are rate and mean the disk's alone.",
+                percent(share.min(1.0))
+            )
+        },
+    );
     say(
         Severity::Caution,
         format!(
-            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{others}",
+            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{all}{others}",
             percent(*share),
             worst.id(),
             mean_ns(worst.measured.tail.wait_ns),
@@ -120,8 +129,12 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
         return None;
     }
-    let blurred =
-        ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
+    let claims = |row: &&Ranked<'_>| row.standing <= Standing::NotConfirmed;
+    let blurred = ranking
+        .rows
+        .iter()
+        .filter(claims)
+        .any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
     let so = if blurred { ", but blurs it: counts per commit prove little here" } else { "" };
     say(
         Severity::Caution,
@@ -202,11 +215,12 @@ pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
 
 /// The clock is too coarse for what was timed.
 pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
+    const SHARE_MAX: f64 = 0.2;
     let clock = ranking.result.environment.clock;
     let fastest = ranking.rows.iter().min_by_key(|row| row.p50_ns())?;
     let p50_ns = fastest.p50_ns() as f64;
-    let coarse = clock.tick_ns as f64 > p50_ns / 10.0;
-    let dear = clock.read_ns * 2.0 > p50_ns / 10.0;
+    let coarse = clock.tick_ns as f64 > p50_ns * SHARE_MAX;
+    let dear = clock.read_ns * 2.0 > p50_ns * SHARE_MAX;
     if !coarse && !dear {
         return None;
     }

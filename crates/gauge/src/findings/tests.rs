@@ -37,7 +37,7 @@ type Planted = (&'static str, fn(&mut RunResult));
 #[test]
 fn what_is_planted_is_found() {
     const DURABLE: &str = "buffered+fdatasync";
-    let planted: [Planted; 26] = [
+    let planted: [Planted; 27] = [
         ("cpu-wait", |r| measured(r, DURABLE).tail = Tail { commits: 100, latency_ns: 1000, wait_ns: 840 }),
         ("lies", |r| {
             let evidence = "libeatmydata.so".to_owned();
@@ -74,7 +74,16 @@ fn what_is_planted_is_found() {
         }),
         ("outside-range", |r| r.environment.devices[0].rotational = Some(true)),
         ("stalls", |r| measured(r, "direct").latency.record(80_000_000)),
-        ("metadata", |r| measured(r, "direct").counts.as_mut().expect("counts").writes *= 3),
+        ("metadata", |r| {
+            for id in ["direct", DURABLE] {
+                measured(r, id).counts.as_mut().expect("counts").writes *= 3;
+            }
+        }),
+        ("cpu-wait", |r| {
+            measured(r, DURABLE).tail = Tail { commits: 100, latency_ns: 1000, wait_ns: 840 };
+            measured(r, DURABLE).cpu.wait_ns = Some(500_000_000);
+            assert!(sentence(r, "cpu-wait").contains("Over all its commits"));
+        }),
         ("amplification", |r| measured(r, DURABLE).counts.as_mut().expect("counts").sectors *= 64),
         ("copy-on-write", |r| r.environment.file_system.copy_on_write = true),
         ("small-journal", |r| r.plan.journal_bytes = 1 << 20),
