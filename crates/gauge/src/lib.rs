@@ -2,7 +2,8 @@
 //!
 //! The walk of a run, in the order of its files:
 //!
-//! 1. [`plan`] says what is to be measured, and refuses what makes no sense.
+//! 1. [`plan`] says what is to be measured, and refuses what makes no sense; [`preflight`] what cannot be
+//!    measured here.
 //! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
@@ -22,6 +23,7 @@ pub mod latency;
 pub mod lookup;
 pub mod measure;
 pub mod plan;
+pub mod preflight;
 pub mod ranges;
 pub mod rank;
 pub mod report;

@@ -34,7 +34,7 @@ pub struct Environment {
     pub pressure: Pressure,
     /// What the clock costs and resolves.
     pub clock: Resolution,
-    /// The file system of the folder.
+    /// The file system of the folder; for a raw device, the device taken as one file.
     pub file_system: FileSystem,
     /// The devices under it, from the one that is mounted down to the leaf disks.
     pub devices: Vec<Device>,
@@ -58,7 +58,7 @@ pub struct Pressure {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileSystem {
-    /// Its type as the system names it: `ext4`, `NTFS`, `apfs`.
+    /// Its type as the system names it: `ext4`, `NTFS`, `apfs`; `block device` if there is none.
     pub kind: String,
     /// What is mounted: a device, a server's share, a subvolume.
     pub source: String,
@@ -87,9 +87,10 @@ pub struct Device {
     pub kind: String,
     /// Names of the devices it stands on; empty for a leaf.
     pub stands_on: Vec<String>,
-    /// Model, where the device tells.
+    /// Model, where the device tells; for a device made of others what it is made as: `raid1`,
+    /// `crypt root`, a loop device's file.
     pub model: Option<String>,
-    /// How it is attached: `virtio`, `nvme`, `sata`, `scsi`, `usb`, …
+    /// How it is attached: `virtio`, `nvme`, `ata`, `scsi`, `usb`, …
     pub transport: Option<String>,
     /// Size, bytes.
     pub bytes: Option<u64>,
@@ -126,10 +127,15 @@ impl Environment {
         self.devices.iter().filter(|device| device.stands_on.is_empty())
     }
 
-    /// The weakest write cache among the leaves.
+    /// The weakest write cache on the way to the medium.
+    ///
+    /// The leaves' caches, and those of devices that keep data of their own on the way: a loop device has its
+    /// file's page cache, a thin or cached volume its own metadata, so that a write which was not flushed is
+    /// lost there whatever the disk promises. A RAID device of Linux (`md`) claims a cache without having one.
     #[must_use]
     pub fn device_cache(&self) -> DeviceCache {
-        let mut caches = self.leaves().map(|device| device.write_cache).peekable();
+        let has_say = |device: &&Device| device.stands_on.is_empty() || device.kind != "md";
+        let mut caches = self.devices.iter().filter(has_say).map(|device| device.write_cache).peekable();
         if caches.peek().is_none() {
             return DeviceCache::Unknown;
         }

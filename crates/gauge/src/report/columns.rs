@@ -57,7 +57,7 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.tail.wait_share()) },
     Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
-    Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| significant(switches(row)) },
+    Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
     Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      cell: |row| crate::figures::count(row.measured.commits) },
     Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
 ];
@@ -91,9 +91,10 @@ pub fn cpu_ns(row: &Ranked<'_>) -> f64 {
     (cpu.user_ns + cpu.system_ns) as f64 / row.measured.commits.max(1) as f64
 }
 
-fn switches(row: &Ranked<'_>) -> f64 {
+fn switches(row: &Ranked<'_>) -> Option<f64> {
     let cpu = row.measured.cpu;
-    (cpu.voluntary_switches + cpu.involuntary_switches) as f64 / row.measured.commits.max(1) as f64
+    let switches = cpu.voluntary_switches? + cpu.involuntary_switches?;
+    Some(switches as f64 / row.measured.commits.max(1) as f64)
 }
 
 /// `best`, `1.43±.02`, or `≈1.01±.03` where it cannot be told from the best.

@@ -38,13 +38,14 @@ impl Accounts {
             return Times::default();
         }
         let ns = |time: libc::timeval| {
-            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
+            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+                + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
         };
         Times {
             user_ns: ns(usage.ru_utime),
             system_ns: ns(usage.ru_stime),
-            voluntary_switches: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
-            involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+            voluntary_switches: u64::try_from(usage.ru_nvcsw).ok(),
+            involuntary_switches: u64::try_from(usage.ru_nivcsw).ok(),
             wait_ns: self.wait_ns(),
         }
     }
