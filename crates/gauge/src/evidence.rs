@@ -6,6 +6,7 @@
 //!   power loss      none volatile        any                 not needed
 //!   power loss      any                  no counters         cannot tell
 //!   power loss      unknown              < 0.9               cannot tell
+//!   power loss      any                  neighbour flushes   cannot tell
 //!   power loss      write-back           ≥ 0.9               confirmed
 //!   power loss      write-back, FUA      < 0.9, pure direct  by FUA
 //!                                        dsync overwrite
@@ -30,6 +31,9 @@ const ONE_EACH: f64 = 0.9;
 /// A baseline that makes up more than this share of the counts disturbs the verdict.
 const BASELINE_SHARE_MAX: f64 = 0.1;
 
+/// Why a neighbour's flushes leave no verdict: they may hide that this method's are missing, or that they came.
+pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be told from this method's";
+
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerCommit {
@@ -43,6 +47,8 @@ pub struct PerCommit {
     pub write_amplification: f64,
     /// Whether the idle baseline was large enough to matter.
     pub baseline_matters: bool,
+    /// Whether the idle baseline's flushes were.
+    pub flushes_blurred: bool,
 }
 
 impl PerCommit {
@@ -148,13 +154,14 @@ fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
     let each = |counted: u64, idle: u64| ((counted as f64 - idle as f64 * scale) / commits).max(0.0);
     let share = |counted: u64, idle: u64| idle as f64 * scale / (counted as f64).max(1.0);
     let sectors = each(counts.sectors, idle.sectors);
+    let flushes_blurred = share(counts.flushes, idle.flushes) > BASELINE_SHARE_MAX;
     Some(PerCommit {
         writes: each(counts.writes, idle.writes),
         sectors,
         flushes: each(counts.flushes, idle.flushes),
         write_amplification: sectors * SECTOR_BYTES * commits / (measured.bytes as f64).max(1.0),
-        baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX
-            || share(counts.flushes, idle.flushes) > BASELINE_SHARE_MAX,
+        baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX || flushes_blurred,
+        flushes_blurred,
     })
 }
 
@@ -175,7 +182,9 @@ fn verdict(
         return Verdict::CannotTell("this system shows no counters for the device");
     };
     let writers = f64::from(result.plan.threads.max(1));
-    if each.flushes >= ONE_EACH {
+    if each.flushes_blurred {
+        Verdict::CannotTell(NEIGHBOUR)
+    } else if each.flushes >= ONE_EACH {
         Verdict::Confirmed
     } else if cache == DeviceCache::Unknown {
         Verdict::CannotTell("the device does not say whether its write cache is volatile")
@@ -207,4 +216,86 @@ fn is_direct_dsync(method: &Method) -> bool {
         Write::Positional | Write::Mapped | Write::Overlapped => false,
     };
     method.cache == Cache::Direct && (method.open_sync == OpenSync::Data || by_write)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, run, volatile};
+    use Verdict::{ByFua, Contradicted};
+    use seawall_sys::counters::Counts;
+    use seawall_sys::durability::FileState;
+
+    fn verdict_of(result: &RunResult, id: &str) -> Evidence {
+        let (row, measured) = result.measured().find(|(row, _)| row.id == id).expect("measured");
+        of(result, row, measured)
+    }
+
+    #[test]
+    fn an_honest_disk_confirms_each_durable_method_and_nothing_is_asked_of_the_others() {
+        let result = volatile(Vec::new());
+        let evidence = |id| verdict_of(&result, id);
+        assert_eq!(
+            (evidence("dsync").verdict, evidence("dsync").flushes()),
+            (Verdict::Confirmed, "1.00".into())
+        );
+        assert_eq!(evidence("direct").verdict, Verdict::NothingClaimed);
+        assert_eq!(evidence("direct").flushes(), "0.00");
+        let each = evidence("dsync").per_commit.expect("counters");
+        assert!((each.kib() - 16.0).abs() < 1e-9 && (each.write_amplification - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_device_with_fua_may_go_without_flushes_for_direct_dsync_overwrites_only() {
+        let fua = |state, writes: bool| {
+            let mut result = run("direct+dsync,direct+sync,dsync", vec![Plant::NoFlushes], |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+            result.plan.file_state = state;
+            if !writes {
+                measured(&mut result, "direct+dsync").counts = Some(Counts::default());
+            }
+            ["direct+dsync", "direct+sync", "dsync"].map(|id| verdict_of(&result, id).verdict)
+        };
+        assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
+        assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
+        assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
+    }
+
+    #[test]
+    fn writers_share_flushes_but_not_more_than_there_are_writers() {
+        let with = |threads, flushes| {
+            let mut result = volatile(Vec::new());
+            result.plan.threads = threads;
+            measured(&mut result, "dsync").counts.as_mut().expect("counts").flushes = flushes;
+            verdict_of(&result, "dsync").verdict
+        };
+        assert_eq!(with(4, 3_000), Verdict::Shared);
+        assert_eq!(with(4, 2_000), Verdict::Contradicted);
+        assert_eq!(with(1, 3_000), Verdict::Contradicted);
+    }
+
+    #[test]
+    fn the_idle_baseline_is_taken_off_and_said_to_matter() {
+        let mut result = volatile(Vec::new());
+        // As many flushes each second as the method made commits each second.
+        let per_s = 12_000.0 / (measured(&mut result, "dsync").elapsed_ns as f64 / 1e9);
+        let idle = result.idle.as_mut().expect("counters");
+        let seconds = idle.elapsed_ns as f64 / 1e9;
+        idle.counts.flushes = format!("{:.0}", per_s * seconds).parse().expect("a number");
+        let evidence = verdict_of(&result, "dsync");
+        let each = evidence.per_commit.expect("counters");
+        assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
+        assert_eq!(evidence.verdict, Verdict::CannotTell(NEIGHBOUR));
+    }
+
+    #[test]
+    fn without_counters_there_are_no_figures() {
+        let mut result = volatile(Vec::new());
+        measured(&mut result, "dsync").counts = None;
+        let evidence = verdict_of(&result, "dsync");
+        assert_eq!((evidence.per_commit, evidence.flushes()), (None, "-".to_owned()));
+        assert!(matches!(evidence.verdict, Verdict::CannotTell(_)));
+    }
 }

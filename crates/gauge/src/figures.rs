@@ -41,6 +41,15 @@ pub fn duration_ns(ns: u64) -> String {
     duration(ns as f64)
 }
 
+/// A round duration without the zeros that would make it look measured: `6 ms`, `1.5 ms`.
+#[must_use]
+pub fn round_duration(ns: u64) -> String {
+    let (digits, unit) = in_unit(ns as f64);
+    let short =
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    format!("{short} {unit}")
+}
+
 /// A duration for a column: `45.2µs`, `1.23 s`.
 #[must_use]
 pub fn tight(ns: f64) -> String {
@@ -87,10 +96,11 @@ pub fn percent(share: f64) -> String {
 pub fn bytes(n: u64) -> String {
     const BINARY: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in BINARY {
-        if n.is_multiple_of(unit) && n > 0 {
+        if n >= unit && n.is_multiple_of(unit) {
             return format!("{} {name}", count(n / unit));
         }
-        if n >= unit * 10 {
+        // A few KiB are a transaction's size, whose every byte counts.
+        if n >= unit.max(10 << 10) {
             return format!("{} {name}", significant(n as f64 / unit as f64));
         }
     }
@@ -155,6 +165,8 @@ mod tests {
         assert_eq!([rate(21_345.0), rate(99_960.0), rate(12.0)], ["21,300", "100,000", "12.0"]);
         assert_eq!([rate_tight(21_345.0), rate_tight(432.0)], ["21.3k", "432"]);
         assert_eq!([bytes(16 << 10), bytes(2300), bytes(1 << 30)], ["16 KiB", "2,300 B", "1 GiB"]);
+        assert_eq!([bytes(5625 << 20), bytes(0), bytes(12_345)], ["5.49 GiB", "0 B", "12.1 KiB"]);
+        assert_eq!([round_duration(6_000_000), round_duration(1_500_000)], ["6 ms", "1.5 ms"]);
         assert_eq!(listing(&["a", "b", "c"], 2), "a, b and 1 more");
         assert_eq!(listing(&["a", "b"], 2), "a and b");
     }

@@ -1,16 +1,17 @@
 //! What should the reader of a result know, in plain words, and what can be done about it?
 //!
 //! [`RULES`] is a table: each row looks at the ranking and says nothing, or one sentence with its figures and a
-//! remedy. [`trust`] asks whether the figures mean what they say, [`machine`] whether the machine disturbed
-//! them, [`cost`] why they are as high as they are.
+//! remedy. `trust` asks whether the figures mean what they say, `machine` whether the machine disturbed
+//! them, `cost` why they are as high as they are.
 //!
 //! Invariants: a finding concerns what the reader would otherwise conclude wrongly; a healthy run prints few;
 //! what holds for many methods is said once; rules are pure and tried alone.
 
-pub mod cost;
-pub mod machine;
-pub mod trust;
+mod cost;
+mod machine;
+mod trust;
 
+use crate::figures::listing;
 use crate::rank::Ranking;
 
 /// How much a finding weighs. The gravest first.
@@ -117,24 +118,29 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    const HEADLINES: [(&str, &str); 6] = [
+    const HEADLINES: [(&str, &str); 5] = [
         ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
         ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
         ("memory", "This is memory, not a disk: nothing here outlives a power cut."),
         ("contradicted", "Flushes never reach the device: \"durable\" is not confirmed here."),
         ("too-fast", "Too fast for any device: this was answered from memory."),
-        ("cpu-wait", "Slow commits waited for a CPU, not for the disk."),
     ];
     ranking.result.measured().next()?;
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
-    HEADLINES.iter().find(|(id, _)| says(id)).map(|(_, sentence)| (*sentence).to_owned())
+    if let Some((_, sentence)) = HEADLINES.iter().find(|(id, _)| says(id)) {
+        return Some((*sentence).to_owned());
+    }
+    let waiting = machine::waiting(ranking);
+    let ids: Vec<&str> = waiting.iter().map(|(row, _)| row.id()).collect();
+    (!ids.is_empty())
+        .then(|| format!("Slow commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)))
 }
 
 /// What a rule says when it has something to say.
-#[expect(clippy::unnecessary_wraps, reason = "every rule ends with it, and a rule may have nothing to say")]
+#[expect(clippy::unnecessary_wraps, reason = "it is what a rule returns")]
 fn say(severity: Severity, sentence: String, remedy: impl Into<String>) -> Found {
     Some((severity, sentence, remedy.into()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;

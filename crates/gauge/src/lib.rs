@@ -30,5 +30,7 @@ pub mod report;
 pub mod require;
 pub mod result;
 pub mod rig;
+#[cfg(all(test, target_os = "linux"))]
+mod sample;
 pub mod scenario;
 pub mod stats;

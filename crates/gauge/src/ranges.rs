@@ -5,7 +5,7 @@
 //! Invariants: a range flags and never fails; what is behind a virtual disk is unknown and is said to be; below
 //! [`MEMORY_NS`] nothing is a device.
 
-use crate::figures::duration_ns;
+use crate::figures::round_duration;
 use crate::lookup;
 use crate::rank::Ranking;
 use crate::result::RunResult;
@@ -26,7 +26,7 @@ pub struct Range {
     pub high_ns: u64,
     /// What a result below it means.
     pub below: &'static str,
-    applies: fn(&Site) -> bool,
+    applies: fn(Site) -> bool,
 }
 
 /// What decides which ranges apply.
@@ -56,10 +56,10 @@ pub const RANGES: [Range; 9] = [
     Range { name: "macOS, F_FULLFSYNC",                       low_ns: 4_000_000, high_ns: 30_000_000, below: TOO_GOOD, applies: |s| s.mac },
     Range { name: "local SSD of a cloud machine",             low_ns: 200_000,   high_ns: 500_000,    below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
     Range { name: "network volume of a cloud",                low_ns: 500_000,   high_ns: 5_000_000,  below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
-    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD, applies: |s| bare(*s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
-    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD, applies: |s| bare(*s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
-    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD, applies: |s| bare(*s, Transport::Sata) },
-    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD, applies: |s| bare(*s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
+    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) },
+    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
     Range { name: "turning disk (7,200 rpm: 8.3 ms a turn)",  low_ns: 2_000_000, high_ns: 17_000_000, below: A_LIE,    applies: |s| s.rotational && !s.mac && !s.virtual_machine },
     Range { name: "turning disk behind a protected cache",    low_ns: 40_000,    high_ns: 2_000_000,  below: TOO_GOOD, applies: |s| s.rotational && !s.mac && !s.virtual_machine && s.cache == DeviceCache::WriteThrough },
 ];
@@ -95,11 +95,11 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// The ranges in words: `consumer NVMe 450 µs to 6.00 ms`.
+    /// The ranges in words: `consumer NVMe 450 µs to 6 ms`.
     #[must_use]
     pub fn words(&self) -> String {
         let each = |range: &&Range| {
-            format!("{} {} to {}", range.name, duration_ns(range.low_ns), duration_ns(range.high_ns))
+            format!("{} {} to {}", range.name, round_duration(range.low_ns), round_duration(range.high_ns))
         };
         self.ranges.iter().map(each).collect::<Vec<_>>().join("; ")
     }
@@ -111,7 +111,7 @@ pub fn expected(ranking: &Ranking<'_>) -> Expectation {
     let result = ranking.result;
     let site = site(result);
     let ranges: Vec<&'static Range> =
-        site.map(|site| RANGES.iter().filter(|range| (range.applies)(&site)).collect()).unwrap_or_default();
+        site.map(|site| RANGES.iter().filter(|range| (range.applies)(site)).collect()).unwrap_or_default();
     let caveat = site
         .filter(|site| site.virtual_machine)
         .map(|_| "the model behind a virtual disk is unknown, so these are ranges of cloud volumes");
@@ -156,4 +156,52 @@ fn site(result: &RunResult) -> Option<Site> {
         rotational: leaves.iter().any(|leaf| leaf.rotational == Some(true)),
         cache: environment.device_cache(),
     })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::sample::{healthy, measured};
+    use seawall_sys::inspect::Environment;
+
+    fn names(change: fn(&mut Environment)) -> Vec<&'static str> {
+        let mut result = healthy();
+        change(&mut result.environment);
+        expected(&Ranking::new(&result)).ranges.iter().map(|range| range.name).collect()
+    }
+
+    #[test]
+    fn each_device_is_held_against_its_own_kind() {
+        assert_eq!(names(|_| {}), ["NVMe with power-loss protection"]);
+        assert_eq!(names(|e| e.devices[0].write_cache = DeviceCache::WriteBack), ["consumer NVMe"]);
+        assert_eq!(names(|e| e.hypervisor = Some("KVM".to_owned())).len(), 2);
+        assert_eq!(names(|e| e.devices[0].transport = Some("virtio".to_owned())).len(), 2);
+        assert_eq!(names(|e| e.devices[0].transport = Some("usb".to_owned())), [""; 0]);
+        assert_eq!(names(|e| e.file_system.medium = Medium::Memory), [""; 0]);
+        assert_eq!(names(|e| e.system = "macOS 15".to_owned()), ["macOS, F_FULLFSYNC"]);
+        let disk = names(|e| {
+            e.devices[0].rotational = Some(true);
+            e.devices[0].write_cache = DeviceCache::WriteBack;
+        });
+        assert!(disk.len() == 1 && disk[0].starts_with("turning disk"));
+    }
+
+    #[test]
+    fn a_result_is_within_below_above_or_memory() {
+        let with = |id: &str, p50_ns| {
+            let mut result = healthy();
+            let latency = &mut measured(&mut result, id).latency;
+            *latency = crate::latency::Latency::new();
+            (0..100).for_each(|_| latency.record(p50_ns));
+            expected(&Ranking::new(&result)).verdict
+        };
+        assert_eq!(with("direct", 24_000), Verdict::Within);
+        assert_eq!(with("direct", 8_000), Verdict::Below);
+        assert_eq!(with("direct", 4_000), Verdict::Memory);
+    }
+
+    #[test]
+    fn every_range_is_one() {
+        assert!(RANGES.iter().all(|range| range.low_ns < range.high_ns && range.low_ns > MEMORY_NS));
+    }
 }

@@ -14,9 +14,11 @@
 //! cancels; the order is total and depends on the figures alone.
 
 use crate::evidence::{self, Evidence, Verdict};
+use crate::lookup;
 use crate::result::{Measured, MethodResult, RunResult};
 use crate::stats::{Ratio, paired_ratio};
 use seawall_sys::durability::Class;
+use seawall_sys::method::Set;
 
 /// What a commit of a method outlives, as far as the evidence bears it out. Best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +66,7 @@ impl ToBest {
     pub fn within_noise(&self) -> bool {
         match self {
             Self::Best => true,
-            Self::Ratio(ratio) => ratio.within_noise(),
+            Self::Ratio(ratio) => same(ratio),
             Self::Single(_) => false,
         }
     }
@@ -145,6 +147,17 @@ impl<'a> Ranking<'a> {
         self.of(Standing::PowerLoss).next()
     }
 
+    /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
+    /// the same within noise.
+    #[must_use]
+    pub fn recommended(&self) -> Option<&Ranked<'a>> {
+        let published = |row: &&Ranked<'_>| {
+            row.to_best.within_noise()
+                && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
+        };
+        self.of(Standing::PowerLoss).find(published).or_else(|| self.best_durable())
+    }
+
     /// The method called `id`, if it ran.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Ranked<'a>> {
@@ -166,6 +179,14 @@ fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
         .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
 }
 
+/// Whether two methods cannot be told from each other: by noise, or because they differ by no more than the
+/// histograms resolve.
+#[must_use]
+pub fn same(ratio: &Ratio) -> bool {
+    const RESOLUTION: f64 = 0.002;
+    ratio.within_noise() || (ratio.estimate - 1.0).abs() <= RESOLUTION
+}
+
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
 #[must_use]
 pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
@@ -178,4 +199,43 @@ pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
         }
     }
     paired_ratio(&values, &bases)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, volatile};
+
+    #[test]
+    fn standings_come_best_first_and_the_fast_baseline_never_wins() {
+        let result = volatile(Vec::new());
+        let ranking = Ranking::new(&result);
+        assert!(ranking.rows.is_sorted_by_key(|row| (row.standing, row.p50_ns())));
+        let best = ranking.best_durable().expect("one");
+        assert!(best.p50_ns() > ranking.find("direct").expect("ran").p50_ns());
+        assert_eq!(best.to_best, ToBest::Best);
+        assert_eq!(ranking.of(Standing::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
+    }
+
+    #[test]
+    fn a_contradicted_method_is_below_the_line() {
+        let result = volatile(vec![Plant::NoFlushes]);
+        let ranking = Ranking::new(&result);
+        assert_eq!(ranking.find("dsync").expect("ran").standing, Standing::NotConfirmed);
+        assert!(ranking.best_durable().is_none());
+    }
+
+    #[test]
+    fn ratios_pair_rounds_by_number_not_by_place() {
+        let mut result = volatile(Vec::new());
+        let slow = measured(&mut result, "dsync");
+        slow.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1) * 3);
+        slow.rounds.remove(0);
+        let fast = measured(&mut result, "buffered+fsync");
+        fast.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1));
+        let find = |id: &str| result.measured().find(|(row, _)| row.id == id).expect("ran").1;
+        let three = ratio(find("dsync"), find("buffered+fsync")).expect("three rounds");
+        assert!((three.estimate - 3.0).abs() < 1e-9 && !three.within_noise());
+    }
 }

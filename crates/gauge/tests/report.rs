@@ -7,12 +7,16 @@
 #![cfg(target_os = "linux")]
 
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
+use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::{self, Style, csv, markdown};
-use seawall_gauge::result::RunResult;
+use seawall_gauge::require;
+use seawall_gauge::result::{Outcome, RunResult, Tail};
 use seawall_gauge::rig::sim::{Plant, SimRig};
 use seawall_gauge::scenario::{BlockStart, Observer, commit};
-use seawall_sys::durability::{FileState, Lie, Medium};
+use seawall_sys::durability::{FileState, Lie, Medium, classify};
 use seawall_sys::inspect::{Environment, FoundLie};
+use seawall_sys::method::System;
+use seawall_sys::methods;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -164,6 +168,21 @@ fn every_report_is_as_it_was() {
 }
 
 #[test]
+fn requirements_are_told_as_before() {
+    let demands = "etcd, openshift and cockroachdb, direct:p99<1ms, p99.99<51us, sync-p50<1us, commits/s>1e6, dsync:sync-p99<1ms";
+    let mut told = Vec::new();
+    for name in ["honest", "no-flushes", "missing-and-failed"] {
+        let case = cases().into_iter().find(|case| case.name == name).expect("a case");
+        let result = case.run();
+        let checked = require::check(&Ranking::new(&result), &require::parse(demands).expect("readable"));
+        told.push(format!("{name}\n{}", report::requirements(&checked, 80, Style::PLAIN)));
+    }
+    let text = told.concat();
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    compare("require.80.txt", &text);
+}
+
+#[test]
 fn no_line_is_wider_than_the_terminal() {
     for case in cases() {
         let result = case.run();
@@ -173,6 +192,34 @@ fn no_line_is_wider_than_the_terminal() {
             }
         }
     }
+}
+
+/// Of another system: its ids, without counters and without run-queue waits.
+fn windows() -> RunResult {
+    let mut result = case("honest").run();
+    "Windows 11".clone_into(&mut result.environment.system);
+    let around = result.environment.surroundings(result.plan.file_state);
+    result.methods.truncate(methods::of(System::Windows).len());
+    for (row, method) in result.methods.iter_mut().zip(methods::of(System::Windows)) {
+        method.id.clone_into(&mut row.id);
+        method.calls.clone_into(&mut row.calls);
+        if let Outcome::Measured(measured) = &mut row.outcome {
+            measured.durability = classify(method, &around);
+            measured.letter = method.reach().letter();
+            measured.counts = None;
+            measured.cpu.wait_ns = None;
+            measured.tail = Tail::default();
+        }
+    }
+    result
+}
+
+#[test]
+fn long_names_are_whole_at_80_columns_and_a_column_without_figures_goes_first() {
+    let text = report::terminal(&windows(), 80, Style::PLAIN);
+    assert!(text.contains("\nno-buffering+write-through "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    compare("windows.80.txt", &text);
 }
 
 #[test]

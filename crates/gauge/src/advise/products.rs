@@ -19,11 +19,18 @@ pub type Product = fn(&Ranking<'_>) -> Option<Setting>;
 /// All of them, in the order in which they are told.
 pub const PRODUCTS: [Product; 6] = [postgresql, mysql, mariadb, sqlite, etcd, kafka];
 
-fn setting(product: &'static str, row: &Ranked<'_>, lines: &[&str], why: String) -> Setting {
+fn setting(
+    product: &'static str,
+    row: &Ranked<'_>,
+    lines: &[&str],
+    why: String,
+    notes: &[&'static str],
+) -> Setting {
     Setting {
         product,
         lines: lines.iter().map(|line| (*line).to_owned()).collect(),
         why,
+        notes: notes.to_vec(),
         method: Some(row.id().to_owned()),
         commits_per_s: Some(row.measured.commits_per_s()),
     }
@@ -52,34 +59,36 @@ fn postgresql(ranking: &Ranking<'_>) -> Option<Setting> {
         ],
     };
     let Choice { setting: value, row } = choose(ranking, table)?;
-    let why = match (lookup::system(ranking.result), value) {
-        (System::Linux, "fdatasync") => "the default, and nothing beats it here".to_owned(),
-        (System::Linux, _) => format!(
-            "{} beats the default (fdatasync) beyond noise for WAL written one block at a time; large commits write many blocks, each synced by the open_* settings, so try it with yours",
-            row.id()
+    let (why, note) = match (lookup::system(ranking.result), value) {
+        (System::Linux, "fdatasync") => ("the default, and nothing else beats it here".to_owned(), ""),
+        (System::Linux, _) => (
+            format!("{} beats the default, fdatasync, beyond noise", row.id()),
+            "The open_* settings sync each write of the WAL by itself, so a large transaction pays several times: try it with yours.",
         ),
-        (System::MacOs, _) => {
-            "the only setting that flushes the drive: the default, open_datasync, does not on macOS"
-                .to_owned()
-        }
-        (System::Windows, "fdatasync") => "FILE_DATA_SYNC_ONLY, PostgreSQL 16 or newer".to_owned(),
-        (System::Windows, "fsync") => {
-            "FlushFileBuffers; the default, open_datasync, relies on WRITE_THROUGH, which some drivers ignore"
-                .to_owned()
-        }
-        _ => format!("the same calls as {}", row.id()),
+        (System::MacOs, _) => (
+            "the only setting that flushes the drive".to_owned(),
+            "The default on macOS, open_datasync, leaves commits in the drive's cache.",
+        ),
+        (System::Windows, "open_datasync") => ("the default: WRITE_THROUGH".to_owned(), ""),
+        (System::Windows, _) => (
+            format!("the same calls as {}", row.id()),
+            "The default on Windows, open_datasync, is WRITE_THROUGH, which some drivers ignore; fdatasync is there from PostgreSQL 16 on, and fsync_writethrough, up to 16, is another name of fsync.",
+        ),
+        (System::Illumos, _) => (format!("the same calls as {}", row.id()), ""),
     };
-    Some(setting("PostgreSQL", row, &[&format!("wal_sync_method = {value}"), "synchronous_commit = on"], why))
+    let notes: &[&'static str] = if note.is_empty() { &[] } else { &[note] };
+    Some(setting("PostgreSQL", row, &[&format!("wal_sync_method = {value}")], why, notes))
 }
 
 /// The redo log is written through the cache whatever `innodb_flush_method` says of the data files.
 fn mysql(ranking: &Ranking<'_>) -> Option<Setting> {
     let system = lookup::system(ranking.result);
     let durable = ["innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1"];
+    let twice = "With the binary log on, a commit syncs twice: count on half the rate.";
     if system == System::Windows {
         let row = choose(ranking, &[("", "buffered+flush")])?.row;
-        let why = "leave innodb_flush_method at its default: each commit is flushed by FlushFileBuffers";
-        return Some(setting("MySQL 8", row, &durable, why.to_owned()));
+        let why = "leave innodb_flush_method at its default; FlushFileBuffers syncs each commit";
+        return Some(setting("MySQL 8", row, &durable, why.to_owned(), &[twice]));
     }
     if system == System::MacOs {
         return None;
@@ -88,11 +97,15 @@ fn mysql(ranking: &Ranking<'_>) -> Option<Setting> {
     let Choice { setting: fdatasync, row } = choose(ranking, &table)?;
     let use_fdatasync = format!("innodb_use_fdatasync = {fdatasync}");
     let lines = ["innodb_flush_method = O_DIRECT", &use_fdatasync, durable[0], durable[1]];
-    let why = format!(
-        "innodb_flush_method rules the data files; the redo log is written through the cache and synced as {} does. O_DIRECT_NO_FSYNC spares syncs of data files only, and needs 8.0.14 and one device for both; O_DSYNC opens the redo log with O_SYNC. innodb_use_fdatasync came with 8.0.26. With the binary log on, a commit syncs twice: count on half the rate",
-        row.id()
-    );
-    Some(setting("MySQL 8", row, &lines, why))
+    let why =
+        format!("the redo log goes through the cache, synced as {} does; half with the binary log", row.id());
+    let notes = [
+        "innodb_flush_method rules how data files are opened; O_DIRECT is the default from 8.4 on.",
+        "O_DIRECT_NO_FSYNC spares syncs of data files only; it needs 8.0.14, and redo log and data files on one device. O_DSYNC opens the redo log with O_SYNC.",
+        "innodb_use_fdatasync is there from 8.0.26 on.",
+        twice,
+    ];
+    Some(setting("MySQL 8", row, &lines, why, &notes))
 }
 
 /// Since 11.0 two switches say how the log is written: through the cache or not, with `O_DSYNC` or not.
@@ -116,11 +129,12 @@ fn mariadb(ranking: &Ranking<'_>) -> Option<Setting> {
         "innodb_flush_log_at_trx_commit = 1",
         "sync_binlog = 1",
     ];
-    let why = format!(
-        "the same calls as {}. From 11.0 these replace innodb_flush_method, deprecated there; before, leave innodb_flush_method = O_DIRECT, the default since 10.6. The binary log is synced apart",
-        row.id()
-    );
-    Some(setting("MariaDB 11", row, &lines, why))
+    let why = format!("the same calls as {}", row.id());
+    let notes = [
+        "From 11.0 these replace innodb_flush_method, which is deprecated there; before, leave it at O_DIRECT, the default since 10.6.",
+        "The binary log is synced apart, and sync_binlog is 0 by default: with it on, a commit syncs twice.",
+    ];
+    Some(setting("MariaDB 11", row, &lines, why, &notes))
 }
 
 fn sqlite(ranking: &Ranking<'_>) -> Option<Setting> {
@@ -135,16 +149,14 @@ fn sqlite(ranking: &Ranking<'_>) -> Option<Setting> {
     let row = choose(ranking, table)?.row;
     let mut lines = vec!["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;"];
     lines.extend(more);
-    let mac = if system == System::MacOs {
-        "; without fullfsync a commit stays in the drive's cache on macOS"
-    } else {
-        ""
-    };
-    let why = format!(
-        "with FULL each commit is one sync of the WAL, as {}; NORMAL syncs at checkpoints only and may lose the last commits at a power cut, though never the database{mac}",
-        row.id()
-    );
-    Some(setting("SQLite", row, &lines, why))
+    let why = format!("each commit is one sync of the WAL, as {}", row.id());
+    let mut notes = vec![
+        "NORMAL instead of FULL syncs at checkpoints only: a power cut may take back the last commits, though it does not damage the database.",
+    ];
+    if system == System::MacOs {
+        notes.push("Without fullfsync a commit stays in the drive's cache on macOS.");
+    }
+    Some(setting("SQLite", row, &lines, why, &notes))
 }
 
 /// etcd has nothing to set; its manual has a demand.
@@ -163,25 +175,19 @@ fn etcd(ranking: &Ranking<'_>) -> Option<Setting> {
             format!("{} are too few to tell its p99", crate::figures::plural(sync.count(), "sync", "syncs"))
         }
         Some(ns) if ns < P99_MAX_NS => {
-            format!("fast enough: its p99 is {} against the 10 ms that etcd asks for", duration_ns(ns))
+            format!("fit, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
         }
-        Some(ns) => format!(
-            "too slow: its p99 is {} and etcd asks for less than 10 ms; give its WAL a disk of its own (--wal-dir)",
-            duration_ns(ns)
-        ),
+        Some(ns) => format!("TOO SLOW, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns)),
     };
     let size = ranking.result.plan.transaction_bytes;
     let caveat = if size == COMMIT_BYTES {
         String::new()
     } else {
-        format!("; measured with {}, `--require etcd` measures its {}", bytes(size), bytes(COMMIT_BYTES))
+        format!(" ({} here; `--require etcd` takes its {})", bytes(size), bytes(COMMIT_BYTES))
     };
-    Some(setting(
-        "etcd",
-        row,
-        &[],
-        format!("nothing to set, it always syncs by fdatasync: {verdict}{caveat}"),
-    ))
+    let notes =
+        ["etcd has no setting for it. If it is too slow, give its WAL a disk of its own (--wal-dir)."];
+    Some(setting("etcd", row, &[], format!("{verdict}{caveat}"), &notes))
 }
 
 fn kafka(ranking: &Ranking<'_>) -> Option<Setting> {
@@ -192,10 +198,14 @@ fn kafka(ranking: &Ranking<'_>) -> Option<Setting> {
         System::Linux | System::Illumos => "buffered+fsync",
     };
     let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
-    let lines = ["acks=all", "min.insync.replicas=2", "# replication factor 3, machines on separate power"];
+    let lines = ["acks=all", "min.insync.replicas=2", "# replication factor 3, on separate power"];
     let why = format!(
-        "by default Kafka does not sync: a record is committed when its replicas have it in memory, and a common power cut loses it. Where that will not do, flush.messages=1 on the topic syncs each append as {}, at most at the rate shown for each partition",
-        row.id()
+        "it counts on replicas, not on syncs; flush.messages=1 would sync each append: at most {}/s a partition",
+        crate::figures::rate(row.measured.commits_per_s())
     );
-    Some(setting("Kafka", row, &lines, why))
+    let notes = [
+        "By default a record is committed when its replicas have it in memory: a power cut common to all of them loses it.",
+        "flush.messages=1 on a topic (log.flush.interval.messages=1 on the broker) calls fsync for each append; the manual advises against it, for its cost.",
+    ];
+    Some(Setting { commits_per_s: None, ..setting("Kafka", row, &lines, why, &notes) })
 }

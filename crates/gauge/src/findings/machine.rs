@@ -6,16 +6,16 @@ use super::{Found, Severity, say};
 use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
 use crate::latency::Percentile;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{Ranked, Ranking, Standing, ToBest};
 use crate::result::Round;
 use seawall_sys::durability::{DeviceCache, Medium};
 
 /// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
-pub const CPU_WAIT_SHARE_MAX: f64 = 0.2;
+pub(super) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
 
 /// Whether slow commits of `row` waited for a CPU more than they may, and how much: share of their time.
 #[must_use]
-pub fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
+pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
     const SLOW_COMMITS_MIN: u64 = 3;
     row.measured
         .tail
@@ -23,21 +23,40 @@ pub fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
         .filter(|share| row.measured.tail.commits >= SLOW_COMMITS_MIN && *share > CPU_WAIT_SHARE_MAX)
 }
 
+/// The rows whose slow commits waited for a CPU, with the share. Baselines that never leave memory wait for
+/// nothing else, so they count only where nothing durable was measured.
+pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, f64)> {
+    let durable = ranking.rows.iter().any(|row| row.standing <= Standing::NotConfirmed);
+    ranking
+        .rows
+        .iter()
+        .filter(|row| !durable || row.standing <= Standing::NotConfirmed)
+        .filter_map(|row| Some((row, tail_wait(row)?)))
+        .collect()
+}
+
 /// Slow commits waited for a CPU.
-#[must_use]
-pub fn cpu_wait(ranking: &Ranking<'_>) -> Found {
-    let waiting: Vec<(&Ranked<'_>, f64)> =
-        ranking.rows.iter().filter_map(|row| Some((row, tail_wait(row)?))).collect();
+pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
+    let waiting = waiting(ranking);
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mean_ns = |ns: u64| duration_ns(ns / worst.measured.tail.commits.max(1));
     let others = match waiting.len() - 1 {
         0 => String::new(),
         others => format!(" {} did the same.", plural(others as u64, "other method", "other methods")),
     };
+    let all = worst.measured.wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX).map_or(
+        String::new(),
+        |share| {
+            format!(
+                " Over all its commits it was {}: neither are rate and mean the disk's alone.",
+                percent(share.min(1.0))
+            )
+        },
+    );
     say(
         Severity::Caution,
         format!(
-            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{others}",
+            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{all}{others}",
             percent(*share),
             worst.id(),
             mean_ns(worst.measured.tail.wait_ns),
@@ -48,8 +67,7 @@ pub fn cpu_wait(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Not all rounds were run.
-#[must_use]
-pub fn interrupted(ranking: &Ranking<'_>) -> Found {
+pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
     let result = ranking.result;
     if result.complete {
         return None;
@@ -66,8 +84,7 @@ pub fn interrupted(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Other work was on the CPUs before the run began.
-#[must_use]
-pub fn busy(ranking: &Ranking<'_>) -> Found {
+pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
     const WAITING_PERCENT_MAX: f64 = 10.0;
     let environment = &ranking.result.environment;
     let pressure = environment.pressure;
@@ -91,8 +108,7 @@ pub fn busy(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The hypervisor gave this machine's CPU time to others.
-#[must_use]
-pub fn stolen(ranking: &Ranking<'_>) -> Found {
+pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
     const STOLEN_PERCENT_MAX: f64 = 2.0;
     let stolen =
         ranking.result.environment.pressure.stolen_percent.filter(|percent| *percent > STOLEN_PERCENT_MAX)?;
@@ -106,17 +122,20 @@ pub fn stolen(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The disk was in use while this program did nothing.
-#[must_use]
-pub fn not_idle(ranking: &Ranking<'_>) -> Found {
+pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     const WRITES_PER_S_MAX: f64 = 20.0;
     const FLUSHES_PER_S_MAX: f64 = 5.0;
     let idle = evidence::idle_rates(ranking.result)?;
     if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
         return None;
     }
-    let blurred =
-        ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
-    let so = if blurred { ", and it blurs the counts per commit" } else { "" };
+    let claims = |row: &&Ranked<'_>| row.standing <= Standing::NotConfirmed;
+    let blurred = ranking
+        .rows
+        .iter()
+        .filter(claims)
+        .any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
+    let so = if blurred { ", but blurs it: counts per commit prove little here" } else { "" };
     say(
         Severity::Caution,
         format!(
@@ -129,8 +148,7 @@ pub fn not_idle(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The device changed its speed during the run.
-#[must_use]
-pub fn drift(ranking: &Ranking<'_>) -> Found {
+pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.5;
     let best = ranking.best_durable()?;
     let rounds: Vec<&Round> = best.measured.rounds.iter().filter(|round| round.commits >= 10).collect();
@@ -164,8 +182,7 @@ pub fn drift(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The tail percentiles stand on few samples.
-#[must_use]
-pub fn few_samples(ranking: &Ranking<'_>) -> Found {
+pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let latency = &best.measured.latency;
     let standing = latency.percentile(99.9);
@@ -185,8 +202,7 @@ pub fn few_samples(ranking: &Ranking<'_>) -> Found {
 }
 
 /// One round shows no noise.
-#[must_use]
-pub fn single_round(ranking: &Ranking<'_>) -> Found {
+pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
     if ranking.result.plan.rounds > 1 || ranking.rows.len() < 2 {
         return None;
     }
@@ -198,13 +214,13 @@ pub fn single_round(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The clock is too coarse for what was timed.
-#[must_use]
-pub fn clock(ranking: &Ranking<'_>) -> Found {
+pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
+    const SHARE_MAX: f64 = 0.2;
     let clock = ranking.result.environment.clock;
     let fastest = ranking.rows.iter().min_by_key(|row| row.p50_ns())?;
     let p50_ns = fastest.p50_ns() as f64;
-    let coarse = clock.tick_ns as f64 > p50_ns / 10.0;
-    let dear = clock.read_ns * 2.0 > p50_ns / 10.0;
+    let coarse = clock.tick_ns as f64 > p50_ns * SHARE_MAX;
+    let dear = clock.read_ns * 2.0 > p50_ns * SHARE_MAX;
     if !coarse && !dear {
         return None;
     }
@@ -222,8 +238,7 @@ pub fn clock(ranking: &Ranking<'_>) -> Found {
 }
 
 /// With scheduled arrivals, commits waited for those before them.
-#[must_use]
-pub fn queueing(ranking: &Ranking<'_>) -> Found {
+pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let response = best.measured.response.as_ref()?;
     let (seen_ns, own_ns) = (response.percentile(99.0).ns()?, best.measured.latency.percentile(99.0).ns()?);
@@ -242,8 +257,17 @@ pub fn queueing(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Several methods are as good as the best.
-pub fn same_within_noise(ranking: &Ranking<'_>) -> Found {
+/// Whether an interval says next to nothing.
+fn is_wide(to_best: &ToBest) -> bool {
+    const HALF_WIDTH_MAX: f64 = 0.5;
+    match to_best {
+        ToBest::Ratio(ratio) => ratio.half_width() > HALF_WIDTH_MAX * ratio.estimate,
+        ToBest::Best | ToBest::Single(_) => false,
+    }
+}
+
+/// Several methods are as good as the best, or the run cannot tell.
+pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
         .of(Standing::PowerLoss)
         .skip(1)
@@ -251,6 +275,19 @@ pub fn same_within_noise(ranking: &Ranking<'_>) -> Found {
         .map(Ranked::id)
         .collect();
     let best = ranking.best_durable().filter(|_| !same.is_empty())?;
+    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    if wide * 2 > same.len() {
+        return say(
+            Severity::Caution,
+            format!(
+                "Too noisy to rank: {wide} of {} ratios are known to no better than ±50 %, and {} cannot be told from {} (≈).",
+                ranking.of(Standing::PowerLoss).count() - 1,
+                plural(same.len() as u64, "method", "methods"),
+                best.id()
+            ),
+            "measure on an idle machine, or with more --rounds and fewer --methods",
+        );
+    }
     say(
         Severity::Note,
         format!(
@@ -270,8 +307,7 @@ fn span_ns(ranking: &Ranking<'_>) -> u64 {
 }
 
 /// A virtual disk may live on burst credits.
-#[must_use]
-pub fn burst_credits(ranking: &Ranking<'_>) -> Found {
+pub(super) fn burst_credits(ranking: &Ranking<'_>) -> Found {
     const SPAN_MIN_NS: u64 = 600_000_000_000;
     let environment = &ranking.result.environment;
     let span_ns = span_ns(ranking);
@@ -288,8 +324,7 @@ pub fn burst_credits(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A fast stream of commits may still be in the SSD's write buffer.
-#[must_use]
-pub fn write_buffer(ranking: &Ranking<'_>) -> Found {
+pub(super) fn write_buffer(ranking: &Ranking<'_>) -> Found {
     const BYTES_PER_S_MIN: f64 = 200e6;
     const BYTES_MAX: u64 = 64 << 30;
     let environment = &ranking.result.environment;
@@ -312,8 +347,7 @@ pub fn write_buffer(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The journal went round so often that a device may keep all of it in its cache.
-#[must_use]
-pub fn small_journal(ranking: &Ranking<'_>) -> Found {
+pub(super) fn small_journal(ranking: &Ranking<'_>) -> Found {
     const JOURNAL_BYTES_MIN: u64 = 16 << 20;
     let plan = &ranking.result.plan;
     let best = ranking.best_durable()?;

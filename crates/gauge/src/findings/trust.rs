@@ -3,16 +3,15 @@
 //! Invariant: a rule names its evidence, never a suspicion alone.
 
 use super::{Found, Severity, say};
-use crate::evidence::Verdict;
+use crate::evidence::{NEIGHBOUR, Verdict};
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::ranges::{self, MEMORY_NS};
 use crate::rank::{Ranking, Standing};
 use crate::result::Outcome;
-use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium, Promiser};
+use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
 
 /// Something turns syncs into nothing.
-#[must_use]
-pub fn lies(ranking: &Ranking<'_>) -> Found {
+pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
     let lies: Vec<_> = environment
         .lies
@@ -44,8 +43,7 @@ pub fn lies(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A Windows program under Wine.
-#[must_use]
-pub fn wine(ranking: &Ranking<'_>) -> Found {
+pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
     let version = ranking.result.environment.wine.as_ref()?;
     say(
         Severity::Wrong,
@@ -57,8 +55,7 @@ pub fn wine(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The file system lives in memory.
-#[must_use]
-pub fn memory(ranking: &Ranking<'_>) -> Found {
+pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if file_system.medium != Medium::Memory {
         return None;
@@ -71,8 +68,7 @@ pub fn memory(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that claim a flush which the device never saw.
-#[must_use]
-pub fn contradicted(ranking: &Ranking<'_>) -> Found {
+pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let rows: Vec<_> = ranking.of(Standing::NotConfirmed).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
@@ -82,19 +78,19 @@ pub fn contradicted(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Wrong,
         format!(
-            "The {what} never reached the device: {} asked for one in each of {} commits, and the device counted {:.2} writes and {:.2} flushes per commit although its cache is volatile.",
+            "The {what} never reached the device: {} asked for it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
             listing(&ids, 3),
-            crate::figures::count(first.measured.commits),
             each.writes,
-            each.flushes
+            each.flushes,
+            crate::figures::count(first.measured.commits),
+            first.id()
         ),
         "look for what swallows it (mount options, the hypervisor's cache mode, a preloaded library); until then count on a system crash at most",
     )
 }
 
 /// Faster than any device.
-#[must_use]
-pub fn too_fast(ranking: &Ranking<'_>) -> Found {
+pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
     say(
         Severity::Wrong,
@@ -109,8 +105,7 @@ pub fn too_fast(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The extents are not in the state that was asked for.
-#[must_use]
-pub fn file_state(ranking: &Ranking<'_>) -> Found {
+pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
     let (plan, journal) = (&ranking.result.plan, &ranking.result.journal);
     let layout =
         journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
@@ -128,8 +123,7 @@ pub fn file_state(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Methods that ran into an error.
-#[must_use]
-pub fn failed(ranking: &Ranking<'_>) -> Found {
+pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     let failed: Vec<(&str, &str)> = ranking
         .result
         .methods
@@ -149,8 +143,7 @@ pub fn failed(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Durability rests on somebody else's word.
-#[must_use]
-pub fn promiser(ranking: &Ranking<'_>) -> Found {
+pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
     ranking.best_durable()?;
     let environment = &ranking.result.environment;
     match environment.promiser() {
@@ -185,14 +178,16 @@ pub fn promiser(ranking: &Ranking<'_>) -> Found {
 }
 
 /// A class that rests on computation alone, because nothing can be counted.
-#[must_use]
-pub fn unvouched(ranking: &Ranking<'_>) -> Found {
+pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
     if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
         return None;
     }
     let Verdict::CannotTell(reason) = best.evidence.verdict else { return None };
+    if reason == NEIGHBOUR {
+        return None;
+    }
     say(
         Severity::Note,
         format!("The classes are computed and not confirmed by evidence: {reason}."),
@@ -201,29 +196,24 @@ pub fn unvouched(ranking: &Ranking<'_>) -> Found {
 }
 
 /// Direct I/O alone looks like the winner.
-#[must_use]
-pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
+pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let durable = ranking.best_durable()?;
     let fast = ranking
         .rows
         .iter()
         .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == 'O')
-        .find(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())?;
+        .filter(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())
+        // Direct I/O alone is the one that people take for durable.
+        .min_by_key(|row| (!["direct", "no-buffering"].contains(&row.id()), row.p50_ns()))?;
     let times = durable.p50_ns() as f64 / fast.p50_ns() as f64;
     if times < 1.2 {
         return None;
     }
-    let why = if ranking.result.environment.device_cache() == DeviceCache::WriteBack {
-        "leaves the data in the device's volatile cache"
-    } else if fast.measured.durability.class == Class::ProcessCrash {
-        "does not commit the metadata that leads to the data"
-    } else {
-        "does not make the device flush"
-    };
+    let why = fast.measured.durability.because.first().map_or("it promises less", String::as_str);
     say(
         Severity::Note,
         format!(
-            "{} is {} times as fast as {} only because it {why}: it outlives a {}, not a power cut.",
+            "{} is {} times as fast as {}, but {why}: it outlives a {}, not a power cut.",
             fast.id(),
             significant(times),
             durable.id(),
@@ -234,14 +224,18 @@ pub fn direct_trap(ranking: &Ranking<'_>) -> Found {
 }
 
 /// The best durable method lies outside what such devices do.
-#[must_use]
-pub fn outside_range(ranking: &Ranking<'_>) -> Found {
+pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);
     let p50 = duration_ns(best.p50_ns());
     match expected.verdict {
         ranges::Verdict::Below => {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
+            let remedy = if expected.caveat.is_some() {
+                "ask the provider what has to happen before a flush is acknowledged"
+            } else {
+                "find the model's data sheet: power-loss protection explains it, nothing else does"
+            };
             say(
                 Severity::Caution,
                 format!(
@@ -249,7 +243,7 @@ pub fn outside_range(ranking: &Ranking<'_>) -> Found {
                     expected.words(),
                     range.below
                 ),
-                "find the model's data sheet: power-loss protection explains it, nothing else does",
+                remedy,
             )
         }
         ranges::Verdict::Above => {

@@ -3,6 +3,7 @@
 //! Invariants: a cell shows `-` for what is not known and never 0; a percentile with fewer than ten samples
 //! beyond it is marked `~`, one with none is `-`.
 
+use crate::evidence::PerCommit;
 use crate::figures::{rate_tight, significant, tight};
 use crate::latency::{Latency, Percentile};
 use crate::rank::{Ranked, ToBest};
@@ -37,9 +38,9 @@ const UNKNOWN: &str = "-";
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
 pub const COLUMNS: [Column; 22] = [
-    Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
+    Column { head: ["flu-", "shes"],    title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
-    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, super::super::evidence::PerCommit::kib) },
+    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
     Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
     Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.write.as_ref(), 50.0) },
@@ -61,7 +62,7 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
 ];
 
-fn each(row: &Ranked<'_>, figure: fn(&crate::evidence::PerCommit) -> f64) -> String {
+fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
     row.evidence.per_commit.map_or(UNKNOWN.to_owned(), |each| format!("{:.2}", figure(&each)))
 }
 
@@ -103,8 +104,8 @@ pub fn to_best(to_best: &ToBest) -> String {
         ToBest::Best => "best".to_owned(),
         ToBest::Single(times) => short(*times),
         ToBest::Ratio(ratio) => {
-            let mark = if ratio.within_noise() { "≈" } else { "" };
-            format!("{mark}{}±{}", short(ratio.estimate), half_width(ratio))
+            let mark = if to_best.within_noise() { "≈" } else { "" };
+            format!("{mark}{}", with_interval(ratio))
         }
     }
 }
@@ -119,18 +120,17 @@ fn short(times: f64) -> String {
     }
 }
 
-/// The wider half of the interval, as exact as its estimate is shown.
-fn half_width(ratio: &Ratio) -> String {
-    let half = (ratio.high - ratio.estimate).max(ratio.estimate - ratio.low);
-    if half >= 9.5 {
-        return ">9".to_owned();
-    }
-    let text = if half < 0.995 && ratio.estimate < 9.995 {
-        format!("{half:.2}")
-    } else if half < 0.95 {
-        format!("{half:.1}")
+/// Estimate and the wider half of its interval, with the decimals that the interval leaves any meaning.
+fn with_interval(ratio: &Ratio) -> String {
+    let half = ratio.half_width();
+    let estimate = ratio.estimate;
+    if half < 0.095 && estimate < 9.995 {
+        format!("{estimate:.2}±{}", format!("{half:.2}").trim_start_matches('0'))
+    } else if half < 0.95 && estimate < 99.95 {
+        format!("{estimate:.1}±{}", format!("{half:.1}").trim_start_matches('0'))
+    } else if half < 9.5 {
+        format!("{estimate:.0}±{half:.0}")
     } else {
-        format!("{half:.0}")
-    };
-    text.strip_prefix('0').filter(|rest| rest.starts_with('.')).map_or(text.clone(), str::to_owned)
+        format!("{estimate:.0}±>9")
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what the system did not tell is said to be unknown, or left out where nothing hangs on it.
 
-use crate::figures::{bytes, duration_ns, plural, rate};
+use crate::figures::{bytes, duration_ns, plural, rate, round_duration};
 use crate::rank::{Ranking, Standing};
 use crate::result::RunResult;
 use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser};
@@ -18,8 +18,8 @@ pub fn title(result: &RunResult) -> String {
     let loop_kind =
         plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{} arrivals/s each", rate(per_s)));
     let amount = match plan.transactions {
-        Some(n) => format!("{} a method", crate::figures::count(n)),
-        None => plan.time_ns.map_or(String::new(), |ns| format!("{} in all", duration_ns(ns))),
+        Some(n) => format!("{} commits a method", crate::figures::count(n)),
+        None => plan.time_ns.map_or(String::new(), |ns| format!("{} in all", round_duration(ns))),
     };
     let rounds_run = result.order.len();
     let rounds = if result.complete {
@@ -59,7 +59,7 @@ fn machine(result: &RunResult) -> String {
     let mut parts = vec![environment.system.clone(), plural(environment.cpus as u64, "CPU", "CPUs")];
     parts.extend(environment.cpu_model.clone());
     parts.extend(environment.memory_bytes.map(|n| format!("{} memory", bytes(n))));
-    parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine ({name})")));
+    parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine: {name}")));
     parts.extend(environment.container.as_ref().map(|name| format!("container ({name})")));
     parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
     parts.push(match result.plan.pinned_to.as_slice() {
@@ -76,7 +76,7 @@ fn file_system(result: &RunResult) -> String {
     let file_system = &result.environment.file_system;
     let mut text = format!("{} on {}", file_system.kind, file_system.source);
     if !file_system.options.is_empty() {
-        text += &format!(" ({})", file_system.options.join(","));
+        text = format!("{text} ({})", file_system.options.join(","));
     }
     if file_system.copy_on_write {
         text += ", copy-on-write";
@@ -93,9 +93,11 @@ fn device(leaf: &Device) -> String {
     let mut parts = vec![leaf.name.clone()];
     parts.extend(leaf.model.as_ref().map(|model| model.trim().to_owned()));
     parts.extend(leaf.transport.clone());
-    parts.extend(
-        leaf.rotational.map(|turns| if turns { "says it turns" } else { "does not turn" }.to_owned()),
-    );
+    // What a virtual disk says of turning is a default, not a fact.
+    if leaf.transport.as_deref() != Some("virtio") {
+        let turns = |turns| if turns { "says it turns" } else { "does not turn" };
+        parts.extend(leaf.rotational.map(|rotational| turns(rotational).to_owned()));
+    }
     parts.push(
         match leaf.write_cache {
             DeviceCache::WriteBack => "volatile write cache",
@@ -136,7 +138,7 @@ pub fn promise(result: &RunResult) -> String {
     match result.environment.promiser() {
         Promiser::Device => "durability is promised by the device".to_owned(),
         Promiser::Hypervisor => format!(
-            "durability is promised by the hypervisor ({}), which is less than a device's word",
+            "durability is promised by the hypervisor, {}, which is less than a device's word",
             result.environment.hypervisor.as_deref().unwrap_or("unnamed")
         ),
         Promiser::Server => {
@@ -144,5 +146,20 @@ pub fn promise(result: &RunResult) -> String {
         }
         Promiser::Wine => "durability is promised by Wine, which is no promise".to_owned(),
         Promiser::Unknown => "who promises durability is unknown".to_owned(),
+    }
+}
+
+/// On whose word it hangs, for the heading over the methods that outlive a power cut.
+#[must_use]
+pub fn condition(result: &RunResult) -> String {
+    match result.environment.promiser() {
+        Promiser::Device => "if the device keeps its word".to_owned(),
+        Promiser::Hypervisor => format!(
+            "if the hypervisor, {}, keeps its word",
+            result.environment.hypervisor.as_deref().unwrap_or("unnamed")
+        ),
+        Promiser::Server => "if the server keeps its word".to_owned(),
+        Promiser::Wine => "on paper: under Wine nobody promises it".to_owned(),
+        Promiser::Unknown => "though who promises it is unknown".to_owned(),
     }
 }

@@ -19,10 +19,10 @@ pub fn markdown(result: &RunResult) -> String {
     let ranking = Ranking::new(result);
     let mut out = format!("# {}\n\n", facts::title(result));
     if let Some(headline) = findings::headline(&ranking) {
-        out += &format!("**{headline}**\n\n");
+        add(&mut out, &format!("**{headline}**\n\n"));
     }
     for (label, text) in facts::facts(&ranking) {
-        out += &format!("- {label}: {}\n", escaped(&text));
+        add(&mut out, &format!("- {label}: {}\n", escaped(&text)));
     }
     out += &table(&ranking);
     out += &not_run(result);
@@ -39,6 +39,10 @@ fn escaped(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('*', "\\*")
         .replace('_', "\\_")
+}
+
+fn add(out: &mut String, text: &str) {
+    out.push_str(text);
 }
 
 fn row(cells: impl IntoIterator<Item = String>) -> String {
@@ -67,8 +71,11 @@ fn table(ranking: &Ranking<'_>) -> String {
     let promise = ranking
         .best_durable()
         .map_or(String::new(), |_| format!(" Power loss: {}.", facts::promise(ranking.result)));
-    out += &format!(
-        "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
+    add(
+        &mut out,
+        &format!(
+            "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
+        ),
     );
     out
 }
@@ -108,19 +115,23 @@ fn advice(ranking: &Ranking<'_>) -> String {
     for setting in &advice.settings {
         let per_s = setting
             .commits_per_s
-            .map_or(String::new(), |per_s| format!(", about {} commits/s for one client", rate(per_s)));
-        out += &format!("\n**{}**{per_s}: {}\n", setting.product, escaped(&setting.why));
+            .map_or(String::new(), |per_s| format!(", at most {} commits/s for one client", rate(per_s)));
+        add(&mut out, &format!("\n**{}**{per_s}: {}.", setting.product, escaped(&setting.why)));
+        for note in &setting.notes {
+            add(&mut out, &format!(" {}", escaped(note)));
+        }
+        out += "\n";
         if !setting.lines.is_empty() {
-            out += &format!("\n```\n{}\n```\n", setting.lines.join("\n"));
+            add(&mut out, &format!("\n```\n{}\n```\n", setting.lines.join("\n")));
         }
     }
     if !advice.basis.is_empty() {
-        out += &format!("\n{}\n", advice.basis);
+        add(&mut out, &format!("\n{}\n", advice.basis));
     }
     let expected = ranges::expected(ranking);
     if !expected.ranges.is_empty() {
         let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
-        out += &format!("\nExpected of such a device, as published: {}{caveat}.\n", expected.words());
+        add(&mut out, &format!("\nExpected of such a device, as published: {}{caveat}.\n", expected.words()));
     }
     out
 }
@@ -162,7 +173,7 @@ fn published(ranking: &Ranking<'_>) -> String {
         .map(|row| format!("`{}`", row.id()))
         .collect();
     if !unsafe_ids.is_empty() {
-        out += &format!("\nNot safe for a journal: {}.\n", unsafe_ids.join(", "));
+        add(&mut out, &format!("\nNot safe for a journal: {}.\n", unsafe_ids.join(", ")));
     }
     out
 }

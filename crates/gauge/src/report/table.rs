@@ -35,8 +35,10 @@ pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     }
     not_run(&mut page, result);
     found(&mut page, &ranking);
-    advice(&mut page, &advise::advise(&ranking));
+    let advice = advise::advise(&ranking);
+    recommended(&mut page, &advice);
     expected(&mut page, &ranking);
+    settings(&mut page, &advice);
     if markdown::is_published_experiment(result) {
         published(&mut page, &ranking);
     }
@@ -74,7 +76,8 @@ fn header(page: &mut Page, ranking: &Ranking<'_>) {
     if let Some(headline) = findings::headline(ranking) {
         page.say(Role::Bad, "!! ", &headline);
     }
-    for (label, text) in facts::facts(ranking) {
+    // Whose promise it is stands in the table's heading.
+    for (label, text) in facts::facts(ranking).into_iter().filter(|(label, _)| *label != "promise") {
         page.say(Role::Plain, &format!("{label:<9}"), &text);
     }
 }
@@ -102,12 +105,13 @@ fn grid(page: &mut Page, ranking: &Ranking<'_>) {
             drawn = true;
         }
         page.say(role(standing), "", &heading(ranking.result, standing, &rows));
-        for (place, row) in rows.iter().enumerate() {
-            let role = if standing == Standing::PowerLoss && place == 0 { Role::Good } else { Role::Plain };
+        for row in rows {
+            let recommended = ranking.recommended().is_some_and(|best| best.id() == row.id());
+            let role = if recommended { Role::Good } else { Role::Plain };
             page.line(role, &layout.line(row.id(), &mut |column| (column.cell)(row)));
         }
     }
-    legend(page, ranking);
+    legend(page, ranking, &layout);
 }
 
 fn role(standing: Standing) -> Role {
@@ -124,10 +128,7 @@ fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> Stri
     let shared = first.filter(|first| rows.iter().all(|row| row.measured.durability.because.contains(first)));
     let because = shared.map_or(String::new(), |reason| format!(": {reason}"));
     match standing {
-        Standing::PowerLoss => {
-            let by = facts::promise(result);
-            format!("outlives POWER LOSS: {}", by.strip_prefix("durability is ").unwrap_or(&by))
-        }
+        Standing::PowerLoss => format!("outlives POWER LOSS, {}", facts::condition(result)),
         Standing::NotConfirmed => {
             "claims power loss, NOT CONFIRMED: the device's counters disagree".to_owned()
         }
@@ -137,23 +138,31 @@ fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> Stri
 }
 
 /// What the marks that occur in the table mean.
-fn legend(page: &mut Page, ranking: &Ranking<'_>) {
-    let cells: Vec<String> =
-        ranking.rows.iter().flat_map(|row| COLUMNS.iter().map(move |column| (column.cell)(row))).collect();
-    let occurs = |mark: char| cells.iter().any(|cell| cell.starts_with(mark));
-    let mut parts = vec!["flush each: flushes the device counted per commit"];
-    if occurs('~') {
-        parts.push("~ few samples");
+fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
+    let cells =
+        ranking.rows.iter().flat_map(|row| layout.columns.iter().map(|(column, _)| (column.cell)(row)));
+    let cells: Vec<String> = cells.collect();
+    let shown = |title: &str| layout.columns.iter().any(|(column, _)| column.title == title);
+    let mut parts = Vec::new();
+    parts.push(if shown("Flushes per commit") {
+        "flushes: counted by the device, per commit"
+    } else {
+        "device flushes are not counted on this system"
+    });
+    if cells.iter().any(|cell| cell.starts_with('~')) {
+        parts.push("~: fewer than ten samples beyond it");
     }
     if cells.iter().any(|cell| cell == "-") {
-        parts.push("- unknown or too few samples");
+        parts.push("-: unknown, or too few samples");
     }
-    parts.push("against best: times the best median of its class, ± 95 %");
-    if occurs('≈') {
-        parts.push("≈ same within noise");
+    parts.push("against best: of its class, by p50, ±95%");
+    if cells.iter().any(|cell| cell.starts_with('≈')) {
+        parts.push("≈: same within noise");
     }
-    parts.push("CPU wait: share of the time of commits above p99");
-    page.say(Role::Dim, "", &parts.join(" · "));
+    if shown("CPU wait of slow commits") {
+        parts.push("CPU wait: of the time of commits above p99");
+    }
+    page.say(Role::Dim, "", &parts.join("; "));
 }
 
 /// Which columns fit, and how wide each is.
@@ -181,6 +190,13 @@ impl Layout {
         {
             columns.remove(last);
         }
+        // Where names are long, a column that knows nothing goes before a name is cut.
+        let says_nothing = |column: &Column| ranking.rows.iter().all(|row| (column.cell)(row) == "-");
+        while total(&columns, 1) > width
+            && let Some(last) = columns.iter().rposition(|(column, _)| says_nothing(column))
+        {
+            columns.remove(last);
+        }
         let gap = if total(&columns, 2) <= width { 2 } else { 1 };
         let over = total(&columns, gap).saturating_sub(width);
         Self { columns, name_width: names.saturating_sub(over), gap }
@@ -193,7 +209,7 @@ impl Layout {
     fn line(&self, name: &str, cell: &mut dyn FnMut(&Column) -> String) -> String {
         let mut line = format!("{:<width$}", elided(name, self.name_width), width = self.name_width);
         for (column, width) in &self.columns {
-            line += &format!("{:gap$}{:>width$}", "", cell(column), gap = self.gap);
+            line.extend([" ".repeat(self.gap), format!("{:>width$}", cell(column))]);
         }
         line
     }
@@ -245,27 +261,33 @@ fn found(page: &mut Page, ranking: &Ranking<'_>) {
     }
 }
 
-fn advice(page: &mut Page, advice: &Advice) {
+fn recommended(page: &mut Page, advice: &Advice) {
     page.blank();
     let role = if advice.method.is_some() { Role::Good } else { Role::Bad };
     page.say(role, "recommended  ", &advice.sentence);
+}
+
+/// Products on the left, lines to copy on the right, and one sentence why. The notes are in Markdown only.
+fn settings(page: &mut Page, advice: &Advice) {
     if advice.settings.is_empty() {
         return;
     }
     page.blank();
-    page.line(Role::Heading, "settings");
+    page.line(Role::Heading, "settings     (rates: one client, by the row of the same calls)");
     for setting in &advice.settings {
-        let head = match setting.commits_per_s {
-            Some(per_s) => format!("  {}: about {} commits/s for one client", setting.product, rate(per_s)),
-            None => format!("  {}", setting.product),
+        let why = match setting.commits_per_s {
+            Some(per_s) => format!("{} commits/s at most: {}", rate(per_s), setting.why),
+            None => setting.why.clone(),
         };
-        page.line(Role::Heading, &head);
+        let mut label = setting.product;
         for line in &setting.lines {
-            page.say(Role::Good, "      ", line);
+            page.say(Role::Plain, &format!("{label:<13}"), line);
+            label = "";
         }
-        page.say(Role::Dim, "    ", &setting.why);
+        let lead = if label.is_empty() { " ".repeat(15) } else { format!("{label:<13}") };
+        page.say(Role::Dim, &lead, &why);
     }
-    page.say(Role::Dim, "  ", &advice.basis);
+    page.say(Role::Dim, "", &advice.basis);
 }
 
 fn expected(page: &mut Page, ranking: &Ranking<'_>) {
@@ -285,7 +307,7 @@ fn expected(page: &mut Page, ranking: &Ranking<'_>) {
     page.say(
         Role::Plain,
         "expected     ",
-        &format!("a durable commit of 4–16 KiB takes, as published: {}{caveat}{verdict}.", expected.words()),
+        &format!("of such a device, as published for 4–16 KiB: {}{caveat}{verdict}.", expected.words()),
     );
 }
 

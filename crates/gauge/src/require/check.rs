@@ -73,7 +73,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
             Some(row) => row,
             None => return cannot(format!("{id} was not measured")),
         },
-        None => match ranking.best_durable() {
+        None => match ranking.recommended() {
             Some(row) => row,
             None => return cannot("no method here is shown to outlive a power cut".to_owned()),
         },
@@ -87,7 +87,9 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         Ok(figure) => figure,
         Err(why) => return cannot(why),
     };
-    let outcome = if within(condition, value) { Outcome::Met } else { Outcome::Missed };
+    // A preset is about a database's journal: fast and not durable does not meet it.
+    let durable_enough = preset.is_none() || row.standing == Standing::PowerLoss;
+    let outcome = if within(condition, value) && durable_enough { Outcome::Met } else { Outcome::Missed };
     let shown = match condition.figure {
         Figure::CommitsPerS => rate(value),
         Figure::MbPerS => significant(value),
@@ -99,6 +101,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.standing {
         Standing::PowerLoss => String::new(),
+        standing if preset.is_some() => format!("; its class is not enough: {}", standing.name()),
         standing => format!("; note its class: {}", standing.name()),
     };
     let name = condition.figure.name();
@@ -148,4 +151,63 @@ fn differs(ranking: &Ranking<'_>, preset: &Preset) -> Option<String> {
         otherwise.push(format!("--file-state {}", state.name()));
     }
     (!otherwise.is_empty()).then(|| format!("; the preset means {}", otherwise.join(" ")))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::require::parse;
+    use crate::rig::sim::Plant;
+    use crate::sample::{run, volatile};
+
+    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(Outcome, String)> {
+        let requirement = parse(text).expect(text);
+        let checked = check(&Ranking::new(result), &requirement);
+        checked.into_iter().map(|one| (one.outcome, one.sentence)).collect()
+    }
+
+    fn outcome(result: &crate::result::RunResult, text: &str) -> Outcome {
+        check_all(result, text)[0].0
+    }
+
+    #[test]
+    fn bounds_are_met_or_missed() {
+        let result = volatile(Vec::new());
+        assert_eq!(outcome(&result, "p99<1ms"), Outcome::Met);
+        assert_eq!(outcome(&result, "p99<10us"), Outcome::Missed);
+        assert_eq!(outcome(&result, "buffered:p50<10us"), Outcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), Outcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000000"), Outcome::Missed);
+        assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is told");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_met_and_says_why() {
+        let result = volatile(Vec::new());
+        let cases = [("dsync:sync-p99<1s", "no separate sync"), ("mmap+msync:p99<1s", "not measured")];
+        for (text, why) in cases {
+            let (outcome, sentence) = check_all(&result, text).remove(0);
+            assert!(outcome == Outcome::CannotTell && sentence.contains(why), "{text}: {sentence}");
+        }
+        let mut few = volatile(Vec::new());
+        crate::sample::measured(&mut few, "dsync").latency = crate::latency::Latency::new();
+        (0..50).for_each(|_| crate::sample::measured(&mut few, "dsync").latency.record(1000));
+        let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
+        assert!(outcome == Outcome::CannotTell && sentence.contains("too few"), "{sentence}");
+        let lying = volatile(vec![Plant::NoFlushes]);
+        assert!(check_all(&lying, "p99<1s")[0].1.contains("no method here"));
+    }
+
+    #[test]
+    fn presets_grade_and_say_what_was_measured_otherwise() {
+        let result = run("buffered+fdatasync", Vec::new(), |_| {});
+        let (outcome, sentence) = check_all(&result, "etcd").remove(0);
+        assert_eq!(outcome, Outcome::Met);
+        assert!(sentence.contains("fast enough") && sentence.contains("--size 2300"), "{sentence}");
+        assert!(check_all(&result, "cockroachdb")[0].1.contains("(good)"));
+        assert!(check_all(&result, "openshift")[0].1.contains("busy cluster"));
+        let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
+        let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
+        assert!(outcome == Outcome::Missed && sentence.contains("not enough"), "{sentence}");
+    }
 }
