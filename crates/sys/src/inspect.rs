@@ -8,7 +8,7 @@
 
 use crate::clock::Resolution;
 use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::os;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -191,4 +191,13 @@ impl Environment {
 /// `path` does not exist or the system refuses to tell about it.
 pub fn environment(path: &Path) -> Result<Environment> {
     os::inspect::environment(path)
+}
+
+/// Whether `path` names a raw block device.
+///
+/// # Errors
+/// `path` does not exist or cannot be looked at.
+pub fn is_block_device(path: &Path) -> Result<bool> {
+    let metadata = std::fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+    Ok(os::is_block_device(&metadata))
 }

@@ -5,7 +5,7 @@
 
 use super::{Lane, MadeJournal, Rig};
 use seawall_sys::counters::{Counts, Reader};
-use seawall_sys::inspect::Environment;
+use seawall_sys::inspect::{Environment, is_block_device};
 use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
 use seawall_sys::method::Method;
 use seawall_sys::thread::{Accounts, Times, pin};
@@ -61,9 +61,8 @@ impl RealRig {
     ) -> Result<Self, Error> {
         use std::io::Seek as _;
         let refuse = |text: &str| Error::new("open", path, io::Error::new(io::ErrorKind::InvalidInput, text));
-        let metadata = std::fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
-        if metadata.is_file() || metadata.is_dir() {
-            return Err(refuse("not a block device"));
+        if !is_block_device(path)? {
+            return Err(refuse("not a block device: name one, or leave the option away and name a folder"));
         }
         let mut file = File::options()
             .read(true)

@@ -80,6 +80,8 @@ struct State {
     counts: Counts,
     wait_ns: u64,
     cpu_ns: u64,
+    /// What neighbours have begun to write, in requests times nanoseconds: carried, so that short steps count.
+    neighbours_begun: u64,
     commits: Vec<(&'static str, u64)>,
     plants: Vec<Plant>,
 }
@@ -101,6 +103,7 @@ impl SimRig {
             counts: Counts::default(),
             wait_ns: 0,
             cpu_ns: 0,
+            neighbours_begun: 0,
             commits: Vec::new(),
             plants,
         };
@@ -236,7 +239,9 @@ impl State {
         self.now_ns += ns;
         for plant in &self.plants {
             if let Plant::Neighbour { writes_per_s } = plant {
-                let writes = ns * writes_per_s / 1_000_000_000;
+                self.neighbours_begun += ns * writes_per_s;
+                let writes = self.neighbours_begun / 1_000_000_000;
+                self.neighbours_begun %= 1_000_000_000;
                 self.counts = self.counts.plus(&Counts { writes, sectors: writes * 8, flushes: 0 });
             }
         }
