@@ -83,6 +83,7 @@ pub fn run<L: Lane>(
     let start_ns = lane.now_ns();
     let end_ns = start_ns.saturating_add(slice.time_max_ns);
     let mut done_ns = start_ns;
+    let mut position = slice.first % slice.capacity;
     while sample.commits < slice.commits_max && done_ns < end_ns && !stop.load(Ordering::Relaxed) {
         let scheduled_ns = slice.interval_ns.map(|interval| start_ns + sample.commits * interval);
         if let Some(scheduled_ns) = scheduled_ns {
@@ -91,10 +92,10 @@ pub fn run<L: Lane>(
             }
             lane.sleep_until(scheduled_ns);
         }
-        let transaction = slice.first + sample.commits;
         // Two transactions are never alike, so that a device that merges equal blocks gains nothing.
-        stamp(data, transaction);
-        let offset = slice.base + transaction % slice.capacity * bytes;
+        stamp(data, slice.first + sample.commits);
+        let offset = slice.base + position * bytes;
+        position = if position + 1 == slice.capacity { 0 } else { position + 1 };
         let t0 = lane.now_ns();
         lane.write(offset, data.as_slice())?;
         let t1 = if slice.splits { lane.now_ns() } else { t0 };

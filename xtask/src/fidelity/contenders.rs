@@ -115,38 +115,49 @@ impl Bench {
         Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
     }
 
-    fn seawall_in(
+    /// `seawall bench` on the smallest journal it takes, left in the cache: what `pg_test_fsync` writes.
+    pub(super) fn rewriting(&self, method: &str, commits: u64) -> Result<Figures, String> {
+        let sizes = [TRANSACTION_BYTES, TRANSACTION_BYTES * 16, commits];
+        let (commits_per_s, p50_ns) = self.seawall_with(&self.folder, method, sizes, &["--keep-cached"])?;
+        Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
+    }
+
+    fn seawall_in(&self, folder: &Path, method: &str, sizes: [u64; 3]) -> Result<(f64, f64), String> {
+        self.seawall_with(folder, method, sizes, &[])
+    }
+
+    fn seawall_with(
         &self,
         folder: &Path,
         method: &str,
         [bytes, journal_bytes, commits]: [u64; 3],
+        more: &[&str],
     ) -> Result<(f64, f64), String> {
         let json = self.folder.join(format!("seawall-{}.json", std::process::id()));
         let [bytes, journal_bytes, commits] =
             [bytes, journal_bytes, commits].map(|figure| figure.to_string());
         let (folder, json_name) = (folder.display().to_string(), json.display().to_string());
-        output(command(
-            &self.seawall.display().to_string(),
-            &[
-                "bench",
-                &folder,
-                "--methods",
-                method,
-                "--size",
-                &bytes,
-                "--journal",
-                &journal_bytes,
-                "--transactions",
-                &commits,
-                "--rounds",
-                "1",
-                "--no-out",
-                "--no-progress",
-                "--allow-memory",
-                "--json",
-                &json_name,
-            ],
-        ))?;
+        let mut arguments = vec![
+            "bench",
+            &folder,
+            "--methods",
+            method,
+            "--size",
+            &bytes,
+            "--journal",
+            &journal_bytes,
+            "--transactions",
+            &commits,
+            "--rounds",
+            "1",
+            "--no-out",
+            "--no-progress",
+            "--allow-memory",
+            "--json",
+            &json_name,
+        ];
+        arguments.extend(more);
+        output(command(&self.seawall.display().to_string(), &arguments))?;
         let result = RunResult::read(&json);
         let _ = std::fs::remove_file(&json);
         let result = result?;
