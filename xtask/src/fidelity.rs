@@ -10,7 +10,7 @@
 //! size. What can be compared: commits per second of all; the median of fio only where one call is the commit,
 //! because fio tells the write's and the sync's apart and medians do not add; of `pg_test_fsync` only fdatasync
 //! and fsync behind two writes of 8 KiB, as means: its `open_datasync` makes two commits of 8 KiB. It writes the same
-//! 16 KiB over and over, from the cache, so Seawall runs once more beside it on the smallest journal, kept cached.
+//! 16 KiB over and over, from the cache, so Seawall runs once more beside it on a journal of one transaction, kept cached.
 //!
 //! Invariant: a verdict is only ever worse for lack of a figure, never better.
 
@@ -43,7 +43,7 @@ struct Row {
     fio: Vec<Figures>,
     plain: Vec<Figures>,
     postgres: Vec<Figures>,
-    /// Seawall on a journal as small as what `pg_test_fsync` rewrites.
+    /// Seawall on a journal of the one transaction that `pg_test_fsync` rewrites.
     rewriting: Vec<Figures>,
 }
 

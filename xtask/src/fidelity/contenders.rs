@@ -115,9 +115,9 @@ impl Bench {
         Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
     }
 
-    /// `seawall bench` on the smallest journal it takes, left in the cache: what `pg_test_fsync` writes.
+    /// `seawall bench` on a journal of one transaction, left in the cache: what `pg_test_fsync` writes.
     pub(super) fn rewriting(&self, method: &str, commits: u64) -> Result<Figures, String> {
-        let sizes = [TRANSACTION_BYTES, TRANSACTION_BYTES * 16, commits];
+        let sizes = [TRANSACTION_BYTES, TRANSACTION_BYTES, commits];
         let (commits_per_s, p50_ns) = self.seawall_with(&self.folder, method, sizes, &["--keep-cached"])?;
         Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
     }
