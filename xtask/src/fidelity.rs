@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { folder: target().join("fidelity"), rounds: 7, seconds: 0.7 };
+    let mut options = Options { folder: target().join("fidelity"), rounds: 15, seconds: 0.3 };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;

@@ -4,6 +4,7 @@
 //! the run ended; a raw device is written only if the caller said so.
 
 use super::{Lane, MadeJournal, Rig};
+use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{Counts, Reader};
 use seawall_sys::inspect::{Environment, is_block_device};
 use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
@@ -157,7 +158,7 @@ impl Rig for RealRig {
     }
 
     fn lane(&mut self, method: &'static Method) -> Result<RealLane, OpenError> {
-        Ok(RealLane { commit: open(method, &self.target())?, accounts: None })
+        Ok(RealLane { commit: open(method, &self.target())?, accounts: None, data: Aligned::zeroed(0) })
     }
 
     fn settle(&mut self) -> Result<(), Error> {
@@ -193,6 +194,15 @@ impl Drop for RealRig {
 pub struct RealLane {
     commit: Box<dyn Commit>,
     accounts: Option<Accounts>,
+    data: Aligned,
+}
+
+/// Two transactions are never alike, so that a device that merges equal blocks gains nothing.
+#[inline]
+fn put_stamp(transaction: &mut [u8], stamp: u64) {
+    let stamp = stamp.to_le_bytes();
+    let len = transaction.len().min(stamp.len());
+    transaction[..len].copy_from_slice(&stamp[..len]);
 }
 
 impl Lane for RealLane {
@@ -213,9 +223,23 @@ impl Lane for RealLane {
         clock::sleep_until(deadline_ns);
     }
 
+    fn load(&mut self, bytes: Aligned) {
+        if let Some(staging) = self.commit.staging() {
+            staging[..bytes.as_slice().len()].copy_from_slice(bytes.as_slice());
+        }
+        self.data = bytes;
+    }
+
     #[inline]
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.commit.write(offset, bytes)
+    fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error> {
+        let len = self.data.as_slice().len();
+        if let Some(staging) = self.commit.staging() {
+            put_stamp(&mut staging[..len], stamp);
+            self.commit.write_staged(offset, len)
+        } else {
+            put_stamp(self.data.as_mut_slice(), stamp);
+            self.commit.write(offset, self.data.as_slice())
+        }
     }
 
     #[inline]
