@@ -241,7 +241,7 @@ impl Bench {
         let journal = Journal::new(memory, SMALL_JOURNAL_BYTES)?;
         let sizes = [SMALL_BYTES, SMALL_JOURNAL_BYTES, SMALL_COMMITS];
         let (mut own, mut bare) = (Vec::new(), Vec::new());
-        for _ in 0..7 {
+        for _ in 0..15 {
             own.push(1e9 / self.seawall_in(memory, "buffered", sizes)?.0);
             bare.push(self.plain_on(&journal, "buffered", sizes, false)?[2] / SMALL_COMMITS as f64);
         }
