@@ -311,6 +311,11 @@ fn check_unstarted<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, lik
     }
 }
 
+/// Whether an open mark, one batch and a close mark still fit behind `cursor`.
+fn room_to_go_on(cursor: &Cursor) -> bool {
+    cursor.offset + 3 * u64::from(cursor.segment.block_bytes) <= cursor.segment.data_end()
+}
+
 /// What the tail of an existing log means.
 #[derive(Debug)]
 pub(crate) struct Judged {
@@ -347,7 +352,9 @@ pub(crate) fn judge<D: Disk>(
     }
     let clean = cursor.last == Some(Kind::Close)
         || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
-    if !clean {
+    // Behind a close mark the log goes on in the same segment as long as there is room.
+    let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
+    if !clean || full {
         if let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
             check_unstarted(disk, window, *spare, &header)?;
         }
@@ -358,12 +365,8 @@ pub(crate) fn judge<D: Disk>(
 /// Finds out what the log holds and makes it ready for writing.
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let mut found = survey(disk)?;
-    for draft in &found.drafts {
-        let name = crate::format::preparing_name(*draft);
-        disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
-    }
     let mut window = Window::new(plan.read_bytes);
-    let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, &found) };
+    let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
         return Err(damage(lost.number, 0, Lsn::ZERO, "both copies of the segment header are damaged"));
     }
@@ -381,11 +384,12 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
         sync(disk, &name, file)?;
         sync_dir(disk)?;
     }
+    remove_drafts(disk, &found.drafts)?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0);
     let epoch = top.max(judged.cursor.epoch) + u64::from(!mutant::on(Mutant::KeepEpoch));
     let found_unstarted = std::mem::take(&mut found.unstarted);
     let mut log = Reopened { plan, epoch, members, spares: found_unstarted, judged };
-    let recovered = if log.judged.clean && log.room_to_go_on() {
+    let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
         log.go_on(disk, file)
     } else {
         log.start_anew(disk)
@@ -401,9 +405,22 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     Ok(recovered)
 }
 
+/// Removes what was being prepared when the power went.
+fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
+    for draft in drafts {
+        let name = crate::format::preparing_name(*draft);
+        disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
+    }
+    Ok(())
+}
+
 /// Makes a log where there is none.
-fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: &Survey) -> Result<Recovered> {
-    // Files that were prepared but never started may be left of a crash at creation.
+fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey) -> Result<Recovered> {
+    // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log once.
+    let later = found.unstarted.iter().map(|spare| spare.number).chain(found.drafts.iter().copied());
+    if let Some(number) = later.filter(|number| *number > 1).min().filter(|_| !mutant::on(Mutant::TakeRestForNew)) {
+        return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
+    }
     for spare in &found.unstarted {
         for block_bytes in BLOCK_SIZES {
             let like = SegmentHeader {
@@ -420,6 +437,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: &Surve
             check_orphan(disk, window, *spare, &like)?;
         }
     }
+    remove_drafts(disk, &found.drafts)?;
     for spare in found.unstarted.iter().filter(|spare| spare.bytes != plan.segment_bytes) {
         Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
     }
@@ -439,7 +457,9 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: &Surve
         link: 0,
     };
     write_start(disk, plan, &header)?;
-    Ok(finish(&[], header, Cursor::start(header), spares, Tail::New))
+    let mut recovered = finish(&[], header, Cursor::start(header), spares, Tail::New);
+    recovered.strangers = found.strangers;
+    Ok(recovered)
 }
 
 /// As [`check_unstarted`], for a directory without any valid header, whose log identity is therefore unknown.
@@ -522,12 +542,6 @@ struct Reopened<'a> {
 }
 
 impl Reopened<'_> {
-    /// Whether an open mark, one batch and a close mark still fit.
-    fn room_to_go_on(&self) -> bool {
-        let cursor = &self.judged.cursor;
-        cursor.offset + 3 * u64::from(cursor.segment.block_bytes) <= cursor.segment.data_end()
-    }
-
     /// Goes on behind a close mark.
     fn go_on<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
         let mut cursor = self.judged.cursor.clone();
@@ -566,7 +580,7 @@ impl Reopened<'_> {
 
     /// The number of the last segment if nothing in it is needed.
     fn abandoned(&self) -> Option<u64> {
-        let stays = self.judged.clean && self.room_to_go_on();
+        let stays = self.judged.clean && room_to_go_on(&self.judged.cursor);
         (self.last_is_empty() && !stays).then_some(self.judged.cursor.segment.number)
     }
 

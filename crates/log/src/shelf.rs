@@ -22,6 +22,8 @@ pub(crate) struct Shelf {
     segment_bytes: u64,
     spares_wanted: usize,
     busy: Option<Task>,
+    /// The segment that the task under way takes away.
+    leaving: Option<(usize, SegmentHeader)>,
 }
 
 impl Shelf {
@@ -33,7 +35,7 @@ impl Shelf {
         spares_wanted: usize,
     ) -> Self {
         let segments = segments.into_iter().collect();
-        Self { segments, next_number, segment_bytes, spares_wanted, busy: None }
+        Self { segments, next_number, segment_bytes, spares_wanted, busy: None, leaving: None }
     }
 
     /// The started segments, oldest first.
@@ -79,7 +81,8 @@ impl Shelf {
             self.next_number += 1;
         }
         if let Task::Recycle { from, .. } | Task::Retire(from) = task {
-            self.segments.retain(|segment| segment.number != from);
+            let at = self.segments.iter().position(|segment| segment.number == from);
+            self.leaving = at.and_then(|at| Some((at, self.segments.remove(at)?)));
         }
         self.busy = Some(task);
         Some(task)
@@ -105,14 +108,19 @@ impl Shelf {
     /// The task that was handed out has ended; returns the spare that it made, if it made one.
     pub(crate) fn finished(&mut self, progress: Progress) -> Option<Spare> {
         self.busy = None;
+        self.leaving = None;
         match progress {
             Progress::Prepared(spare) => Some(spare),
             Progress::More | Progress::Retired(_) => None,
         }
     }
 
-    /// The task that was handed out failed; what it was about is left as it is.
+    /// The task that was handed out failed; what it was about is left as it is. A segment that was to go is still
+    /// the next one to go, otherwise a younger one would go first and leave a gap.
     pub(crate) fn set_back(&mut self) {
         self.busy = None;
+        if let Some((at, header)) = self.leaving.take().filter(|_| !mutant::on(Mutant::ForgetAfterSetback)) {
+            self.segments.insert(at, header);
+        }
     }
 }

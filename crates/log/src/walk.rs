@@ -51,7 +51,7 @@ impl Cursor {
     ) -> Result<(BatchHeader, u32), Fault> {
         let (header, checksum) = BatchHeader::decode(bytes)?;
         let other_segment = header.segment != segment.number && !mutant::on(Mutant::AcceptOtherSegment);
-        let other_offset = header.offset != offset && !mutant::on(Mutant::AcceptOtherOffset);
+        let other_offset = header.offset != offset && !mutant::on(Mutant::AcceptOtherOffset) && !mutant::on(Mutant::IgnoreChainAndPlace);
         if header.log_id != segment.log_id || other_segment || other_offset {
             return Err(Fault::Place);
         }
@@ -70,13 +70,14 @@ impl Cursor {
             (Some(Kind::Close), _) | (_, Kind::Open) => false,
             _ => header.epoch == self.epoch,
         };
-        if !epoch_fits && !mutant::on(Mutant::IgnoreEpoch) {
+        let loose = mutant::on(Mutant::IgnoreChainAndPlace);
+        if !epoch_fits && !mutant::on(Mutant::IgnoreEpoch) && !loose {
             return Err(Fault::Epoch);
         }
-        if header.lsn != self.lsn && !mutant::on(Mutant::IgnoreLsn) {
+        if header.lsn != self.lsn && !mutant::on(Mutant::IgnoreLsn) && !loose {
             return Err(Fault::Lsn);
         }
-        if header.link != self.link && !mutant::on(Mutant::IgnoreLink) {
+        if header.link != self.link && !mutant::on(Mutant::IgnoreLink) && !loose {
             return Err(Fault::Link);
         }
         if header.durable > header.lsn || header.trim_lsn > header.lsn {

@@ -281,7 +281,12 @@ impl Run<'_> {
             return Ok(());
         }
         self.tally.states += 1;
-        let end = judge(image.clone(), ledger, terms)?;
+        let end = judge(image.clone(), ledger, terms).inspect_err(|violation| {
+            if self.campaign.only.is_some() {
+                eprintln!("{violation}; {terms:?}");
+                image.describe();
+            }
+        })?;
         if terms.damaged {
             match end {
                 None => self.tally.refused += 1,
@@ -308,6 +313,13 @@ fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
     let (name, inode) = names.get(rng.index(names.len()))?.clone();
     let crate::format::FileRole::Segment(number) = crate::format::file_role(&name)? else { return None };
     let bytes = &image.inodes[inode].bytes;
+    if rng.one_in(6) && bytes.len() > 2 * SECTOR {
+        // Both copies of the segment header at once.
+        let (length, garbage) = (bytes.len(), vec![0xA5; SECTOR]);
+        image.damage(inode, 0, &garbage);
+        image.damage(inode, length - SECTOR, &garbage);
+        return Some((number, 0, 0));
+    }
     let used: Vec<usize> =
         bytes.chunks(SECTOR).enumerate().filter(|(_, s)| s.iter().any(|b| *b != 0)).map(|(i, _)| i).collect();
     let sector = *used.get(rng.index(used.len()))?;

@@ -104,7 +104,10 @@ impl SimDisk {
     /// A disk that runs on from `media`; chance decides the order of completions.
     pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
         let (direct, names) = media.view();
-        let cached = direct.clone();
+        let mut cached = direct.clone();
+        for (inode, offset, data) in media.ghosts() {
+            Self::overlay(&mut cached[inode], offset, data);
+        }
         Self { view: Some(View { names, direct, cached }), ..Self::settled(media, seed, fault) }
     }
 

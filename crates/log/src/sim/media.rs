@@ -99,9 +99,12 @@ impl NameChange {
 /// The disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Media {
-    pub(crate) inodes: Vec<Inode>,
+    /// Shared between images until one of them changes.
+    pub(crate) inodes: Vec<Rc<Inode>>,
     pub(crate) names: BTreeMap<String, usize>,
     pieces: Vec<Piece>,
+    /// Sectors that a failed sync left in the page cache only.
+    ghosts: Vec<Piece>,
     changes: Vec<NameChange>,
     clock: u64,
 }
@@ -136,7 +139,7 @@ impl Media {
     }
 
     pub(crate) fn new_inode(&mut self) -> usize {
-        self.inodes.push(Inode::default());
+        self.inodes.push(Rc::default());
         self.inodes.len() - 1
     }
 
@@ -153,7 +156,7 @@ impl Media {
     /// Makes a write durable at once.
     pub(crate) fn put(&mut self, inode: usize, offset: usize, data: &[u8]) {
         for (i, sector) in data.chunks(SECTOR).enumerate() {
-            self.inodes[inode].put(offset + i * SECTOR, sector);
+            Rc::make_mut(&mut self.inodes[inode]).put(offset + i * SECTOR, sector);
         }
     }
 
@@ -161,6 +164,7 @@ impl Media {
         for from in (0..data.len()).step_by(SECTOR) {
             let to = data.len().min(from + SECTOR);
             let (data, offset) = (Rc::clone(data), offset + from);
+            self.ghosts.retain(|ghost| (ghost.inode, ghost.offset) != (inode, offset));
             self.pieces.push(Piece { write, inode, offset, data, from, to, state: State::InFlight });
         }
     }
@@ -186,7 +190,12 @@ impl Media {
 
     /// A sync failed and the writes that it was to cover never arrive.
     pub(crate) fn lost(&mut self, inode: usize) {
-        self.pieces.retain(|piece| piece.inode != inode || piece.state == State::InFlight);
+        let (lost, kept) = std::mem::take(&mut self.pieces)
+            .into_iter()
+            .partition(|piece| piece.inode == inode && piece.state != State::InFlight);
+        self.pieces = kept;
+        let mut lost: Vec<Piece> = lost;
+        self.ghosts.append(&mut lost);
     }
 
     /// Everything that `chosen` names is durable; older versions of its sectors are history.
@@ -196,7 +205,8 @@ impl Media {
         for piece in pieces {
             if chosen(&piece) {
                 kept.retain(|old| (old.inode, old.offset) != (piece.inode, piece.offset));
-                self.inodes[piece.inode].put(piece.offset, &piece.data[piece.from..piece.to]);
+                let data = &piece.data[piece.from..piece.to];
+                Rc::make_mut(&mut self.inodes[piece.inode]).put(piece.offset, data);
             } else {
                 kept.push(piece);
             }
@@ -226,7 +236,12 @@ impl Media {
     /// What a running machine sees: every content and name as if all had arrived.
     pub(crate) fn view(&self) -> (Vec<Vec<u8>>, BTreeMap<String, usize>) {
         let image = self.image(Draw::All, Draw::All, &mut Rng::new(0));
-        (image.inodes.into_iter().map(|inode| inode.bytes).collect(), image.names)
+        (image.inodes.into_iter().map(|inode| inode.bytes.clone()).collect(), image.names)
+    }
+
+    /// What the page cache shows where it differs from the disk: writes whose sync failed.
+    pub(crate) fn ghosts(&self) -> impl Iterator<Item = (usize, usize, &[u8])> {
+        self.ghosts.iter().map(|piece| (piece.inode, piece.offset, &piece.data[piece.from..piece.to]))
     }
 
     /// Draws an image: what the disk holds after the power went.
@@ -259,7 +274,8 @@ impl Media {
                 Draw::Soup => rng.coin(),
             };
             if arrived {
-                image.inodes[piece.inode].put(piece.offset, &piece.data[piece.from..piece.to]);
+                let data = &piece.data[piece.from..piece.to];
+                Rc::make_mut(&mut image.inodes[piece.inode]).put(piece.offset, data);
             }
         }
         let single = rng.index(self.changes.len());
@@ -288,6 +304,28 @@ impl Media {
         })
     }
 
+    /// Prints what every file holds: for a person who repeats one state.
+    pub(crate) fn describe(&self) {
+        for (name, inode) in &self.names {
+            let bytes = &self.inodes[*inode].bytes;
+            eprintln!("{name}: {} bytes", bytes.len());
+            for (at, sector) in bytes.chunks(SECTOR).enumerate() {
+                let at = at * SECTOR;
+                if let Ok(header) = crate::format::SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
+                    eprintln!("  {at:6} {header:?}");
+                } else if let Ok((header, _)) = crate::format::BatchHeader::decode(sector) {
+                    let crate::format::BatchHeader { kind, epoch, segment, offset, lsn, durable, trim_lsn, .. } =
+                        header;
+                    let end = header.end();
+                    eprintln!(
+                        "  {at:6} {kind:?} epoch {epoch} segment {segment} offset {offset} lsn {lsn}..{end} durable \
+                         {durable} trim {trim_lsn}"
+                    );
+                }
+            }
+        }
+    }
+
     /// How many changes to names are open.
     pub(crate) fn open_changes(&self) -> usize {
         self.changes.len()
@@ -295,6 +333,6 @@ impl Media {
 
     /// Overwrites a sector of a settled disk with what no one wrote there.
     pub(crate) fn damage(&mut self, inode: usize, offset: usize, data: &[u8]) {
-        self.inodes[inode].put(offset, data);
+        Rc::make_mut(&mut self.inodes[inode]).put(offset, data);
     }
 }
