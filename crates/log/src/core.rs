@@ -171,6 +171,8 @@ pub(crate) struct Core {
     witnessed: Lsn,
     place: Place,
     spares: VecDeque<Spare>,
+    /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
+    held: Option<Spare>,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<Flight>,
@@ -203,6 +205,7 @@ impl Core {
             witnessed: beginning.end,
             place: beginning.place,
             spares: beginning.spares.into(),
+            held: None,
             open: None,
             ready: VecDeque::new(),
             flight: VecDeque::new(),
@@ -347,7 +350,8 @@ impl Core {
         if place.offset + padded + reserve > place.data_end {
             // Header, batch, close mark, second copy of the header.
             let needed = padded + 3 * block;
-            let spare = self.spares.front().filter(|spare| spare.bytes >= needed);
+            let held = self.held.is_some();
+            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             start = Some(Start { bytes: spare.bytes, previous: place.segment });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
@@ -423,9 +427,23 @@ impl Core {
         self.spares.push_back(spare);
     }
 
-    /// Gives up the first spare, because it is too small for what must come next.
-    pub(crate) fn give_up_spare(&mut self) -> Option<Spare> {
-        self.spares.pop_front()
+    /// Takes the first spare away to be replaced, because it is too small for what must come next.
+    pub(crate) fn hold_spare(&mut self) -> Option<Spare> {
+        self.held = self.spares.pop_front();
+        self.held
+    }
+
+    /// Ends the replacement: `larger` takes the place of the spare that was held, or that one comes back.
+    pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
+        let held = self.held.take();
+        if let Some(spare) = larger.or(held) {
+            self.spares.push_front(spare);
+        }
+    }
+
+    /// Whether a spare is being replaced.
+    pub(crate) fn holds_spare(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Hands out the next batch to be written, if one may be issued now.

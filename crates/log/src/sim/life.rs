@@ -234,7 +234,7 @@ impl Life {
         let end = match accepted {
             Ok(end) => end,
             Err(Refusal::Segment { bytes }) if bytes > SEGMENT_BYTES && self.keeper.is_none() => {
-                let spare = self.core.give_up_spare();
+                let spare = self.core.hold_spare();
                 self.keeper = self.shelf.large_task(bytes, spare).map(|task| Keeper::new(task, 4096));
                 return;
             }
@@ -333,13 +333,16 @@ impl Life {
             Ok(Progress::More) => {}
             Ok(end) => {
                 self.keeper = None;
-                if let Some(spare) = self.shelf.finished(end) {
-                    self.core.add_spare(spare);
+                match self.shelf.finished(end) {
+                    Some(spare) if self.core.holds_spare() => self.core.release_spare(Some(spare)),
+                    Some(spare) => self.core.add_spare(spare),
+                    None => {}
                 }
             }
             Err(setback) => {
                 self.keeper = None;
                 self.shelf.set_back();
+                self.core.release_spare(None);
                 if setback.fatal {
                     self.fail();
                 }
