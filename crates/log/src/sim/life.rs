@@ -376,7 +376,9 @@ impl Life {
                 self.closing = self.core.mark(Kind::Close);
             }
             self.issue();
+            self.drain();
             self.complete(true);
+            self.drain();
             if self.core.gathered_bytes() > 0 && self.running.is_empty() {
                 self.keep();
             }
