@@ -16,6 +16,13 @@
 #[cfg(unix)]
 mod unix;
 
+#[cfg(unix)]
+#[path = "os/store_unix.rs"]
+pub(crate) mod store;
+#[cfg(windows)]
+#[path = "os/store_windows.rs"]
+pub(crate) mod store;
+
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
 

@@ -317,7 +317,9 @@ impl Life {
                 self.core.done(id, job.into_buffer());
                 let events = self.disk.take_trace();
                 self.trace.extend(events.into_iter().map(Step::Disk));
-                self.trace.push(Step::Witnessed(witness));
+                if !self.failed {
+                    self.trace.push(Step::Witnessed(witness));
+                }
             }
         }
     }
