@@ -180,6 +180,7 @@ pub(crate) struct Core {
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
+    accepted_records: u64,
     durable_id: u64,
     failed: bool,
 }
@@ -212,6 +213,7 @@ impl Core {
             free,
             large_bytes: 0,
             next_id: 1,
+            accepted_records: 0,
             durable_id: 0,
             failed: false,
         }
@@ -228,9 +230,28 @@ impl Core {
         self.trim
     }
 
-    /// The batch that the last accepted record went to.
-    pub(crate) fn last_batch(&self) -> u64 {
-        self.next_id.saturating_sub(1)
+    /// The batch that carries the byte before `lsn`; the one under assembly for anything later.
+    pub(crate) fn batch_of(&self, lsn: Lsn) -> u64 {
+        let flight = self.flight.iter().find(|flight| flight.end >= lsn).map(|flight| flight.id);
+        let ready = || self.ready.iter().find(|batch| batch.end() >= lsn).map(|batch| batch.id);
+        flight.or_else(ready).unwrap_or_else(|| self.next_id.saturating_sub(1))
+    }
+
+    /// The batches that wait to be issued, from first to last, `None` if there is none.
+    pub(crate) fn waiting(&self) -> Option<(u64, u64)> {
+        let first = self.ready.front().or(self.open.as_ref())?.id;
+        let last = self.open.as_ref().or(self.ready.back())?.id;
+        Some((first, last))
+    }
+
+    /// Records accepted so far.
+    pub(crate) fn accepted_records(&self) -> u64 {
+        self.accepted_records
+    }
+
+    /// Full batches that wait to be issued.
+    pub(crate) fn full(&self) -> usize {
+        self.ready.len()
     }
 
     /// The last batch that is durable.
@@ -241,6 +262,11 @@ impl Core {
     /// Prepared segments that wait to be started.
     pub(crate) fn spares(&self) -> usize {
         self.spares.len()
+    }
+
+    /// The prepared segment that is started next.
+    pub(crate) fn first_spare(&self) -> Option<Spare> {
+        self.spares.front().copied()
     }
 
     /// Batches under way.
@@ -274,6 +300,7 @@ impl Core {
         room[RECORD_HEADER_BYTES..].copy_from_slice(payload);
         batch.used += bytes;
         batch.records += 1;
+        self.accepted_records += 1;
         Ok(self.accepted(bytes))
     }
 
@@ -287,6 +314,7 @@ impl Core {
         batch.buf.bytes_mut()[at..at + records.len()].copy_from_slice(records);
         batch.used += records.len();
         batch.records += count;
+        self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
     }
 
