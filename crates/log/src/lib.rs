@@ -34,6 +34,8 @@
 #![forbid(unsafe_code)]
 
 mod background;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod buffer;
 mod checksum;
 mod choose;

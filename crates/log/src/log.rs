@@ -316,6 +316,12 @@ impl Log {
         lock(&self.group.core).trim()
     }
 
+    /// Whether the next segment is prepared, so that the next rotation will not have to wait.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        lock(&self.group.core).spares() > 0
+    }
+
     /// What the log has done since it was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
