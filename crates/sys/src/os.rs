@@ -53,4 +53,6 @@ mod illumos;
 pub(crate) use illumos::{SYSTEM, counters, inspect, journal, open, thread};
 
 #[cfg(not(any(target_os = "linux", windows, target_os = "macos", target_os = "illumos")))]
-compile_error!("Seawall knows Linux, Windows, macOS and illumos; add a folder under os/ and a table in methods.rs");
+compile_error!(
+    "Seawall knows Linux, Windows, macOS and illumos; add a folder under os/ and a table in methods.rs"
+);
