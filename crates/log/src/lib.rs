@@ -37,6 +37,7 @@ mod background;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffer;
+mod check;
 mod checksum;
 mod choose;
 mod core;
@@ -64,9 +65,11 @@ mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
 mod stats;
+mod view;
 mod walk;
 
 pub use crate::log::{Commit, Log, Opened, Transaction};
+pub use check::{Report, Salvaged, salvage, verify};
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
 pub use options::{MethodChoice, Options};
@@ -74,3 +77,4 @@ pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
 pub use seawall_sys::durability::Class as Durability;
 pub use stats::{Stats, Summary};
+pub use view::{View, ViewReader};

@@ -238,6 +238,7 @@ impl Log {
         let mut draft = Transaction { records, count: 0, last: 0, bytes_max };
         let done = work(&mut draft);
         let end = done.and_then(|()| {
+            // Nothing to write.
             if draft.count == 0 {
                 return Ok(lock(&self.group.core).watermarks().appended);
             }

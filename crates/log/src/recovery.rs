@@ -273,7 +273,7 @@ pub(crate) fn walk_tail<D: Disk>(
 }
 
 /// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
-fn find_witness<D: Disk>(
+pub(crate) fn find_witness<D: Disk>(
     disk: &mut D,
     window: &mut Window,
     file: FileId,
