@@ -17,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::options::MethodChoice;
 
 /// Where the chosen method is kept.
-const METHOD_FILE: &str = "METHOD";
-const SCRATCH_FILE: &str = "PROBE";
+pub(crate) const METHOD_FILE: &str = "METHOD";
+/// What the probe writes to.
+pub(crate) const SCRATCH_FILE: &str = "PROBE";
 const SCRATCH_BYTES: u64 = 1 << 20;
 const ROUNDS: usize = 8;
 const WRITES_PER_ROUND: usize = 8;

@@ -31,6 +31,8 @@ pub(crate) struct Lanes {
     count: usize,
     write_bytes: usize,
     segments: Mutex<BTreeMap<u64, Arc<Idle>>>,
+    #[cfg(feature = "simulation")]
+    pub(crate) faults: Option<Arc<crate::faults::Faults>>,
 }
 
 impl std::fmt::Debug for Lanes {
@@ -42,12 +44,15 @@ impl std::fmt::Debug for Lanes {
 impl Lanes {
     /// No segment yet; `count` lanes for each.
     pub(crate) fn new(dir: &Path, method: &'static Method, count: usize, write_bytes: usize) -> Self {
-        Self { dir: dir.to_path_buf(), method, count, write_bytes, segments: Mutex::new(BTreeMap::new()) }
-    }
-
-    /// The row of the method table.
-    pub(crate) fn method(&self) -> &'static Method {
-        self.method
+        Self {
+            dir: dir.to_path_buf(),
+            method,
+            count,
+            write_bytes,
+            segments: Mutex::new(BTreeMap::new()),
+            #[cfg(feature = "simulation")]
+            faults: None,
+        }
     }
 
     /// Opens the lanes of a segment of `bytes` bytes.
@@ -77,6 +82,11 @@ impl Lanes {
             let path = self.dir.join(segment_name(job.segment));
             return Err(Error::io("write", path, std::io::Error::other("the segment is not open for writing")));
         };
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.faults {
+            let path = self.dir.join(segment_name(job.segment));
+            faults.commit().map_err(|source| Error::io("write", path, source))?;
+        }
         let carried = job.phases().try_for_each(|phase| {
             phase.writes().try_for_each(|write| lane.write(write.offset, write.bytes))?;
             lane.sync()

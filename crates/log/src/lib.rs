@@ -45,6 +45,8 @@ pub mod disk;
 mod error;
 #[cfg(feature = "simulation")]
 mod executor;
+#[cfg(feature = "simulation")]
+pub mod faults;
 pub mod format;
 mod gate;
 mod group;

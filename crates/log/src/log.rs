@@ -120,7 +120,13 @@ impl Log {
         }
         let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
         let method = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
-        let lanes = Lanes::new(dir, method, options.in_flight_max, options.batch_bytes);
+        #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
+        let mut lanes = Lanes::new(dir, method, options.in_flight_max, options.batch_bytes);
+        #[cfg(feature = "simulation")]
+        {
+            lanes.faults.clone_from(&options.faults);
+            disk.faults.clone_from(&options.faults);
+        }
         let place = recovered.beginning.place;
         lanes.open(place.segment, place.data_end + u64::from(recovered.block_bytes))?;
         for spare in &recovered.beginning.spares {

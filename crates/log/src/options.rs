@@ -34,6 +34,8 @@ pub struct Options {
     pub(crate) method: MethodChoice,
     pub(crate) durability: Class,
     pub(crate) create: bool,
+    #[cfg(feature = "simulation")]
+    pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
 
 impl Default for Options {
@@ -50,6 +52,8 @@ impl Default for Options {
             method: MethodChoice::Fastest,
             durability: Class::PowerLoss,
             create: true,
+            #[cfg(feature = "simulation")]
+            faults: None,
         }
     }
 }
@@ -135,6 +139,14 @@ impl Options {
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// Faults to be met by this log. For tests.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn faults(mut self, faults: std::sync::Arc<crate::faults::Faults>) -> Self {
+        self.faults = Some(faults);
         self
     }
 

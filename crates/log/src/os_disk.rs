@@ -20,6 +20,8 @@ pub(crate) struct OsDisk {
     done: VecDeque<Completion>,
     next_token: u64,
     read_only: bool,
+    #[cfg(feature = "simulation")]
+    pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
 
 /// The system's own error behind one of the system crate.
@@ -31,7 +33,16 @@ impl OsDisk {
     /// The directory `dir`, which exists.
     pub(crate) fn new(dir: &Path) -> Self {
         let dir = dir.to_path_buf();
-        Self { dir, files: HashMap::new(), next_file: 0, done: VecDeque::new(), next_token: 0, read_only: false }
+        Self {
+            dir,
+            files: HashMap::new(),
+            next_file: 0,
+            done: VecDeque::new(),
+            next_token: 0,
+            read_only: false,
+            #[cfg(feature = "simulation")]
+            faults: None,
+        }
     }
 
     /// The same, for looking only.
@@ -103,6 +114,10 @@ impl Disk for OsDisk {
     }
 
     fn allocate(&mut self, file: FileId, bytes: u64) -> io::Result<()> {
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.faults {
+            faults.allocate()?;
+        }
         self.file(file)?.reserve(bytes)
     }
 
