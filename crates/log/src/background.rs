@@ -24,7 +24,9 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
     while !group.stopping.load(Ordering::SeqCst) {
         let mut core = lock(&group.core);
         if group.is_wanted(&core) {
-            if let Some(issue) = core.issue() {
+            let (ready, gathered) = group.gather(core, 1);
+            core = gathered;
+            if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 group.drive(core, issue);
                 continue;
             }

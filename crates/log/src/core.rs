@@ -140,6 +140,7 @@ pub(crate) struct Issue {
 #[derive(Debug)]
 struct Flight {
     id: u64,
+    records: u32,
     end: Lsn,
     trim: Lsn,
     done: bool,
@@ -272,6 +273,11 @@ impl Core {
     /// Batches under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.flight.len()
+    }
+
+    /// Records in the batches under way.
+    pub(crate) fn flying_records(&self) -> u32 {
+        self.flight.iter().map(|flight| flight.records).sum()
     }
 
     /// Bytes of records waiting to be issued.
@@ -495,7 +501,8 @@ impl Core {
         };
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
-        let flight = Flight { id: batch.id, end, trim: self.trim, done: false, starts };
+        let (id, records) = (batch.id, batch.records);
+        let flight = Flight { id, records, end, trim: self.trim, done: false, starts };
         self.flight.push_back(flight);
         let durable = if mutant::on(Mutant::WitnessTooMuch) { batch.lsn } else { self.durable };
         self.witnessed = self.witnessed.max(durable);
