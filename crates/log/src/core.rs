@@ -281,11 +281,13 @@ impl Core {
     }
 
     /// Bytes of records waiting to be issued.
+    #[cfg(feature = "simulation")]
     pub(crate) fn gathered_bytes(&self) -> u64 {
         self.appended.since(self.syncing)
     }
 
     /// Whether nothing waits and nothing is under way.
+    #[cfg(feature = "simulation")]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_none() && self.ready.is_empty() && self.flight.is_empty()
     }
@@ -491,13 +493,10 @@ impl Core {
         if wait && !mutant::on(Mutant::RotateBeforeDurable) {
             return None;
         }
-        let batch = match self.ready.pop_front() {
-            Some(batch) => batch,
-            None => {
-                let open = self.open.take()?;
-                self.place.offset += self.padded(open.used);
-                open
-            }
+        let batch = if let Some(batch) = self.ready.pop_front() { batch } else {
+            let open = self.open.take()?;
+            self.place.offset += self.padded(open.used);
+            open
         };
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());

@@ -389,11 +389,10 @@ impl Group {
         let end = core.watermarks().appended;
         self.settle(core, end)?;
         let mut core = lock(&self.core);
-        if core.mark(Kind::Close) {
-            if let Some(issue) = core.issue() {
+        if core.mark(Kind::Close)
+            && let Some(issue) = core.issue() {
                 self.drive(core, issue);
             }
-        }
         self.failed().map_or(Ok(()), Err)
     }
 }

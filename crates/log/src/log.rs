@@ -102,6 +102,7 @@ impl Log {
     /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
     /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
     /// and none is to be made, [`Error::DiskFull`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
         let dir = dir.as_ref();
@@ -262,7 +263,6 @@ impl Log {
 
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
     /// will be, whether the future is polled or not.
-    #[must_use]
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
         if self.group.durable() < lsn {
             self.group.want(lsn);
@@ -493,12 +493,9 @@ impl Future for Commit {
         }
         self.group.wake_at(self.lsn, context.waker());
         // It may have become durable between the first look and the registration.
-        match self.look() {
-            Some(ready) => Poll::Ready(ready),
-            None => {
-                self.group.want(self.lsn);
-                Poll::Pending
-            }
+        if let Some(ready) = self.look() { Poll::Ready(ready) } else {
+            self.group.want(self.lsn);
+            Poll::Pending
         }
     }
 }

@@ -63,8 +63,8 @@ pub(crate) trait Shelves {
 
 impl Shelves for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
-        let shelf = lock(&self.shelf);
-        shelf.segments().iter().find(|header| header.number > number).copied()
+        let segments = lock(&self.shelf);
+        segments.segments().iter().find(|header| header.number > number).copied()
     }
 }
 

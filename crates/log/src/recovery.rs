@@ -327,8 +327,6 @@ pub(crate) struct Judged {
     pub(crate) cursor: Cursor,
     /// Whether it had been closed.
     pub(crate) clean: bool,
-    /// Why the next batch is not valid.
-    pub(crate) fault: Option<Fault>,
 }
 
 /// Walks the last segment and decides by the table at the top of this file.
@@ -358,12 +356,11 @@ pub(crate) fn judge<D: Disk>(
         || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
     // Behind a close mark the log goes on in the same segment as long as there is room.
     let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
-    if !clean || full {
-        if let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
+    if (!clean || full)
+        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
             check_unstarted(disk, window, *spare, &header)?;
         }
-    }
-    Ok(Judged { cursor, clean, fault })
+    Ok(Judged { cursor, clean })
 }
 
 /// Finds out what the log holds and makes it ready for writing.
@@ -461,7 +458,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
         link: 0,
     };
     write_start(disk, plan, &header)?;
-    let mut recovered = finish(&[], header, Cursor::start(header), spares, Tail::New);
+    let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
     recovered.strangers = found.strangers;
     Ok(recovered)
 }
@@ -515,7 +512,7 @@ fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Re
 fn finish(
     members: &[SegmentHeader],
     active: SegmentHeader,
-    cursor: Cursor,
+    cursor: &Cursor,
     spares: Vec<Spare>,
     tail: Tail,
 ) -> Recovered {
@@ -574,7 +571,7 @@ impl Reopened<'_> {
         }
         cursor.advance(&header, checksum);
         let before = &self.members[..self.members.len() - 1];
-        Ok(finish(before, segment, cursor, std::mem::take(&mut self.spares), Tail::Clean))
+        Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Clean))
     }
 
     /// Whether the last segment turned out to hold no record.
@@ -595,7 +592,7 @@ impl Reopened<'_> {
             cursor.epoch = self.epoch;
             let before = &self.members[..self.members.len() - 1];
             let segment = cursor.segment;
-            return Ok(finish(before, segment, cursor, std::mem::take(&mut self.spares), Tail::Torn));
+            return Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Torn));
         }
         let cursor = &self.judged.cursor;
         let last = cursor.segment;
@@ -618,7 +615,7 @@ impl Reopened<'_> {
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
         let tail = if self.judged.clean { Tail::Clean } else { Tail::Torn };
         let start = Cursor::start(header);
-        Ok(finish(before, header, start, std::mem::take(&mut self.spares), tail))
+        Ok(finish(before, header, &start, std::mem::take(&mut self.spares), tail))
     }
 }
 

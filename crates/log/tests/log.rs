@@ -122,7 +122,7 @@ fn only_what_is_durable_is_read_and_followed() {
     assert_eq!(all(&log, Lsn::ZERO), [b"one"]);
     std::thread::scope(|scope| {
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
-        let followed = scope.spawn(move || {
+        let reading = scope.spawn(move || {
             let mut seen = 0;
             while seen < 1001 {
                 if follower.next_record().expect("sound").is_some() {
@@ -134,7 +134,7 @@ fn only_what_is_durable_is_read_and_followed() {
         for i in 0..1000_u32 {
             log.append_commit(&i.to_le_bytes()).expect("commits");
         }
-        assert_eq!(followed.join().expect("follows to the end"), 1001);
+        assert_eq!(reading.join().expect("follows to the end"), 1001);
     });
 }
 

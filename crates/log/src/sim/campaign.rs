@@ -212,11 +212,10 @@ impl Run<'_> {
         if let Some(lsn) = end.acknowledged_after_failure {
             return Err(Violation::AcknowledgedAfterFailure { lsn });
         }
-        if let Some(error) = &end.refused {
-            if end.faults == 0 {
+        if let Some(error) = &end.refused
+            && end.faults == 0 {
                 return Err(Violation::Refused { error: error.to_string() });
             }
-        }
         self.replay(media, before, &end, (&mut rng, habits.dsync, depth))
     }
 
@@ -250,8 +249,10 @@ impl Run<'_> {
     fn cut(&mut self, media: &Media, ledger: &Ledger, (rng, dsync, depth): (&mut Rng, bool, u32)) -> Verdict {
         let images = if media.is_settled() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
-            let draw = if i < 2 { DRAWS[i] } else { DRAWS[rng.index(DRAWS.len())] };
-            let names = if i < 2 { DRAWS[i] } else { DRAWS[rng.index(DRAWS.len())] };
+            // Nothing and everything first, then by chance, contents and names independently.
+            let first = [Draw::None, Draw::All].get(i).copied();
+            let draw = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
+            let names = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let image = media.image(draw, names, rng);
             let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
             self.state(&image, ledger, terms)?;

@@ -94,8 +94,6 @@ pub(crate) struct End {
     pub(crate) operations: u64,
     /// Operations that were made to fail.
     pub(crate) faults: u64,
-    /// Whether a write or a sync failed.
-    pub(crate) failed: bool,
     /// Whether the close mark is durable.
     pub(crate) closed: bool,
     /// What the disk was like at the end.
@@ -137,7 +135,6 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
                 acknowledged_after_failure: None,
                 operations,
                 faults,
-                failed: true,
                 closed: false,
                 media: disk.into_media(),
             };
@@ -154,7 +151,6 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         acknowledged_after_failure: life.after_failure,
         operations: life.disk.operations(),
         faults: life.disk.faults(),
-        failed: life.failed,
         closed,
         media: life.disk.into_media(),
     }
