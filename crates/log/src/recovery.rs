@@ -317,7 +317,7 @@ fn check_unstarted<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, lik
 
 /// Whether an open mark, one batch and a close mark still fit behind `cursor`.
 fn room_to_go_on(cursor: &Cursor) -> bool {
-    cursor.offset + 3 * u64::from(cursor.segment.block_bytes) <= cursor.segment.data_end()
+    cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
 }
 
 /// What the tail of an existing log means.
@@ -387,7 +387,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     }
     remove_drafts(disk, &found.drafts)?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0);
-    let epoch = top.max(judged.cursor.epoch) + u64::from(!mutant::on(Mutant::KeepEpoch));
+    let epoch = top.max(judged.cursor.epoch).saturating_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
     let found_unstarted = std::mem::take(&mut found.unstarted);
     let mut log = Reopened { plan, epoch, members, spares: found_unstarted, judged };
     let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
@@ -489,7 +489,7 @@ fn check_orphan<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, like: 
 /// The prepared segment behind `last`, made if there is none.
 fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last: u64) -> Result<Spare> {
     if spares.is_empty() {
-        let spare = Spare { number: last + 1, bytes: plan.segment_bytes };
+        let spare = Spare { number: last.saturating_add(1), bytes: plan.segment_bytes };
         Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk)?;
         return Ok(spare);
     }
@@ -516,7 +516,7 @@ fn finish(
     spares: Vec<Spare>,
     tail: Tail,
 ) -> Recovered {
-    let next_number = spares.last().map_or(active.number, |spare| spare.number) + 1;
+    let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
     let mut segments: Vec<SegmentInfo> = members.iter().map(|header| SegmentInfo { header: *header }).collect();
     segments.push(SegmentInfo { header: active });
     let place = Place { segment: active.number, offset: cursor.offset, data_end: active.data_end() };
