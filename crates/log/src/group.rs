@@ -159,6 +159,9 @@ impl Group {
                     return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
                 }
                 Refusal::Memory => {
+                    // Even what is still gathering must go, or a record that is as large as the memory would wait for
+                    // ever behind another one that nobody commits.
+                    self.wanted.fetch_max(core.watermarks().appended.get(), Ordering::SeqCst);
                     drop(core);
                     self.wake_writer();
                 }

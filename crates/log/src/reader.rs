@@ -252,7 +252,7 @@ impl Follower {
                 group.news.leave();
                 return Err(failed);
             }
-            if group.closed.load(Ordering::SeqCst) {
+            if group.stopping.load(Ordering::SeqCst) {
                 group.news.leave();
                 return Ok(None);
             }
