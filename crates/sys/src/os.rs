@@ -19,6 +19,13 @@ mod unix;
 #[cfg(unix)]
 pub(crate) use unix::is_block_device;
 
+#[cfg(unix)]
+#[path = "os/store_unix.rs"]
+pub(crate) mod store;
+#[cfg(windows)]
+#[path = "os/store_windows.rs"]
+pub(crate) mod store;
+
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
 

@@ -1,0 +1,67 @@
+//! Where do bytes wait for the disk? In aligned buffers of a fixed capacity.
+//!
+//! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
+//! buffer never grows and never moves, so its alignment holds for good; no `unsafe` is needed, because it is a slice
+//! of a slightly larger vector.
+
+/// The alignment of every buffer in bytes: one page, enough for every block size in use.
+pub(crate) const BUFFER_ALIGN: usize = 4096;
+
+/// Zeroed memory whose first byte lies at a multiple of [`BUFFER_ALIGN`].
+#[derive(Debug)]
+pub(crate) struct AlignedBuf {
+    memory: Vec<u8>,
+    start: usize,
+    capacity: usize,
+}
+
+impl AlignedBuf {
+    /// A zeroed buffer of `capacity` bytes.
+    pub(crate) fn zeroed(capacity: usize) -> Self {
+        let memory = vec![0_u8; capacity.saturating_add(BUFFER_ALIGN)];
+        let misfit = memory.as_ptr().addr() % BUFFER_ALIGN;
+        let start = if misfit == 0 { 0 } else { BUFFER_ALIGN - misfit };
+        Self { memory, start, capacity }
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// All of its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.capacity]
+    }
+
+    /// All of its bytes, to write.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.capacity]
+    }
+
+    /// Touches every page, so that the first append into it meets no page fault.
+    pub(crate) fn touch(&mut self) {
+        for page in self.bytes_mut().chunks_mut(BUFFER_ALIGN) {
+            if let Some(first) = page.first_mut() {
+                *first = std::hint::black_box(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AlignedBuf, BUFFER_ALIGN};
+
+    #[test]
+    fn every_buffer_is_aligned_zeroed_and_of_the_asked_size() {
+        for capacity in [0, 1, 512, 4096, 4097, 1 << 20] {
+            let mut buffer = AlignedBuf::zeroed(capacity);
+            assert_eq!(buffer.bytes().as_ptr().addr() % BUFFER_ALIGN, 0);
+            assert_eq!(buffer.bytes().len(), capacity);
+            assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+            buffer.touch();
+            assert_eq!(buffer.bytes_mut().len(), buffer.capacity());
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! Who may be told "durable", and what is written next?
+//!
+//! A state machine without files, threads, clocks or chance. Records are gathered into batches, each batch knows its
+//! place on disk from its first record on, batches are issued in order, may end in any order and are acknowledged in
+//! order. The watermarks always satisfy
+//!
+//! ```text
+//! durable  <=  syncing  <=  appended
+//! ```
+//!
+//! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
+//! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
+//! that starts a segment is under way nothing else is; after one failure nothing is ever issued or acknowledged
+//! again.
+
+use std::collections::VecDeque;
+
+use crate::buffer::AlignedBuf;
+use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+
+/// What stays the same as long as the log is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Which log this is.
+    pub(crate) log_id: LogId,
+    /// The epoch of this opening.
+    pub(crate) epoch: u64,
+    /// Block size in bytes.
+    pub(crate) block_bytes: u16,
+    /// Capacity of an ordinary buffer in bytes: the longest batch but for transactions that need more.
+    pub(crate) batch_bytes: usize,
+    /// Batches that may be under way at the same time.
+    pub(crate) depth: usize,
+    /// Memory for records in bytes: what may be appended and not yet written.
+    pub(crate) memory_bytes: usize,
+}
+
+/// A segment that is prepared, named and waiting to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spare {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Where the next batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The segment.
+    pub(crate) segment: u64,
+    /// Where in it, in bytes.
+    pub(crate) offset: u64,
+    /// Where batches must end, in bytes: the second copy of the header starts here.
+    pub(crate) data_end: u64,
+}
+
+/// What recovery hands over to begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginning {
+    /// Where the log ends.
+    pub(crate) end: Lsn,
+    /// The first LSN that must be present.
+    pub(crate) trim: Lsn,
+    /// Where the next batch goes.
+    pub(crate) place: Place,
+    /// Segments that are prepared.
+    pub(crate) spares: Vec<Spare>,
+}
+
+/// Why an append was not accepted. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// All memory is waiting for the disk.
+    Memory,
+    /// No prepared segment has room; one of at least this many bytes is needed.
+    Segment {
+        /// Size of the segment that is needed, in bytes.
+        bytes: u64,
+    },
+    /// Longer than the format can carry.
+    TooLong,
+    /// The log failed.
+    Failed,
+}
+
+/// The start of a segment that goes with its first batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// The segment's size in bytes.
+    pub(crate) bytes: u64,
+    /// The segment before it.
+    pub(crate) previous: u64,
+}
+
+/// A batch under assembly, and afterwards on its way to the disk.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Counts batches from 1, in order of issue.
+    pub(crate) id: u64,
+    /// What it is for.
+    pub(crate) kind: Kind,
+    /// Header room, records, room for padding.
+    pub(crate) buf: AlignedBuf,
+    /// Bytes used, header room included.
+    pub(crate) used: usize,
+    /// Records in it.
+    pub(crate) records: u32,
+    /// The LSN of its first record.
+    pub(crate) lsn: Lsn,
+    /// Its segment.
+    pub(crate) segment: u64,
+    /// Its place in the segment in bytes.
+    pub(crate) offset: u64,
+    /// The most it may use in bytes.
+    room: usize,
+    /// Set if its segment is to be started first.
+    pub(crate) start: Option<Start>,
+}
+
+impl Batch {
+    fn end(&self) -> Lsn {
+        self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
+    }
+}
+
+/// A batch handed out to be sealed and written, with what it may claim.
+#[derive(Debug)]
+pub(crate) struct Issue {
+    /// The batch.
+    pub(crate) batch: Batch,
+    /// The durable LSN at this moment.
+    pub(crate) durable: Lsn,
+    /// The first LSN that must be present.
+    pub(crate) trim: Lsn,
+}
+
+#[derive(Debug)]
+struct Flight {
+    id: u64,
+    records: u32,
+    end: Lsn,
+    trim: Lsn,
+    done: bool,
+    starts: bool,
+}
+
+/// The watermarks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watermarks {
+    /// The end of what was accepted.
+    pub(crate) appended: Lsn,
+    /// The end of what was issued.
+    pub(crate) syncing: Lsn,
+    /// The end of what is durable.
+    pub(crate) durable: Lsn,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub(crate) struct Core {
+    shape: Shape,
+    appended: Lsn,
+    syncing: Lsn,
+    durable: Lsn,
+    trim: Lsn,
+    /// The first LSN as the disk knows it.
+    durable_trim: Lsn,
+    /// The highest durable LSN that any issued batch carries.
+    witnessed: Lsn,
+    place: Place,
+    spares: VecDeque<Spare>,
+    /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
+    held: Option<Spare>,
+    open: Option<Batch>,
+    ready: VecDeque<Batch>,
+    flight: VecDeque<Flight>,
+    free: Vec<AlignedBuf>,
+    /// Bytes of buffers that are neither free nor of the ordinary size.
+    large_bytes: usize,
+    next_id: u64,
+    accepted_records: u64,
+    durable_id: u64,
+    failed: bool,
+}
+
+impl Core {
+    /// Begins where recovery ended. Takes `memory_bytes / batch_bytes` buffers, at least two.
+    pub(crate) fn new(shape: Shape, beginning: Beginning) -> Self {
+        let buffers = (shape.memory_bytes / shape.batch_bytes.max(1)).max(2);
+        let free = (0..buffers)
+            .map(|_| {
+                let mut buffer = AlignedBuf::zeroed(shape.batch_bytes);
+                buffer.touch();
+                buffer
+            })
+            .collect();
+        Self {
+            shape,
+            appended: beginning.end,
+            syncing: beginning.end,
+            durable: beginning.end,
+            trim: beginning.trim,
+            durable_trim: beginning.trim,
+            witnessed: beginning.end,
+            place: beginning.place,
+            spares: beginning.spares.into(),
+            held: None,
+            open: None,
+            ready: VecDeque::new(),
+            flight: VecDeque::new(),
+            free,
+            large_bytes: 0,
+            next_id: 1,
+            accepted_records: 0,
+            durable_id: 0,
+            failed: false,
+        }
+    }
+
+    /// The watermarks now.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        debug_assert!(self.durable <= self.syncing && self.syncing <= self.appended);
+        Watermarks { appended: self.appended, syncing: self.syncing, durable: self.durable }
+    }
+
+    /// The first LSN that must be present.
+    pub(crate) fn trim(&self) -> Lsn {
+        self.trim
+    }
+
+    /// The batch that carries the byte before `lsn`; the one under assembly for anything later.
+    pub(crate) fn batch_of(&self, lsn: Lsn) -> u64 {
+        let flight = self.flight.iter().find(|flight| flight.end >= lsn).map(|flight| flight.id);
+        let ready = || self.ready.iter().find(|batch| batch.end() >= lsn).map(|batch| batch.id);
+        flight.or_else(ready).unwrap_or_else(|| self.next_id.saturating_sub(1))
+    }
+
+    /// The batches that wait to be issued, from first to last, `None` if there is none.
+    pub(crate) fn waiting(&self) -> Option<(u64, u64)> {
+        let first = self.ready.front().or(self.open.as_ref())?.id;
+        let last = self.open.as_ref().or(self.ready.back())?.id;
+        Some((first, last))
+    }
+
+    /// Records accepted so far.
+    pub(crate) fn accepted_records(&self) -> u64 {
+        self.accepted_records
+    }
+
+    /// Full batches that wait to be issued.
+    pub(crate) fn full(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The last batch that is durable.
+    pub(crate) fn durable_batch(&self) -> u64 {
+        self.durable_id
+    }
+
+    /// Prepared segments that wait to be started.
+    pub(crate) fn spares(&self) -> usize {
+        self.spares.len()
+    }
+
+    /// The prepared segment that is started next.
+    pub(crate) fn first_spare(&self) -> Option<Spare> {
+        self.spares.front().copied()
+    }
+
+    /// Batches under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Records in the batches under way.
+    pub(crate) fn flying_records(&self) -> u32 {
+        self.flight.iter().map(|flight| flight.records).sum()
+    }
+
+    /// Bytes of records waiting to be issued.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn gathered_bytes(&self) -> u64 {
+        self.appended.since(self.syncing)
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_none() && self.ready.is_empty() && self.flight.is_empty()
+    }
+
+    /// Records waiting in the batch under assembly and behind it.
+    pub(crate) fn gathered_records(&self) -> u32 {
+        self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
+    }
+
+    /// Accepts one record.
+    pub(crate) fn append(&mut self, payload: &[u8]) -> Result<Lsn, Refusal> {
+        let head = record_header(payload.len(), false).ok_or(Refusal::TooLong)?;
+        let bytes = RECORD_HEADER_BYTES + payload.len();
+        let batch = self.reserve(bytes)?;
+        let at = batch.used;
+        let room = &mut batch.buf.bytes_mut()[at..at + bytes];
+        room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+        room[RECORD_HEADER_BYTES..].copy_from_slice(payload);
+        batch.used += bytes;
+        batch.records += 1;
+        self.accepted_records += 1;
+        Ok(self.accepted(bytes))
+    }
+
+    /// Accepts the records of one transaction, encoded already, all into one batch.
+    pub(crate) fn append_encoded(&mut self, records: &[u8], count: u32) -> Result<Lsn, Refusal> {
+        if mutant::on(Mutant::SplitTransaction) {
+            return self.append_one_by_one(records);
+        }
+        let batch = self.reserve(records.len())?;
+        let at = batch.used;
+        batch.buf.bytes_mut()[at..at + records.len()].copy_from_slice(records);
+        batch.used += records.len();
+        batch.records += count;
+        self.accepted_records += u64::from(count);
+        Ok(self.accepted(records.len()))
+    }
+
+    /// Lends a buffer to put records together in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
+    pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
+        if self.free.len() > 2 && !self.failed { self.free.pop() } else { None }
+    }
+
+    /// Takes a lent buffer back.
+    pub(crate) fn give_back(&mut self, buf: AlignedBuf) {
+        self.recycle(buf);
+    }
+
+    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it.
+    /// Whatever the answer, what is left in `buf` is to be given back.
+    pub(crate) fn adopt(&mut self, buf: &mut Option<AlignedBuf>, used: usize, count: u32) -> Result<Lsn, Refusal> {
+        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
+            return Err(Refusal::Failed);
+        }
+        self.open_batch(Kind::Records, used, buf)?;
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        batch.used = used;
+        batch.records = count;
+        self.accepted_records += u64::from(count);
+        Ok(self.accepted(used - BATCH_HEADER_BYTES))
+    }
+
+    /// A mistake: the records of a transaction may land in different batches.
+    fn append_one_by_one(&mut self, records: &[u8]) -> Result<Lsn, Refusal> {
+        let mut from = 0;
+        let mut walk = crate::format::Records::new(records);
+        while walk.next().is_some() {
+            let to = records.len() - walk.rest().len();
+            let batch = self.reserve(to - from)?;
+            let at = batch.used;
+            batch.buf.bytes_mut()[at..at + to - from].copy_from_slice(&records[from..to]);
+            batch.used += to - from;
+            batch.records += 1;
+            self.accepted(to - from);
+            from = to;
+        }
+        Ok(self.appended)
+    }
+
+    fn accepted(&mut self, bytes: usize) -> Lsn {
+        self.appended = self.appended.saturating_add(bytes as u64);
+        self.appended
+    }
+
+    /// The batch that has room for `bytes` more.
+    fn reserve(&mut self, bytes: usize) -> Result<&mut Batch, Refusal> {
+        if self.failed {
+            return Err(Refusal::Failed);
+        }
+        if u32::try_from(bytes).is_err() || self.appended.checked_add(bytes as u64).is_none() {
+            return Err(Refusal::TooLong);
+        }
+        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
+        if !fits {
+            self.open_batch(Kind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
+        }
+        let batch = self.open.as_mut().filter(|open| open.kind != Kind::Close).ok_or(Refusal::Failed)?;
+        // A record that joins a waiting mark turns it into a batch of records.
+        if !mutant::on(Mutant::RecordsInMark) {
+            batch.kind = Kind::Records;
+        }
+        Ok(batch)
+    }
+
+    fn padded(&self, used: usize) -> u64 {
+        (used as u64).next_multiple_of(self.shape.block_bytes.into())
+    }
+
+    /// Begins a new batch that can hold `used` bytes, header included; the one before it is ready to be issued.
+    /// Takes the buffer in `own` if there is one.
+    fn open_batch(&mut self, kind: Kind, used: usize, own: &mut Option<AlignedBuf>) -> Result<(), Refusal> {
+        let block = u64::from(self.shape.block_bytes);
+        let padded = self.padded(used);
+        let mut place = self.place;
+        if let Some(open) = self.open.as_ref().filter(|_| !mutant::on(Mutant::PlaceReused)) {
+            place.offset += self.padded(open.used);
+        }
+        // One block stays free for the close mark.
+        let reserve = if kind == Kind::Close { 0 } else { block };
+        let mut start = None;
+        if place.offset + padded + reserve > place.data_end {
+            // Header, batch, close mark, second copy of the header.
+            let needed = padded + 3 * block;
+            let held = self.held.is_some();
+            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
+            let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
+            start = Some(Start { bytes: spare.bytes, previous: place.segment });
+            place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
+        }
+        let capacity = usize::try_from(padded).map_err(|_| Refusal::TooLong)?;
+        let buf = match own.take() {
+            Some(own) => own,
+            None => self.buffer(capacity)?,
+        };
+        if start.is_some() {
+            self.spares.pop_front();
+        }
+        let left = usize::try_from(place.data_end - reserve - place.offset).unwrap_or(usize::MAX);
+        let room = left.min(buf.capacity());
+        let batch = Batch {
+            id: self.next_id,
+            kind,
+            buf,
+            used: BATCH_HEADER_BYTES,
+            records: 0,
+            lsn: self.appended,
+            segment: place.segment,
+            offset: place.offset,
+            room,
+            start,
+        };
+        self.next_id += 1;
+        self.place = place;
+        if let Some(full) = self.open.replace(batch) {
+            self.ready.push_back(full);
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, capacity: usize) -> Result<AlignedBuf, Refusal> {
+        if capacity <= self.shape.batch_bytes {
+            return self.free.pop().ok_or(Refusal::Memory);
+        }
+        if self.large_bytes > 0 && self.large_bytes + capacity > self.shape.memory_bytes {
+            return Err(Refusal::Memory);
+        }
+        self.large_bytes += capacity;
+        Ok(AlignedBuf::zeroed(capacity))
+    }
+
+    /// Gathers a batch without records: a durable mark, the close mark. Returns whether there was a place for it.
+    pub(crate) fn mark(&mut self, kind: Kind) -> bool {
+        if self.failed || self.durable != self.appended || self.open.is_some() || !self.ready.is_empty() {
+            return false;
+        }
+        let block = u64::from(self.shape.block_bytes);
+        let reserve = if kind == Kind::Close { 0 } else { block };
+        let room = self.place.offset + block + reserve <= self.place.data_end;
+        room && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
+    }
+
+    /// Whether something durable has no witness yet, so that a mark would say something new.
+    pub(crate) fn wants_mark(&self) -> bool {
+        let news = self.witnessed < self.durable || self.durable_trim < self.trim;
+        news && self.durable == self.appended
+    }
+
+    /// The first LSN as the disk knows it: what lies before it may be removed.
+    pub(crate) fn durable_trim(&self) -> Lsn {
+        if mutant::on(Mutant::RetireBeforeMark) { self.trim } else { self.durable_trim }
+    }
+
+    /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
+    /// past what is durable. Returns what it is now.
+    pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
+        self.trim = self.trim.max(lsn.min(self.durable));
+        self.trim
+    }
+
+    /// Makes a prepared segment available.
+    pub(crate) fn add_spare(&mut self, spare: Spare) {
+        self.spares.push_back(spare);
+    }
+
+    /// Takes the first spare away to be replaced, because it is too small for what must come next.
+    pub(crate) fn hold_spare(&mut self) -> Option<Spare> {
+        self.held = self.spares.pop_front();
+        self.held
+    }
+
+    /// Ends the replacement: `larger` takes the place of the spare that was held, or that one comes back.
+    pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
+        let held = self.held.take();
+        if let Some(spare) = larger.or(held) {
+            self.spares.push_front(spare);
+        }
+    }
+
+    /// Whether a spare is being replaced.
+    pub(crate) fn holds_spare(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Hands out the next batch to be written, if one may be issued now.
+    pub(crate) fn issue(&mut self) -> Option<Issue> {
+        let busy = self.flight.len() >= self.shape.depth || self.flight.iter().any(|flight| flight.starts);
+        if self.failed || (busy && !mutant::on(Mutant::IssueDuringStart)) {
+            return None;
+        }
+        let next = self.ready.front().or(self.open.as_ref())?;
+        let wait = next.start.is_some() && !self.flight.is_empty();
+        if wait && !mutant::on(Mutant::RotateBeforeDurable) {
+            return None;
+        }
+        let batch = if let Some(batch) = self.ready.pop_front() { batch } else {
+            let open = self.open.take()?;
+            self.place.offset += self.padded(open.used);
+            open
+        };
+        self.syncing = batch.end();
+        let (end, starts) = (batch.end(), batch.start.is_some());
+        let (id, records) = (batch.id, batch.records);
+        let flight = Flight { id, records, end, trim: self.trim, done: false, starts };
+        self.flight.push_back(flight);
+        let durable = if mutant::on(Mutant::WitnessTooMuch) { batch.lsn } else { self.durable };
+        self.witnessed = self.witnessed.max(durable);
+        if mutant::on(Mutant::AckAtIssue) {
+            self.durable = self.syncing;
+        }
+        Some(Issue { batch, durable, trim: self.trim })
+    }
+
+    /// The batch `id` is durable on disk; its buffer comes back. Returns the durable LSN, which has moved if every
+    /// batch before this one is durable too.
+    pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) -> Lsn {
+        self.recycle(buf);
+        if self.failed && !mutant::on(Mutant::AckAfterFailure) {
+            return self.durable;
+        }
+        if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
+            flight.done = true;
+            if mutant::on(Mutant::AckOutOfOrder) {
+                self.durable = self.durable.max(flight.end);
+            }
+        }
+        while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
+            self.durable = self.durable.max(flight.end);
+            self.durable_trim = self.durable_trim.max(flight.trim);
+            self.durable_id = flight.id;
+            self.flight.pop_front();
+        }
+        self.durable
+    }
+
+    fn recycle(&mut self, buf: AlignedBuf) {
+        if buf.capacity() == self.shape.batch_bytes {
+            self.free.push(buf);
+        } else {
+            self.large_bytes = self.large_bytes.saturating_sub(buf.capacity());
+        }
+    }
+
+    /// A write or a sync failed: nothing will be issued or acknowledged any more.
+    pub(crate) fn fail(&mut self) {
+        self.failed = !mutant::on(Mutant::GoOnAfterFailure);
+        if !self.failed {
+            self.flight.clear();
+            self.durable = self.syncing;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What does the log ask of a disk?
+//!
+//! One directory of files. Writes and syncs are submitted and complete later, in any order; a sync covers only the
+//! writes whose completion was reaped before it was submitted. Everything else is done when it returns, which does not
+//! make it durable: names are durable after [`Disk::sync_dir`]. The trait is used as a generic parameter only, so it
+//! costs nothing in production, and the same recovery and housekeeping code runs on the simulated disk.
+
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// An open file of a [`Disk`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// A submitted operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+/// What can be submitted.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// Write `buf` at `offset`; with `dsync` it is durable on completion, if it completed in full.
+    Write {
+        /// Where to.
+        file: FileId,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What.
+        buf: &'a [u8],
+        /// Whether completion means durable.
+        dsync: bool,
+    },
+    /// Make every completed write to `file` durable.
+    Sync {
+        /// Which file.
+        file: FileId,
+    },
+}
+
+/// The end of a submitted operation: for a write the bytes written, which may be fewer than asked for.
+#[derive(Debug)]
+pub struct Completion {
+    /// Which operation.
+    pub token: Token,
+    /// How it ended.
+    pub result: io::Result<usize>,
+}
+
+/// One name in the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The file's name.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// One directory of files on some disk.
+pub trait Disk {
+    /// The files in the directory, in any order.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn list(&mut self) -> io::Result<Vec<DirEntry>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn open(&mut self, name: &str) -> io::Result<FileId>;
+
+    /// Creates an empty file.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, and whatever else the operating system answers.
+    fn create(&mut self, name: &str) -> io::Result<FileId>;
+
+    /// Forgets an open file.
+    fn close(&mut self, file: FileId);
+
+    /// Gives a file another name, replacing what had that name.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a name.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+
+    /// Makes every change to names durable.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn sync_dir(&mut self) -> io::Result<()>;
+
+    /// Reserves blocks for the first `bytes` bytes of a file, where the file system can, so that a full disk shows
+    /// before anything is written.
+    ///
+    /// # Errors
+    /// `StorageFull`, and whatever else the operating system answers.
+    fn allocate(&mut self, file: FileId, bytes: u64) -> io::Result<()>;
+
+    /// Reads past the page cache, as far as the system can; returns the bytes read, 0 at the end of the file.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Starts an operation.
+    fn submit(&mut self, op: Op<'_>) -> Token;
+
+    /// The next operation that ended; waits for one if `block` and any is under way.
+    fn complete(&mut self, block: bool) -> Option<Completion>;
+}
+
+/// Submits `op` and waits for it. Only for code that has nothing else under way.
+fn run<D: Disk>(disk: &mut D, op: Op<'_>) -> io::Result<usize> {
+    let token = disk.submit(op);
+    while let Some(done) = disk.complete(true) {
+        if done.token == token {
+            return done.result;
+        }
+    }
+    Err(io::Error::other("the disk lost an operation"))
+}
+
+/// Writes all of `buf`, continuing after short writes.
+pub(crate) fn write_all<D: Disk>(
+    disk: &mut D,
+    name: &str,
+    (file, mut offset): (FileId, u64),
+    mut buf: &[u8],
+    dsync: bool,
+) -> Result<()> {
+    while !buf.is_empty() {
+        let written = run(disk, Op::Write { file, offset, buf, dsync });
+        let written = written.map_err(|source| Error::io("write", name, source))?;
+        if written == 0 {
+            return Err(Error::io("write", name, io::ErrorKind::WriteZero.into()));
+        }
+        buf = buf.get(written..).unwrap_or_default();
+        offset = offset.saturating_add(written as u64);
+    }
+    Ok(())
+}
+
+/// Makes the completed writes to `file` durable.
+pub(crate) fn sync<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<()> {
+    run(disk, Op::Sync { file }).map(drop).map_err(|source| Error::io("sync", name, source))
+}
+
+/// Makes the names durable.
+pub(crate) fn sync_dir<D: Disk>(disk: &mut D) -> Result<()> {
+    disk.sync_dir().map_err(|source| Error::io("sync", ".", source))
+}
+
+/// Fills `buf` from `offset` on, as far as the file goes; returns the bytes read.
+pub(crate) fn read_full<D: Disk>(
+    disk: &mut D,
+    name: &str,
+    file: FileId,
+    offset: u64,
+    buf: &mut [u8],
+) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        let at = offset.saturating_add(filled as u64);
+        match disk.read_direct(file, at, &mut buf[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::io("read", name, source)),
+        }
+    }
+    Ok(filled)
+}

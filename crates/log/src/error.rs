@@ -1,0 +1,204 @@
+//! What can go wrong, and what does the caller learn of it?
+//!
+//! Every error names the operation and the file it concerns and keeps the operating system's own error. Nothing is
+//! recognised by its text: match on the variant.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::lsn::Lsn;
+
+/// A place in the log where acknowledged data is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The damaged segment.
+    pub path: PathBuf,
+    /// Where in the segment the damaged batch starts, in bytes.
+    pub offset: u64,
+    /// The LSN of the first record that cannot be read.
+    pub lsn: Lsn,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at byte {} (LSN {}): {}", self.path.display(), self.offset, self.lsn, self.what)
+    }
+}
+
+/// Any failure of the log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation.
+    Io {
+        /// What was being done, as a verb: `open`, `write`, `sync`.
+        operation: &'static str,
+        /// The file or directory it was done to.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// No space is left for another segment. Nothing was written, the log goes on; try again when there is space.
+    DiskFull {
+        /// The file that could not be prepared.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Another writer holds the log.
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A write or a sync failed earlier; what became of it is unknown. Reopen the log to learn what is durable.
+    Failed {
+        /// The first failure.
+        cause: Arc<Error>,
+    },
+    /// Acknowledged data is damaged. It is never cut off in silence: `verify` reports, `salvage` copies what is
+    /// intact.
+    Corrupt(Damage),
+    /// A segment was written by a newer version of this library.
+    NewerFormat {
+        /// The segment.
+        path: PathBuf,
+        /// Its format version.
+        version: u16,
+    },
+    /// A segment of another log lies in this directory.
+    ForeignSegment {
+        /// The segment.
+        path: PathBuf,
+    },
+    /// The directory holds no log.
+    NotALog {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The record or transaction is longer than the log accepts.
+    TooLong {
+        /// Its length in bytes.
+        bytes: u64,
+        /// The bound in bytes.
+        bytes_max: u64,
+    },
+    /// The memory for appends is full and the caller asked not to wait.
+    WouldBlock,
+    /// What was asked for was trimmed.
+    Trimmed {
+        /// What was asked for.
+        lsn: Lsn,
+        /// The first LSN that is left.
+        first: Lsn,
+    },
+    /// The LSN lies past the end of the log.
+    BeyondEnd {
+        /// What was asked for.
+        lsn: Lsn,
+        /// The end of the log.
+        end: Lsn,
+    },
+    /// An option lies outside its bounds.
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What it must be, and why.
+        reason: String,
+    },
+    /// The log was closed.
+    Closed,
+}
+
+/// The result of an operation on the log.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An operating system error, turned into [`Error::DiskFull`] if it says that.
+    pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        if is_full(&source) { Self::DiskFull { path, source } } else { Self::Io { operation, path, source } }
+    }
+
+    /// The same error with its path inside `dir`, where the core knew file names only.
+    pub(crate) fn in_dir(mut self, dir: &Path) -> Self {
+        match &mut self {
+            Self::Io { path, .. }
+            | Self::DiskFull { path, .. }
+            | Self::Locked { path }
+            | Self::NewerFormat { path, .. }
+            | Self::ForeignSegment { path }
+            | Self::NotALog { path }
+            | Self::Corrupt(Damage { path, .. }) => *path = dir.join(&path),
+            _ => {}
+        }
+        self
+    }
+
+    /// The error number of the operating system behind this error, if there is one.
+    #[must_use]
+    pub fn raw_os_error(&self) -> Option<i32> {
+        match self {
+            Self::Io { source, .. } | Self::DiskFull { source, .. } => source.raw_os_error(),
+            Self::Failed { cause } => cause.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+/// Whether `error` says that there is no space: disk or quota.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io { operation, path, source } => write!(f, "cannot {operation} {}: {source}", path.display()),
+            Self::DiskFull { path, source } => write!(
+                f,
+                "no space for {}: {source}; nothing was written, appending resumes when there is space",
+                path.display()
+            ),
+            Self::Locked { path } => {
+                write!(f, "{} is held by another writer: close it first", path.display())
+            }
+            Self::Failed { cause } => write!(f, "the log failed earlier and must be reopened: {cause}"),
+            Self::Corrupt(damage) => write!(
+                f,
+                "acknowledged data is damaged: {damage}; `seawall log verify` reports all of it, \
+                 `seawall log salvage` copies what is intact"
+            ),
+            Self::NewerFormat { path, version } => write!(
+                f,
+                "{} has format version {version}, this library reads up to {}: use a newer one",
+                path.display(),
+                crate::format::FORMAT_VERSION
+            ),
+            Self::ForeignSegment { path } => {
+                write!(f, "{} belongs to another log: move it out of the directory", path.display())
+            }
+            Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
+            Self::TooLong { bytes, bytes_max } => {
+                write!(f, "{bytes} bytes are more than the bound of {bytes_max}")
+            }
+            Self::WouldBlock => f.write_str("the memory for appends is full"),
+            Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
+            Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
+            Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),
+            Self::Closed => f.write_str("the log was closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } | Self::DiskFull { source, .. } => Some(source),
+            Self::Failed { cause } => Some(cause),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How does a sealed batch get to a disk that completes operations later?
+//!
+//! One [`Execution`] per job: the writes of a phase are submitted together; if they are not durable by themselves, a
+//! sync is submitted after *all* of them were reaped; then the next phase. A short write is continued where it
+//! stopped. Any error ends the job for good.
+
+use std::io;
+
+use crate::disk::{Completion, Disk, FileId, Op, Token};
+use crate::mutant::{self, Mutant};
+use crate::seal::{Job, Write};
+
+/// How a job ends.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Not yet.
+    Pending,
+    /// Everything is durable.
+    Done,
+    /// Something failed; what is on disk is unknown.
+    Failed(#[allow(dead_code, reason = "kept for whoever prints it")] io::Error),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    token: Token,
+    write: usize,
+    from: usize,
+}
+
+/// One job under way.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    job: Job,
+    file: FileId,
+    dsync: bool,
+    phase: usize,
+    waiting: Vec<Waiting>,
+    sync: Option<Token>,
+}
+
+impl Execution {
+    /// Submits the first writes of `job` to `file`. With `dsync` each write is durable on completion, otherwise a sync
+    /// follows.
+    pub(crate) fn start<D: Disk>(disk: &mut D, job: Job, file: FileId, dsync: bool) -> Self {
+        let mut execution = Self { job, file, dsync, phase: 0, waiting: Vec::new(), sync: None };
+        if mutant::on(Mutant::StartWithTheBatch) {
+            while execution.write(execution.phase + 1, 0).is_some() {
+                execution.submit_phase(disk);
+                execution.phase += 1;
+            }
+        }
+        execution.submit_phase(disk);
+        execution
+    }
+
+    /// The job.
+    pub(crate) fn into_job(self) -> Job {
+        self.job
+    }
+
+    fn write(&self, phase: usize, write: usize) -> Option<Write<'_>> {
+        self.job.phases().nth(phase)?.writes().nth(write)
+    }
+
+    fn submit_phase<D: Disk>(&mut self, disk: &mut D) {
+        let mut write = 0;
+        while self.write(self.phase, write).is_some() {
+            self.submit_write(disk, write, 0);
+            write += 1;
+        }
+        if mutant::on(Mutant::SyncBesideWrites) && !self.dsync {
+            self.sync = Some(disk.submit(Op::Sync { file: self.file }));
+        }
+    }
+
+    fn submit_write<D: Disk>(&mut self, disk: &mut D, write: usize, from: usize) {
+        let Some(whole) = self.write(self.phase, write) else { return };
+        let offset = whole.offset + from as u64;
+        let op = Op::Write { file: self.file, offset, buf: &whole.bytes[from..], dsync: self.dsync };
+        let token = disk.submit(op);
+        self.waiting.push(Waiting { token, write, from });
+    }
+
+    /// Whether this job submitted `token`.
+    pub(crate) fn owns(&self, token: Token) -> bool {
+        self.sync == Some(token) || self.waiting.iter().any(|waiting| waiting.token == token)
+    }
+
+    /// Takes in one completion.
+    pub(crate) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> Outcome {
+        let Completion { token, result } = completion;
+        if self.sync == Some(token) {
+            self.sync = None;
+            return match result {
+                Err(_) if mutant::on(Mutant::SyncRetried) => {
+                    self.sync = Some(disk.submit(Op::Sync { file: self.file }));
+                    Outcome::Pending
+                }
+                Err(error) if !mutant::on(Mutant::SyncErrorIgnored) => Outcome::Failed(error),
+                _ if !self.waiting.is_empty() => Outcome::Pending,
+                _ => self.phase_ended(disk),
+            };
+        }
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.token == token) else {
+            return Outcome::Pending;
+        };
+        let Waiting { write, from, .. } = self.waiting.swap_remove(at);
+        let wanted = self.write(self.phase, write).map_or(0, |whole| whole.bytes.len());
+        match result {
+            Ok(0) => return Outcome::Failed(io::ErrorKind::WriteZero.into()),
+            Ok(written) if from + written < wanted && !mutant::on(Mutant::ShortWriteIgnored) => {
+                self.submit_write(disk, write, from + written);
+                return Outcome::Pending;
+            }
+            Err(error) if !mutant::on(Mutant::WriteErrorIgnored) => return Outcome::Failed(error),
+            _ => {}
+        }
+        if !self.waiting.is_empty() || self.sync.is_some() {
+            return Outcome::Pending;
+        }
+        if self.dsync || mutant::on(Mutant::NoSync) || mutant::on(Mutant::SyncBesideWrites) {
+            return self.phase_ended(disk);
+        }
+        self.sync = Some(disk.submit(Op::Sync { file: self.file }));
+        Outcome::Pending
+    }
+
+    fn phase_ended<D: Disk>(&mut self, disk: &mut D) -> Outcome {
+        self.phase += 1;
+        if self.write(self.phase, 0).is_none() {
+            return Outcome::Done;
+        }
+        self.submit_phase(disk);
+        Outcome::Pending
+    }
+}

@@ -1,0 +1,154 @@
+//! Which deliberate mistakes can the core be told to make?
+//!
+//! Each row is one mistake that some log has made. The crash campaign runs with one of them at a time and must find
+//! it; one that survives shows a hole in the campaign. Without the feature `mutants` the question is answered "none"
+//! at compile time and nothing of this is left.
+
+/// One deliberate mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the table below says what each one does")]
+#[cfg_attr(not(feature = "mutants"), allow(dead_code, reason = "only the crash campaign names them all"))]
+pub enum Mutant {
+    AcceptOtherSegment,
+    AcceptOtherOffset,
+    IgnoreEpoch,
+    IgnoreLsn,
+    IgnoreLink,
+    IgnoreChainAndPlace,
+    SkipBodyChecksum,
+    IssueDuringStart,
+    RotateBeforeDurable,
+    WitnessTooMuch,
+    AckAtIssue,
+    AckAfterFailure,
+    AckOutOfOrder,
+    GoOnAfterFailure,
+    WriteWithoutTail,
+    PrepareWithoutSync,
+    PrepareWithoutDirSync,
+    RetireWithoutDirSync,
+    HeaderIgnoresName,
+    OneHeaderCopy,
+    SkipUnstarted,
+    TakeDamageForTail,
+    OpenWithoutSync,
+    KeepEpoch,
+    KeepDead,
+    StartWithoutSync,
+    AppendBehindTornTail,
+    NoSync,
+    SyncBesideWrites,
+    ShortWriteIgnored,
+    WriteErrorIgnored,
+    SyncErrorIgnored,
+    SyncRetried,
+    ReadThroughCache,
+    RetireBeforeMark,
+    RetireNewestFirst,
+    RetireLiveSegment,
+    StartWithTheBatch,
+    TrimNotCarried,
+    LinkNotAdvanced,
+    RecordsInMark,
+    SplitTransaction,
+    PlaceReused,
+    WitnessNextBlockOnly,
+    CryWolf,
+    MarkIsClose,
+    OpenMarkNotSynced,
+    ServeBeforeStart,
+    ForgetAfterSetback,
+    TakeRestForNew,
+    TrustCloseWithoutRoom,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutant {
+    /// Every mistake there is.
+    pub const ALL: [Self; 51] = [
+        Self::AcceptOtherSegment,
+        Self::AcceptOtherOffset,
+        Self::IgnoreEpoch,
+        Self::IgnoreLsn,
+        Self::IgnoreLink,
+        Self::IgnoreChainAndPlace,
+        Self::SkipBodyChecksum,
+        Self::IssueDuringStart,
+        Self::RotateBeforeDurable,
+        Self::WitnessTooMuch,
+        Self::AckAtIssue,
+        Self::AckAfterFailure,
+        Self::AckOutOfOrder,
+        Self::GoOnAfterFailure,
+        Self::WriteWithoutTail,
+        Self::PrepareWithoutSync,
+        Self::PrepareWithoutDirSync,
+        Self::RetireWithoutDirSync,
+        Self::HeaderIgnoresName,
+        Self::OneHeaderCopy,
+        Self::SkipUnstarted,
+        Self::TakeDamageForTail,
+        Self::OpenWithoutSync,
+        Self::KeepEpoch,
+        Self::KeepDead,
+        Self::StartWithoutSync,
+        Self::AppendBehindTornTail,
+        Self::NoSync,
+        Self::SyncBesideWrites,
+        Self::ShortWriteIgnored,
+        Self::WriteErrorIgnored,
+        Self::SyncErrorIgnored,
+        Self::SyncRetried,
+        Self::ReadThroughCache,
+        Self::RetireBeforeMark,
+        Self::RetireNewestFirst,
+        Self::RetireLiveSegment,
+        Self::StartWithTheBatch,
+        Self::TrimNotCarried,
+        Self::LinkNotAdvanced,
+        Self::RecordsInMark,
+        Self::SplitTransaction,
+        Self::PlaceReused,
+        Self::WitnessNextBlockOnly,
+        Self::CryWolf,
+        Self::MarkIsClose,
+        Self::OpenMarkNotSynced,
+        Self::ServeBeforeStart,
+        Self::ForgetAfterSetback,
+        Self::TakeRestForNew,
+        Self::TrustCloseWithoutRoom,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Switches one mistake on for this thread, or all of them off.
+    pub fn set(mutant: Option<Mutant>) {
+        ACTIVE.with(|active| active.set(mutant));
+    }
+
+    pub(crate) fn on(mutant: Mutant) -> bool {
+        ACTIVE.with(Cell::get) == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::set;
+
+#[cfg(feature = "mutants")]
+pub(crate) use switch::on;
+
+/// Whether the core is to make this mistake.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub(crate) const fn on(_: Mutant) -> bool {
+    false
+}

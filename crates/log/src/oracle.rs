@@ -1,0 +1,257 @@
+//! Did the log keep its word?
+//!
+//! One judge for every layer of crash testing. Its inputs are a ledger kept outside of the tested code (what was
+//! issued, what was acknowledged, what was asked to be trimmed, what damage was done on purpose) and what the log
+//! hands out after recovery:
+//!
+//! 1. What was acknowledged is there, byte for byte.
+//! 2. What is there is an exact prefix of what was issued, from the trim point on: no hole, no reorder, no duplicate.
+//! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
+//! 4. What an opening handed out counts as acknowledged from then on.
+//! 5. Without injected damage opening succeeds.
+//! 6. With damage it succeeds in full or names the place; silent shortening only behind the last witness.
+//! 7. A transaction is whole or absent.
+
+use crate::error::Error;
+use crate::lsn::Lsn;
+
+/// One record as it was issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Where it starts.
+    pub start: Lsn,
+    /// Where it ends.
+    pub end: Lsn,
+    /// Whether its transaction ends with it.
+    pub ends_transaction: bool,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+}
+
+/// Where a durable statement about the durable LSN lies on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The segment.
+    pub segment: u64,
+    /// The first byte of the batch in the segment.
+    pub offset: u64,
+    /// The first byte behind it.
+    pub end: u64,
+    /// The durable LSN that it states.
+    pub says: Lsn,
+}
+
+/// What is known outside of the log.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// What was issued, in order.
+    pub issued: Vec<Issued>,
+    /// Everything before this was acknowledged or handed out.
+    pub acknowledged: Lsn,
+    /// The highest LSN that was asked to be trimmed.
+    pub trimmed: Lsn,
+    /// What was written about the durable LSN.
+    pub witnesses: Vec<Witness>,
+}
+
+impl Ledger {
+    /// Everything from `end` on was lost for good and may be issued again in another life.
+    pub fn exposed(&mut self, end: Lsn) {
+        self.issued.retain(|record| record.end <= end);
+        self.acknowledged = self.acknowledged.max(end);
+        // A new segment says so in both copies of its header; behind a clean close two marks do.
+        self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: end });
+    }
+
+    /// The ledger as it counts when the bytes `from..to` of a segment were damaged: what only they witnessed may be
+    /// lost in silence.
+    #[must_use]
+    pub fn without_witnesses_in(&self, segment: u64, from: u64, to: u64) -> Lsn {
+        let intact = self.witnesses.iter().filter(|w| w.segment != segment || w.end <= from || w.offset >= to);
+        intact.map(|witness| witness.says).max().unwrap_or(Lsn::ZERO).min(self.acknowledged)
+    }
+}
+
+/// How the log broke its word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Acknowledged records are missing at the end.
+    Lost {
+        /// Everything before this had been acknowledged.
+        acknowledged: Lsn,
+        /// The log ends here.
+        end: Lsn,
+    },
+    /// Records before the first one handed out are missing.
+    Gap {
+        /// The first record handed out.
+        first: Lsn,
+        /// The log may start here at the latest.
+        trimmed: Lsn,
+    },
+    /// A record was handed out that was never issued, not there, or with other bytes.
+    Phantom {
+        /// Where.
+        lsn: Lsn,
+    },
+    /// The log ends inside a transaction.
+    HalfTransaction {
+        /// Where it ends.
+        end: Lsn,
+    },
+    /// The log says it ends elsewhere than its records do.
+    WrongEnd {
+        /// Where its records end.
+        records: Lsn,
+        /// Where it says it ends.
+        end: Lsn,
+    },
+    /// Opening or reading failed though nothing had been damaged, or failed otherwise than by naming the damage.
+    Refused {
+        /// The error's text.
+        error: String,
+    },
+    /// Something was acknowledged after a failure.
+    AcknowledgedAfterFailure {
+        /// Up to here.
+        lsn: Lsn,
+    },
+    /// Recovering twice gave different logs.
+    NotIdempotent,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lost { acknowledged, end } => {
+                write!(f, "acknowledged up to LSN {acknowledged}, recovered up to {end}")
+            }
+            Self::Gap { first, trimmed } => {
+                write!(f, "the log starts at LSN {first}, trimmed was no more than {trimmed}")
+            }
+            Self::Phantom { lsn } => write!(f, "the record at LSN {lsn} was never issued like that"),
+            Self::HalfTransaction { end } => write!(f, "the log ends inside a transaction, at LSN {end}"),
+            Self::WrongEnd { records, end } => {
+                write!(f, "the records end at LSN {records}, the log says {end}")
+            }
+            Self::Refused { error } => write!(f, "refused: {error}"),
+            Self::AcknowledgedAfterFailure { lsn } => write!(f, "acknowledged LSN {lsn} after a failure"),
+            Self::NotIdempotent => f.write_str("recovering twice gave different logs"),
+        }
+    }
+}
+
+/// Holds what one opening hands out against the ledger.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    ledger: &'a Ledger,
+    must_have: Lsn,
+    next: Option<usize>,
+    end: Option<Lsn>,
+}
+
+impl<'a> Judge<'a> {
+    /// Everything that was acknowledged must be there.
+    #[must_use]
+    pub fn new(ledger: &'a Ledger) -> Self {
+        Self::lenient(ledger, ledger.acknowledged)
+    }
+
+    /// Only what lies before `must_have` must be there.
+    #[must_use]
+    pub fn lenient(ledger: &'a Ledger, must_have: Lsn) -> Self {
+        Self { ledger, must_have, next: None, end: None }
+    }
+
+    /// Takes in the next record.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn record(&mut self, lsn: Lsn, payload: &[u8]) -> Result<(), Violation> {
+        let issued = &self.ledger.issued;
+        let index = match self.next {
+            Some(index) => index,
+            None if lsn > self.ledger.trimmed => {
+                return Err(Violation::Gap { first: lsn, trimmed: self.ledger.trimmed });
+            }
+            None => issued.partition_point(|record| record.start < lsn),
+        };
+        let record = issued.get(index).filter(|record| record.start == lsn && record.payload == payload);
+        let record = record.ok_or(Violation::Phantom { lsn })?;
+        self.next = Some(index + 1);
+        self.end = Some(record.end);
+        Ok(())
+    }
+
+    /// Takes in the end of the log.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn finish(self, end: Lsn) -> Result<(), Violation> {
+        if end < self.must_have {
+            return Err(Violation::Lost { acknowledged: self.must_have, end });
+        }
+        match self.end {
+            Some(records) if records != end => return Err(Violation::WrongEnd { records, end }),
+            None if end > self.ledger.trimmed => {
+                return Err(Violation::Gap { first: end, trimmed: self.ledger.trimmed });
+            }
+            _ => {}
+        }
+        let last = self.next.and_then(|next| self.ledger.issued.get(next.wrapping_sub(1)));
+        if last.is_some_and(|record| !record.ends_transaction) {
+            return Err(Violation::HalfTransaction { end });
+        }
+        Ok(())
+    }
+}
+
+/// Judges an opening or a read that failed.
+///
+/// # Errors
+/// The violation, unless something had been `damaged` and the error names the place.
+pub fn judge_refusal(error: &Error, damaged: bool) -> Result<(), Violation> {
+    if damaged && matches!(error, Error::Corrupt(_)) {
+        return Ok(());
+    }
+    Err(Violation::Refused { error: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Issued, Judge, Ledger, Violation};
+    use crate::lsn::Lsn;
+
+    fn ledger() -> Ledger {
+        let record = |start: u64, end: u64, ends_transaction: bool, byte: u8| Issued {
+            start: Lsn::new(start),
+            end: Lsn::new(end),
+            ends_transaction,
+            payload: vec![byte],
+        };
+        let issued = vec![record(0, 5, true, 1), record(5, 10, false, 2), record(10, 15, true, 3)];
+        Ledger { issued, acknowledged: Lsn::new(5), ..Ledger::default() }
+    }
+
+    fn judge(records: &[(u64, u8)], end: u64) -> Result<(), Violation> {
+        let ledger = ledger();
+        let mut judge = Judge::new(&ledger);
+        for (lsn, byte) in records {
+            judge.record(Lsn::new(*lsn), &[*byte])?;
+        }
+        judge.finish(Lsn::new(end))
+    }
+
+    #[test]
+    fn every_way_to_break_the_word_is_told_apart() {
+        assert_eq!(judge(&[(0, 1)], 5), Ok(()));
+        assert_eq!(judge(&[(0, 1), (5, 2), (10, 3)], 15), Ok(()));
+        assert!(matches!(judge(&[], 0), Err(Violation::Lost { .. })));
+        assert!(matches!(judge(&[(5, 2), (10, 3)], 15), Err(Violation::Gap { .. })));
+        assert!(matches!(judge(&[(0, 9)], 5), Err(Violation::Phantom { .. })));
+        assert!(matches!(judge(&[(0, 1), (10, 3)], 15), Err(Violation::Phantom { .. })));
+        assert!(matches!(judge(&[(0, 1), (0, 1)], 5), Err(Violation::Phantom { .. })));
+        assert!(matches!(judge(&[(0, 1), (5, 2)], 10), Err(Violation::HalfTransaction { .. })));
+        assert!(matches!(judge(&[(0, 1)], 15), Err(Violation::WrongEnd { .. })));
+    }
+}

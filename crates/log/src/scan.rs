@@ -1,0 +1,174 @@
+//! How are records read back?
+//!
+//! A [`Scan`] goes through the segments batch by batch, in large reads, and checks every batch by the full validity
+//! rule before it hands out a byte of it. Batches stay where they were read to; whoever keeps one keeps the buffer
+//! alive.
+//!
+//! Invariants: nothing at or past the limit given by the caller (the durable LSN) is ever looked at, and bytes read
+//! under an older limit are read again before anything past that limit is believed.
+
+use std::sync::Arc;
+
+use crate::buffer::AlignedBuf;
+use crate::error::{Damage, Error, Result};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::walk::Cursor;
+
+/// Where segments are read from.
+pub(crate) trait Source {
+    /// Fills `buf` from byte `offset` of segment `number` on, as far as the segment goes; returns the bytes read.
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// The header of the segment behind segment `number`, if it has been started.
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
+}
+
+/// One batch that was found valid.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedBatch {
+    /// Its header.
+    pub(crate) header: BatchHeader,
+    /// The buffer it lies in.
+    pub(crate) buf: Arc<AlignedBuf>,
+    /// Where its records start in the buffer.
+    pub(crate) start: usize,
+    /// Where they end.
+    pub(crate) end: usize,
+}
+
+/// A walk through the log.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    cursor: Cursor,
+    buf: Arc<AlignedBuf>,
+    read_bytes: usize,
+    /// The part of the segment that the buffer holds.
+    start: u64,
+    filled: usize,
+    /// The limit that held when it was read.
+    read_limit: Lsn,
+}
+
+impl Scan {
+    /// Starts at the beginning of a segment; reads `read_bytes` at a time.
+    pub(crate) fn new(segment: SegmentHeader, read_bytes: usize) -> Self {
+        let read_bytes = read_bytes.next_multiple_of(4096);
+        Self {
+            cursor: Cursor::start(segment),
+            buf: Arc::new(AlignedBuf::zeroed(read_bytes)),
+            read_bytes,
+            start: 0,
+            filled: 0,
+            read_limit: Lsn::ZERO,
+        }
+    }
+
+    /// Where the scan stands.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// The next batch with records below `limit`, or `None` if there is none yet.
+    pub(crate) fn next_batch<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
+        loop {
+            if self.cursor.lsn >= limit {
+                return Ok(None);
+            }
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn {
+                    self.cursor = Cursor::start(next);
+                    self.filled = 0;
+                    continue;
+                }
+            if let Some(batch) = self.step(source, limit)? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// Skips batches that end at or before `lsn` without checking their records, as long as their headers are sound.
+    pub(crate) fn seek<S: Source>(&mut self, source: &mut S, lsn: Lsn, limit: Lsn) -> Result<()> {
+        while self.cursor.lsn < lsn.min(limit) {
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn {
+                    self.cursor = Cursor::start(next);
+                    self.filled = 0;
+                    continue;
+                }
+            let checked = self.header(source, limit)?;
+            let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+            if header.end() > lsn {
+                return Ok(());
+            }
+            self.cursor.advance(&header, checksum);
+        }
+        Ok(())
+    }
+
+    fn header<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: Lsn,
+    ) -> Result<std::result::Result<(BatchHeader, u32), Fault>> {
+        if !self.cursor.has_room() {
+            return Ok(Err(Fault::Short));
+        }
+        self.ensure(source, BATCH_HEADER_BYTES, limit)?;
+        let at = self.place();
+        Ok(self.cursor.check_header(&self.buf.bytes()[at..self.filled.min(at + BATCH_HEADER_BYTES)]))
+    }
+
+    /// Checks the batch at the cursor and steps behind it; `None` if it carries no records.
+    fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
+        let checked = self.header(source, limit)?;
+        let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+        let bytes = usize::try_from(header.disk_bytes(self.cursor.segment.block_bytes)).unwrap_or(usize::MAX);
+        self.ensure(source, bytes, limit)?;
+        let at = self.place();
+        let batch = &self.buf.bytes()[at..self.filled.min(at + bytes)];
+        Cursor::check_batch(&header, batch).map_err(|fault| self.damage(fault))?;
+        self.cursor.advance(&header, checksum);
+        if header.records == 0 {
+            return Ok(None);
+        }
+        let start = at + BATCH_HEADER_BYTES;
+        let end = start + header.body_bytes as usize;
+        Ok(Some(ScannedBatch { header, buf: Arc::clone(&self.buf), start, end }))
+    }
+
+    /// Where in the buffer the cursor is.
+    fn place(&self) -> usize {
+        usize::try_from(self.cursor.offset - self.start).unwrap_or(usize::MAX).min(self.filled)
+    }
+
+    /// Makes sure that the buffer holds `wanted` bytes at the cursor, or as many as there are.
+    fn ensure<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
+        let from = self.cursor.offset;
+        let held = from >= self.start && from + wanted as u64 <= self.start + self.filled as u64;
+        if held && self.cursor.lsn < self.read_limit {
+            return Ok(());
+        }
+        let capacity = wanted.next_multiple_of(4096).max(self.read_bytes);
+        if Arc::get_mut(&mut self.buf).is_none_or(|buf| buf.capacity() < capacity) {
+            self.buf = Arc::new(AlignedBuf::zeroed(capacity));
+        }
+        self.filled = 0;
+        self.start = from;
+        self.read_limit = limit;
+        let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
+        let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
+        let room = buf.capacity().min(left);
+        self.filled = source.read(self.cursor.segment.number, from, &mut buf.bytes_mut()[..room])?;
+        Ok(())
+    }
+
+    fn damage(&self, fault: Fault) -> Error {
+        Error::Corrupt(Damage {
+            path: segment_name(self.cursor.segment.number).into(),
+            offset: self.cursor.offset,
+            lsn: self.cursor.lsn,
+            what: fault.to_string(),
+        })
+    }
+}

@@ -1,0 +1,392 @@
+//! What does the log see of the simulated disk?
+//!
+//! [`SimDisk`] is a running machine on top of [`Media`]: operations complete later and in any order, one of them may
+//! fail, and everything that matters for a crash is kept as a trace of events, so that the campaign can replay it and
+//! cut the power at every step.
+//!
+//! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
+//! cache goes on showing the new data and the disk holds the old.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use super::media::{Media, NameChange, SECTOR};
+use super::rng::Rng;
+use crate::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use crate::mutant::{self, Mutant};
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// An input/output error.
+    Io,
+    /// No space left.
+    Full,
+    /// A write that wrote less than asked; other operations fail with an input/output error.
+    Short,
+}
+
+/// Which operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// The first operation to fail, counted from 0.
+    pub operation: u64,
+    /// How.
+    pub kind: FaultKind,
+    /// Whether all later operations of the same sort fail too.
+    pub sticky: bool,
+}
+
+/// What happened, as far as a crash can tell.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    NewInode,
+    Name(NameChange),
+    DirSynced,
+    WriteBegan { write: u64, inode: usize, offset: usize, data: Rc<[u8]> },
+    WriteEnded { write: u64, arrived: usize, durable: bool },
+    Synced { inode: usize, since: u64 },
+    Lost { inode: usize },
+}
+
+impl Event {
+    /// Repeats the event on another disk.
+    pub(crate) fn apply(&self, media: &mut Media) {
+        match self {
+            Self::NewInode => {
+                media.new_inode();
+            }
+            Self::Name(change) => media.change(change.clone()),
+            Self::DirSynced => media.dir_synced(),
+            Self::WriteBegan { write, inode, offset, data } => media.write_began(*write, *inode, *offset, data),
+            Self::WriteEnded { write, arrived, durable } => media.write_ended(*write, *arrived, *durable),
+            Self::Synced { inode, since } => media.synced(*inode, *since),
+            Self::Lost { inode } => media.lost(*inode),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Queued {
+    Write { token: Token, inode: usize, bytes: usize, dsync: bool },
+    Sync { token: Token, inode: usize, since: u64 },
+}
+
+/// The running machine: names and contents as reads see them.
+#[derive(Debug)]
+struct View {
+    names: BTreeMap<String, usize>,
+    /// What the disk and the dirty pages hold: what a direct read returns.
+    direct: Vec<Vec<u8>>,
+    /// What the page cache shows.
+    cached: Vec<Vec<u8>>,
+}
+
+/// A simulated disk with one directory.
+#[derive(Debug)]
+pub struct SimDisk {
+    media: Media,
+    /// `None` for a disk on which everything is durable at once: the fast case, for judging images.
+    view: Option<View>,
+    queue: Vec<Queued>,
+    settled: std::collections::VecDeque<Completion>,
+    rng: Rng,
+    fault: Option<FaultPlan>,
+    operations: u64,
+    faults: u64,
+    next_token: u64,
+    trace: Vec<Event>,
+    hold_back: u64,
+}
+
+impl SimDisk {
+    /// A disk that runs on from `media`; chance decides the order of completions.
+    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
+        let (direct, names) = media.view();
+        let mut cached = direct.clone();
+        for (inode, offset, data) in media.ghosts() {
+            Self::overlay(&mut cached[inode], offset, data);
+        }
+        Self { view: Some(View { names, direct, cached }), ..Self::settled(media, seed, fault) }
+    }
+
+    /// A disk on which everything is durable when it returns.
+    pub(crate) fn settled(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
+        Self {
+            media,
+            view: None,
+            queue: Vec::new(),
+            settled: std::collections::VecDeque::new(),
+            rng: Rng::new(seed),
+            fault,
+            operations: 0,
+            faults: 0,
+            next_token: 1,
+            trace: Vec::new(),
+            hold_back: 2,
+        }
+    }
+
+    /// Gives up the running machine.
+    pub(crate) fn into_media(self) -> Media {
+        self.media
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_trace(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.trace)
+    }
+
+    /// Runs `work` with nothing of what is under way in its sight.
+    pub(crate) fn apart<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let queue = std::mem::take(&mut self.queue);
+        let result = work(self);
+        self.queue.extend(queue);
+        result
+    }
+
+    /// Operations so far: the numbers that a fault plan can name.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Operations that were made to fail.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    fn event(&mut self, event: Event) {
+        event.apply(&mut self.media);
+        if self.view.is_some() {
+            self.trace.push(event);
+        }
+    }
+
+    /// Counts an operation and says whether and how it is to fail.
+    fn fate(&mut self) -> Option<FaultKind> {
+        let number = self.operations;
+        self.operations += 1;
+        let plan = self.fault?;
+        let due = number == plan.operation || (plan.sticky && number > plan.operation);
+        if due {
+            self.faults += 1;
+        }
+        due.then_some(plan.kind)
+    }
+
+    fn error(kind: FaultKind) -> io::Error {
+        match kind {
+            FaultKind::Full => io::ErrorKind::StorageFull.into(),
+            FaultKind::Io | FaultKind::Short => io::Error::other("injected input/output error"),
+        }
+    }
+
+    fn plain(&mut self) -> io::Result<()> {
+        self.fate().map_or(Ok(()), |kind| Err(Self::error(kind)))
+    }
+
+    fn names(&self) -> &BTreeMap<String, usize> {
+        self.view.as_ref().map_or(&self.media.names, |view| &view.names)
+    }
+
+    fn inode(&self, name: &str) -> io::Result<usize> {
+        self.names().get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn length(&self, inode: usize) -> usize {
+        self.view.as_ref().map_or(self.media.inodes[inode].bytes.len(), |view| view.direct[inode].len())
+    }
+
+    fn name_changed(&mut self, change: NameChange) {
+        if let Some(view) = &mut self.view {
+            let names = &mut view.names;
+            match &change {
+                NameChange::Set(name, inode) => {
+                    names.insert(name.clone(), *inode);
+                }
+                NameChange::Rename(from, to, inode) => {
+                    names.remove(from);
+                    names.insert(to.clone(), *inode);
+                }
+                NameChange::Remove(name) => {
+                    names.remove(name);
+                }
+            }
+            self.event(Event::Name(change));
+        } else {
+            self.media.change(change);
+            self.media.dir_synced();
+        }
+    }
+
+    fn overlay(file: &mut Vec<u8>, offset: usize, data: &[u8]) {
+        let end = offset + data.len();
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[offset..end].copy_from_slice(data);
+    }
+
+    fn end_write(&mut self, token: Token, inode: usize, bytes: usize, dsync: bool) -> io::Result<usize> {
+        let fate = self.fate();
+        let sectors = bytes / SECTOR;
+        let arrived = match fate {
+            None => bytes,
+            Some(FaultKind::Short) => SECTOR * self.rng.index(sectors.max(1)).max(usize::from(sectors > 1)),
+            Some(_) => SECTOR * self.rng.index(sectors + 1),
+        };
+        let failed = fate.is_some_and(|kind| kind != FaultKind::Short);
+        self.event(Event::WriteEnded { write: token.0, arrived, durable: dsync && !failed });
+        if let Some(view) = &mut self.view {
+            // What arrived shows in direct reads.
+            let (direct, _) = self.media.view();
+            view.direct[inode].clone_from(&direct[inode]);
+            let cached = &mut view.cached[inode];
+            if failed || dsync {
+                cached.clone_from(&direct[inode]);
+            }
+        }
+        match fate {
+            Some(kind) if failed => Err(Self::error(kind)),
+            Some(_) if arrived == 0 => Err(Self::error(FaultKind::Io)),
+            _ => Ok(arrived),
+        }
+    }
+
+    fn end_sync(&mut self, inode: usize, since: u64) -> io::Result<usize> {
+        match self.fate() {
+            None => {
+                self.event(Event::Synced { inode, since });
+                Ok(0)
+            }
+            Some(kind) => {
+                // Reported once; the pages are clean now, and the disk may or may not have got them.
+                if self.rng.coin() {
+                    self.event(Event::Lost { inode });
+                    if let Some(view) = &mut self.view {
+                        let (direct, _) = self.media.view();
+                        view.direct[inode].clone_from(&direct[inode]);
+                    }
+                }
+                Err(Self::error(kind))
+            }
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn list(&mut self) -> io::Result<Vec<DirEntry>> {
+        self.plain()?;
+        let entry = |(name, inode): (&String, &usize)| DirEntry {
+            name: name.clone(),
+            bytes: self.length(*inode) as u64,
+        };
+        Ok(self.names().iter().map(entry).collect())
+    }
+
+    fn open(&mut self, name: &str) -> io::Result<FileId> {
+        self.plain()?;
+        let inode = self.inode(name)?;
+        Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<FileId> {
+        self.plain()?;
+        if self.names().contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = self.media.inodes.len();
+        self.event(Event::NewInode);
+        if let Some(view) = &mut self.view {
+            view.direct.push(Vec::new());
+            view.cached.push(Vec::new());
+        }
+        self.name_changed(NameChange::Set(name.to_owned(), inode));
+        Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
+    }
+
+    fn close(&mut self, _: FileId) {}
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.plain()?;
+        let inode = self.inode(from)?;
+        self.name_changed(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.plain()?;
+        self.inode(name)?;
+        self.name_changed(NameChange::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&mut self) -> io::Result<()> {
+        self.plain()?;
+        self.event(Event::DirSynced);
+        Ok(())
+    }
+
+    fn allocate(&mut self, _: FileId, _: u64) -> io::Result<()> {
+        self.plain()
+    }
+
+    fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.plain()?;
+        let inode = file.0 as usize;
+        let bytes = match &self.view {
+            Some(view) if mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
+            Some(view) => &view.direct[inode],
+            None => &self.media.inodes[inode].bytes,
+        };
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let to = from.saturating_add(buf.len()).min(bytes.len());
+        buf[..to - from].copy_from_slice(&bytes[from..to]);
+        Ok(to - from)
+    }
+
+    fn submit(&mut self, op: Op<'_>) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        match op {
+            Op::Write { file, offset, buf, dsync } => {
+                let (inode, offset) = (file.0 as usize, usize::try_from(offset).unwrap_or(usize::MAX));
+                if self.view.is_none() && self.fault.is_none() {
+                    self.operations += 1;
+                    self.media.put(inode, offset, buf);
+                    self.settled.push_back(Completion { token, result: Ok(buf.len()) });
+                    return token;
+                }
+                let data: Rc<[u8]> = buf.into();
+                self.event(Event::WriteBegan { write: token.0, inode, offset, data: Rc::clone(&data) });
+                if let Some(view) = &mut self.view {
+                    Self::overlay(&mut view.cached[inode], offset, &data);
+                }
+                self.queue.push(Queued::Write { token, inode, bytes: buf.len(), dsync });
+            }
+            Op::Sync { file } => {
+                let (inode, since) = (file.0 as usize, self.media.now());
+                self.queue.push(Queued::Sync { token, inode, since });
+            }
+        }
+        token
+    }
+
+    fn complete(&mut self, block: bool) -> Option<Completion> {
+        if let Some(done) = self.settled.pop_front() {
+            return Some(done);
+        }
+        if self.queue.is_empty() || (!block && self.rng.one_in(self.hold_back)) {
+            return None;
+        }
+        let next = self.rng.index(self.queue.len());
+        let (token, result) = match self.queue.swap_remove(next) {
+            Queued::Write { token, inode, bytes, dsync } => (token, self.end_write(token, inode, bytes, dsync)),
+            Queued::Sync { token, inode, since } => (token, self.end_sync(inode, since)),
+        };
+        Some(Completion { token, result })
+    }
+}

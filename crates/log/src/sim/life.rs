@@ -1,0 +1,407 @@
+//! What does one life of a log look like, from opening to crash?
+//!
+//! [`Life`] drives the real core, the real recovery, the real housekeeping and the real execution of jobs on a
+//! simulated disk, one small action at a time, chosen by chance; and keeps a trace in which the events of the disk
+//! and the entries of the ledger stand in the order in which they happened.
+
+use super::disk::{Event, FaultPlan, SimDisk};
+use super::media::Media;
+use super::rng::Rng;
+use crate::buffer::AlignedBuf;
+use crate::core::{Core, Refusal, Shape};
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::executor::{Execution, Outcome};
+use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::keeper::{Keeper, Progress};
+use crate::lsn::Lsn;
+use crate::oracle::{Issued, Ledger, Witness};
+use crate::recovery::{self, Plan, Recovered};
+use crate::seal::Chain;
+use crate::shelf::Shelf;
+
+/// Segment size of simulated logs in bytes.
+const SEGMENT_BYTES: u64 = 8 * 1024;
+const BATCH_BYTES: usize = 2048;
+const MEMORY_BYTES: usize = 8192;
+
+/// How recovery is done on the simulated disk.
+pub(crate) fn plan(dsync: bool) -> Plan {
+    Plan {
+        new_id: LogId(*b"a simulated log!"),
+        block_bytes: 512,
+        segment_bytes: SEGMENT_BYTES,
+        read_bytes: 8192,
+        dsync,
+    }
+}
+
+/// One entry of the trace.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// The disk did something.
+    Disk(Event),
+    /// A record was issued.
+    Issued(Issued),
+    /// Everything before this LSN was acknowledged.
+    Acknowledged(Lsn),
+    /// A trim was asked for.
+    Trimmed(Lsn),
+    /// A batch that says something about the durable LSN is durable.
+    Witnessed(Witness),
+    /// An opening handed out the log up to here.
+    Exposed(Lsn),
+}
+
+impl Step {
+    /// Enters the step into a ledger.
+    pub(crate) fn enter(&self, ledger: &mut Ledger) {
+        match self {
+            Self::Disk(_) => {}
+            Self::Issued(record) => ledger.issued.push(record.clone()),
+            Self::Acknowledged(lsn) => ledger.acknowledged = ledger.acknowledged.max(*lsn),
+            Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
+            Self::Witnessed(witness) => ledger.witnesses.push(*witness),
+            Self::Exposed(end) => ledger.exposed(*end),
+        }
+    }
+}
+
+/// How one life is to go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// Whether writes are durable on completion.
+    pub(crate) dsync: bool,
+    /// Batches under way at the same time.
+    pub(crate) depth: usize,
+    /// Actions before it ends.
+    pub(crate) actions: u32,
+    /// Which life this is: part of every record.
+    pub(crate) number: u64,
+    /// Whether it ends by a clean close.
+    pub(crate) closes: bool,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    /// What happened.
+    pub(crate) trace: Vec<Step>,
+    /// Why opening failed, if it did.
+    pub(crate) refused: Option<Error>,
+    /// What was acknowledged after a failure, if anything was.
+    pub(crate) acknowledged_after_failure: Option<Lsn>,
+    /// Operations on the disk.
+    pub(crate) operations: u64,
+    /// Operations that were made to fail.
+    pub(crate) faults: u64,
+    /// Whether the close mark is durable.
+    pub(crate) closed: bool,
+    /// What the disk was like at the end.
+    pub(crate) media: Media,
+}
+
+/// One log in use on one simulated disk.
+struct Life {
+    disk: SimDisk,
+    rng: Rng,
+    habits: Habits,
+    shape: Shape,
+    core: Core,
+    chain: Chain,
+    shelf: Shelf,
+    keeper: Option<Keeper>,
+    running: Vec<(u64, Witness, Execution)>,
+    trace: Vec<Step>,
+    acknowledged: Lsn,
+    ends: Vec<Lsn>,
+    failed: bool,
+    after_failure: Option<Lsn>,
+    closing: bool,
+}
+
+/// Runs one life on `media`.
+pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
+    let mut disk = SimDisk::running(media, seed, fault);
+    let mut trace = Vec::new();
+    let opened = recovery::recover(&mut disk, &plan(habits.dsync));
+    trace.extend(disk.take_trace().into_iter().map(Step::Disk));
+    let recovered = match opened {
+        Ok(recovered) => recovered,
+        Err(error) => {
+            let (operations, faults) = (disk.operations(), disk.faults());
+            return End {
+                trace,
+                refused: Some(error),
+                acknowledged_after_failure: None,
+                operations,
+                faults,
+                closed: false,
+                media: disk.into_media(),
+            };
+        }
+    };
+    let mut life = Life::new(disk, seed, habits, recovered, trace);
+    for _ in 0..habits.actions {
+        life.act();
+    }
+    let closed = habits.closes && life.close();
+    End {
+        trace: life.trace,
+        refused: None,
+        acknowledged_after_failure: life.after_failure,
+        operations: life.disk.operations(),
+        faults: life.disk.faults(),
+        closed,
+        media: life.disk.into_media(),
+    }
+}
+
+impl Life {
+    fn new(disk: SimDisk, seed: u64, habits: Habits, recovered: Recovered, mut trace: Vec<Step>) -> Self {
+        let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
+        let end = recovered.beginning.end;
+        trace.push(Step::Exposed(end));
+        let headers = recovered.segments.iter().map(|segment| segment.header);
+        let shelf = Shelf::new(headers, recovered.next_number, SEGMENT_BYTES, 1);
+        Self {
+            disk,
+            rng: Rng::new(seed ^ 0x00AC_7104),
+            habits,
+            shape,
+            chain: Chain { link: recovered.link },
+            core: Core::new(shape, recovered.beginning),
+            shelf,
+            keeper: None,
+            running: Vec::new(),
+            trace,
+            acknowledged: end,
+            ends: vec![end],
+            failed: false,
+            after_failure: None,
+            closing: false,
+        }
+    }
+
+    /// Does one thing.
+    fn act(&mut self) {
+        match self.rng.below(16) {
+            0..=3 => self.append(),
+            4 => self.transaction(),
+            5..=7 => self.issue(),
+            8..=11 => self.complete(false),
+            12 | 13 => self.keep(),
+            14 if self.rng.one_in(3) => self.trim(),
+            _ => self.mark(),
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let events = self.disk.take_trace();
+        self.trace.extend(events.into_iter().map(Step::Disk));
+        let durable = self.core.watermarks().durable;
+        if durable > self.acknowledged {
+            if self.failed {
+                self.after_failure = Some(durable);
+            }
+            self.acknowledged = durable;
+            self.trace.push(Step::Acknowledged(durable));
+        }
+    }
+
+    fn payload(&mut self) -> Vec<u8> {
+        let length = match self.rng.below(12) {
+            0 => 0,
+            1..=8 => self.rng.index(120),
+            9 | 10 => self.rng.index(800),
+            _ => self.rng.index(2600),
+        };
+        let tag = crate::sim::rng::mix(self.habits.number ^ self.core.watermarks().appended.get() << 8);
+        let mut noise = Rng::new(tag);
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&noise.next_u64().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn accepted(&mut self, accepted: Result<Lsn, Refusal>, records: Vec<Vec<u8>>) {
+        let end = match accepted {
+            Ok(end) => end,
+            Err(Refusal::Segment { bytes }) if bytes > SEGMENT_BYTES && self.keeper.is_none() => {
+                let spare = self.core.hold_spare();
+                self.keeper = self.shelf.large_task(bytes, spare).map(|task| Keeper::new(task, 4096));
+                return;
+            }
+            Err(_) => return,
+        };
+        let bytes: usize = records.iter().map(|payload| payload.len() + RECORD_HEADER_BYTES).sum();
+        let mut start = Lsn::new(end.get() - bytes as u64);
+        let last = records.len().saturating_sub(1);
+        for (i, payload) in records.into_iter().enumerate() {
+            let end = start.saturating_add((payload.len() + RECORD_HEADER_BYTES) as u64);
+            self.trace.push(Step::Issued(Issued { start, end, ends_transaction: i == last, payload }));
+            start = end;
+        }
+        self.ends.push(end);
+    }
+
+    fn append(&mut self) {
+        let payload = self.payload();
+        let accepted = self.core.append(&payload);
+        self.accepted(accepted, vec![payload]);
+    }
+
+    fn transaction(&mut self) {
+        let many = self.rng.one_in(8);
+        let count = 2 + self.rng.index(if many { 40 } else { 4 });
+        let records: Vec<Vec<u8>> = (0..count).map(|_| self.payload()).collect();
+        let mut encoded = Vec::new();
+        for (i, payload) in records.iter().enumerate() {
+            encoded.extend(record_header(payload.len(), i + 1 < count).unwrap_or_default());
+            encoded.extend_from_slice(payload);
+        }
+        let count = u32::try_from(count).unwrap_or(0);
+        let lent = if self.rng.coin() { self.core.lend() } else { None };
+        let accepted = self.take_in(lent, &encoded, count);
+        self.accepted(accepted, records);
+    }
+
+    /// Appends a transaction, by copying it or as a batch of its own.
+    fn take_in(&mut self, mut lent: Option<AlignedBuf>, encoded: &[u8], count: u32) -> Result<Lsn, Refusal> {
+        let used = BATCH_HEADER_BYTES + encoded.len();
+        let room = lent.as_mut().and_then(|buf| buf.bytes_mut().get_mut(BATCH_HEADER_BYTES..used));
+        let accepted = match room {
+            Some(room) => {
+                room.copy_from_slice(encoded);
+                self.core.adopt(&mut lent, used, count)
+            }
+            None => self.core.append_encoded(encoded, count),
+        };
+        if let Some(buf) = lent {
+            self.core.give_back(buf);
+        }
+        accepted
+    }
+
+    fn issue(&mut self) {
+        let Some(issue) = self.core.issue() else { return };
+        let (id, offset) = (issue.batch.id, issue.batch.offset);
+        let starts = issue.batch.start.is_some();
+        let job = self.chain.seal(&self.shape, issue);
+        let says = job.witness();
+        let witness = Witness {
+            segment: job.segment,
+            offset: if starts { 0 } else { offset },
+            end: offset + job.disk_bytes() as u64,
+            says,
+        };
+        let name = segment_name(job.segment);
+        match self.disk.open(&name) {
+            Ok(file) => {
+                let execution = Execution::start(&mut self.disk, job, file, self.habits.dsync);
+                self.running.push((id, witness, execution));
+            }
+            Err(_) => self.fail(),
+        }
+    }
+
+    fn fail(&mut self) {
+        self.failed = true;
+        self.core.fail();
+    }
+
+    fn complete(&mut self, block: bool) {
+        let Some(completion) = self.disk.complete(block) else { return };
+        let Some(at) = self.running.iter().position(|(_, _, execution)| execution.owns(completion.token)) else {
+            return;
+        };
+        match self.running[at].2.completed(&mut self.disk, completion) {
+            Outcome::Pending => {}
+            Outcome::Failed(_) => {
+                self.running.swap_remove(at);
+                self.fail();
+            }
+            Outcome::Done => {
+                let (id, witness, execution) = self.running.swap_remove(at);
+                let job = execution.into_job();
+                if let Some(header) = job.starts {
+                    self.shelf.started(header);
+                }
+                self.core.done(id, job.into_buffer());
+                let events = self.disk.take_trace();
+                self.trace.extend(events.into_iter().map(Step::Disk));
+                if !self.failed {
+                    self.trace.push(Step::Witnessed(witness));
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        if self.keeper.is_none() {
+            let task = self.shelf.next_task(self.core.spares(), self.core.durable_trim());
+            self.keeper = task.map(|task| Keeper::new(task, 4096));
+        }
+        let Some(keeper) = &mut self.keeper else { return };
+        // Housekeeping has handles of its own: it neither waits for the commits nor reaps what belongs to them.
+        match self.disk.apart(|disk| keeper.step(disk)) {
+            Ok(Progress::More) => {}
+            Ok(end) => {
+                self.keeper = None;
+                match self.shelf.finished(end) {
+                    Some(spare) if self.core.holds_spare() => self.core.release_spare(Some(spare)),
+                    Some(spare) => self.core.add_spare(spare),
+                    None => {}
+                }
+            }
+            Err(setback) => {
+                self.keeper = None;
+                self.shelf.set_back();
+                self.core.release_spare(None);
+                if setback.fatal {
+                    self.fail();
+                }
+            }
+        }
+    }
+
+    fn trim(&mut self) {
+        let durable = self.core.watermarks().durable;
+        let at = self.ends[self.rng.index(self.ends.len())];
+        if at <= durable {
+            self.core.set_trim(at);
+            self.trace.push(Step::Trimmed(at));
+        }
+    }
+
+    fn mark(&mut self) {
+        if self.core.wants_mark() {
+            self.core.mark(Kind::Mark);
+        }
+    }
+
+    /// Writes everything and the close mark; returns whether that worked.
+    fn close(&mut self) -> bool {
+        for _ in 0..400 {
+            let marks = self.core.watermarks();
+            if self.failed || (self.closing && self.running.is_empty() && self.core.is_idle()) {
+                break;
+            }
+            if marks.durable == marks.appended && self.running.is_empty() && self.core.is_idle() {
+                self.closing = self.core.mark(Kind::Close);
+            }
+            self.issue();
+            self.drain();
+            self.complete(true);
+            self.drain();
+            if self.core.gathered_bytes() > 0 && self.running.is_empty() {
+                self.keep();
+            }
+            self.drain();
+        }
+        self.closing && !self.failed && self.running.is_empty()
+    }
+}
