@@ -44,7 +44,10 @@ pub fn recover_twice(mut bytes: &[u8]) {
     let mut disk = SimDisk::settled(media, 0, None);
     if let Ok(first) = recover(&mut disk, &plan(true)) {
         let again = recover(&mut disk, &plan(true));
-        assert!(again.is_ok_and(|again| again.beginning.end == first.beginning.end), "recovery is not idempotent");
+        assert!(
+            again.is_ok_and(|again| again.beginning.end == first.beginning.end),
+            "recovery is not idempotent"
+        );
     }
 }
 
