@@ -10,6 +10,7 @@
 //! * [`clock`] is the only clock.
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
+//! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
 //! Invariants: every return code is checked; no method runs under another's name; what a system or file
@@ -28,6 +29,7 @@ pub mod methods;
 mod os;
 pub mod store;
 pub mod thread;
+pub mod wait;
 
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
 pub use error::{Error, Result};

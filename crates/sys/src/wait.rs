@@ -1,0 +1,29 @@
+//! How does a thread sleep until a word changes, and how is it woken, at the price of one system call?
+//!
+//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin, by the crate `atomic-wait`);
+//! illumos has no such call, so there one lock and one condition serve all words: right, but everyone wakes.
+//!
+//! Invariant: [`wait`] may return without cause, so its caller looks again; a wake after the change of the word
+//! is never lost.
+
+use std::sync::atomic::AtomicU32;
+
+/// Sleeps while `word` holds `value`, until woken. May return early.
+#[inline]
+pub fn wait(word: &AtomicU32, value: u32) {
+    imp::wait(word, value);
+}
+
+/// Wakes one thread that waits on `word`, if any. On systems without such a call: all that wait on any word.
+#[inline]
+pub fn wake_one(word: &AtomicU32) {
+    imp::wake_one(word);
+}
+
+/// Wakes all threads that wait on `word`.
+#[inline]
+pub fn wake_all(word: &AtomicU32) {
+    imp::wake_all(word);
+}
+
+use crate::os::wait as imp;
