@@ -1,20 +1,86 @@
-//! Developer commands.
+//! Which commands does a developer have? This table; `cargo xtask help` prints it.
+//!
+//! Invariant: each command ends with an exit code that tells whether it held; nothing is skipped in silence.
 
+mod deny;
+mod fidelity;
+mod shell;
+mod tally;
+mod test;
+mod tools;
 mod wine;
 
 use std::process::ExitCode;
 
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), String>,
+}
+
+const COMMANDS: [Command; 6] = [
+    Command { name: "help", about: "this table", run: help },
+    Command {
+        name: "test",
+        about: "everything CI runs: set-up, format, lints, tests, foreign targets, real file systems, licences",
+        run: test::run,
+    },
+    Command { name: "setup", about: "installs or names what this machine lacks for `test`", run: setup },
+    Command { name: "wine", about: "the tests of the Windows rows, under Wine", run: wine },
+    Command {
+        name: "deny",
+        about: "licences, advisories and sources of all dependencies (installs cargo-deny, several minutes)",
+        run: deny::run,
+    },
+    Command {
+        name: "fidelity",
+        about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
+        run: fidelity::run,
+    },
+];
+
 fn main() -> ExitCode {
-    let command = std::env::args().nth(1);
-    let done = match command.as_deref() {
-        Some("wine") => wine::test(),
-        _ => Err("usage: cargo xtask wine".to_owned()),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = arguments.split_first().map_or(("help", &[][..]), |(name, rest)| (name, rest));
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        eprintln!("xtask: there is no command `{name}`; `cargo xtask help` lists them");
+        return ExitCode::from(2);
     };
-    match done {
+    match (command.run)(rest) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("xtask: {message}");
+        Err(reason) => {
+            eprintln!("xtask {name}: {reason}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all commands of the table have one signature")]
+fn help(_: &[String]) -> Result<(), String> {
+    println!("cargo xtask COMMAND\n");
+    for command in &COMMANDS {
+        println!("  {:<9} {}", command.name, command.about);
+    }
+    Ok(())
+}
+
+fn setup(_: &[String]) -> Result<(), String> {
+    tools::provide().map(|told| println!("{told}"))
+}
+
+fn wine(_: &[String]) -> Result<(), String> {
+    wine::test().1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::COMMANDS;
+
+    #[test]
+    fn commands_are_unique_and_described() {
+        for (index, command) in COMMANDS.iter().enumerate() {
+            assert!(!command.about.is_empty(), "{}", command.name);
+            assert!(COMMANDS[..index].iter().all(|other| other.name != command.name), "{}", command.name);
         }
     }
 }

@@ -8,6 +8,9 @@
 //! Invariants: what a machine lacks is named with the package that brings it, all of it at once; nothing outside
 //! `target/` is written but the Rust target; a test that fails under Wine fails this.
 
+use crate::tally::Counts;
+use seawall_gauge::result::{Outcome, RunResult};
+use seawall_sys::durability::Class;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -21,16 +24,22 @@ pub(crate) struct Wine {
     folder: PathBuf,
 }
 
-/// Runs the tests of `seawall-sys` under Wine.
-///
-/// # Errors
-/// What is missing on this machine, or which step failed.
-pub(crate) fn test() -> Result<(), String> {
-    let wine = Wine::prepare()?;
-    let tested = run(wine.cargo().args(["test", "--package", "seawall-sys", "--target", TARGET]));
+/// Runs the tests of `seawall-sys` and a short `seawall bench` under Wine: how many there were, and what is missing
+/// on this machine or which step failed.
+pub(crate) fn test() -> (Counts, Result<(), String>) {
+    let wine = match Wine::prepare() {
+        Ok(wine) => wine,
+        Err(reason) => return (Counts::default(), Err(reason)),
+    };
+    let mut cargo = wine.cargo();
+    cargo.args(["test", "--package", "seawall-sys", "--target", TARGET]);
+    let (mut counts, tested) = crate::shell::tests(cargo);
+    let measured = wine.bench();
+    counts.passed += u64::from(measured.is_ok());
+    counts.failed += u64::from(measured.is_err());
     // The server of this prefix would outlive the tests otherwise.
     let ended = run(wine.command().args(["wineboot", "--kill"]));
-    tested.and(ended)
+    (counts, tested.and(measured).and(ended))
 }
 
 impl Wine {
@@ -59,6 +68,42 @@ impl Wine {
             .args(["-shared", "-O2", "-Wall", "-Werror", "-o"])
             .args([&library, &source])
             .arg("-ladvapi32"))
+    }
+
+    /// Runs `seawall bench` with the methods of the published experiment; it must measure each, know where it is,
+    /// and not believe Wine's flags.
+    fn bench(&self) -> Result<(), String> {
+        println!("seawall bench under Wine");
+        let json = self.folder.join("bench.json");
+        let mut cargo = self.cargo();
+        cargo.args(["run", "--quiet", "--package", "seawall-cli", "--target", TARGET, "--"]);
+        cargo.args([
+            "bench",
+            "target/wine",
+            "--methods",
+            "published",
+            "--journal",
+            "1MiB",
+            "--transactions",
+            "16",
+        ]);
+        cargo.args(["--rounds", "1", "--no-out", "--no-progress", "--json", "target/wine/bench.json"]);
+        let report = crate::shell::output(cargo)?;
+        let result = RunResult::read(&json)?;
+        if result.environment.wine.is_none() || !report.contains("Wine") {
+            return Err(format!("seawall bench did not see that it ran under Wine:\n{report}"));
+        }
+        for row in &result.methods {
+            let Outcome::Measured(measured) = &row.outcome else {
+                return Err(format!("under Wine {} was not measured: {:?}", row.id, row.outcome));
+            };
+            // WRITE_THROUGH and NO_BUFFERING do nothing under Wine; FlushFileBuffers is an fsync.
+            let flags_alone = !row.id.ends_with("+flush");
+            if flags_alone && measured.durability.class != Class::ProcessCrash {
+                return Err(format!("under Wine {} was believed: {:?}", row.id, measured.durability));
+            }
+        }
+        Ok(())
     }
 
     /// cargo, told to run Windows programs under this Wine.

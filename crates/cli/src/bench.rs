@@ -27,6 +27,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
     if options.dry_run {
+        anstream::print!("{}", report::preview::preview(&plan, &environment, width()));
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen().map_err(Failure::Told)?;

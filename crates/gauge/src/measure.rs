@@ -20,7 +20,6 @@ use crate::latency::Latency;
 use crate::result::Tail;
 use crate::rig::Lane;
 use seawall_sys::Error;
-use seawall_sys::buffer::Aligned;
 use seawall_sys::thread::Times;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,23 +65,18 @@ pub struct Sample {
     pub tail: Tail,
 }
 
-/// Runs `slice` on `lane` with transactions of `data`'s size, until its bounds or `stop`.
+/// Runs `slice` on `lane`, which was loaded with a transaction of `bytes` bytes, until its bounds or `stop`.
 ///
 /// # Errors
 /// The first failed call. What was measured before it is lost: the file can no longer be trusted.
-pub fn run<L: Lane>(
-    lane: &mut L,
-    slice: &Slice,
-    data: &mut Aligned,
-    stop: &AtomicBool,
-) -> Result<Sample, Error> {
-    let bytes = data.as_slice().len() as u64;
+pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) -> Result<Sample, Error> {
     let mut sample = Sample::default();
     let mut attribution = Attribution::new(slice.slow_ns, lane.wait_ns());
     let times = lane.times();
     let start_ns = lane.now_ns();
     let end_ns = start_ns.saturating_add(slice.time_max_ns);
     let mut done_ns = start_ns;
+    let mut position = slice.first % slice.capacity;
     while sample.commits < slice.commits_max && done_ns < end_ns && !stop.load(Ordering::Relaxed) {
         let scheduled_ns = slice.interval_ns.map(|interval| start_ns + sample.commits * interval);
         if let Some(scheduled_ns) = scheduled_ns {
@@ -91,12 +85,10 @@ pub fn run<L: Lane>(
             }
             lane.sleep_until(scheduled_ns);
         }
-        let transaction = slice.first + sample.commits;
-        // Two transactions are never alike, so that a device that merges equal blocks gains nothing.
-        stamp(data, transaction);
-        let offset = slice.base + transaction % slice.capacity * bytes;
+        let offset = slice.base + position * bytes;
+        position = if position + 1 == slice.capacity { 0 } else { position + 1 };
         let t0 = lane.now_ns();
-        lane.write(offset, data.as_slice())?;
+        lane.write(offset, slice.first + sample.commits)?;
         let t1 = if slice.splits { lane.now_ns() } else { t0 };
         lane.sync()?;
         done_ns = lane.now_ns();
@@ -116,13 +108,6 @@ pub fn run<L: Lane>(
     sample.times = lane.times().since(&times);
     sample.tail = attribution.tail;
     Ok(sample)
-}
-
-fn stamp(data: &mut Aligned, transaction: u64) {
-    let stamp = transaction.to_le_bytes();
-    let slice = data.as_mut_slice();
-    let len = slice.len().min(stamp.len());
-    slice[..len].copy_from_slice(&stamp[..len]);
 }
 
 /// Tells waiting for a CPU from waiting for the device, for slow commits.

@@ -140,9 +140,9 @@ impl Plan {
         if !(1..=256).contains(&self.threads) {
             return Err("--threads must be from 1 to 256".to_owned());
         }
-        if self.capacity() < 16 {
+        if self.capacity() == 0 {
             return Err(format!(
-                "a journal of {journal} holds fewer than 16 transactions of {} for each of {} writers: give a larger --journal or a smaller --size",
+                "a --journal of {journal} does not hold one transaction of {} for each of {} writers: give a larger one or a smaller --size",
                 ByteSize(self.transaction_bytes as u64),
                 self.threads
             ));

@@ -2,6 +2,7 @@
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
 //! * [`markdown`] has every column; [`csv`] has every raw figure.
+//! * [`preview`] tells what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
 //!
 //! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the
@@ -11,6 +12,7 @@ pub mod columns;
 pub mod csv;
 pub mod facts;
 pub mod markdown;
+pub mod preview;
 pub mod table;
 pub mod text;
 

@@ -8,6 +8,7 @@
 pub mod real;
 pub mod sim;
 
+use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::Layout;
@@ -30,11 +31,14 @@ pub trait Lane: Send {
     /// Waits until the clock reads `deadline_ns`.
     fn sleep_until(&mut self, deadline_ns: u64);
 
-    /// Writes one transaction at `offset`, bytes.
+    /// Takes the bytes of the transaction that all further writes repeat, but for a stamp.
+    fn load(&mut self, bytes: Aligned);
+
+    /// Writes the loaded transaction at `offset`, bytes, its first eight bytes replaced by `stamp`.
     ///
     /// # Errors
     /// The failed call; the lane must not be used further.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+    fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error>;
 
     /// Makes it as durable as the method does.
     ///

@@ -124,7 +124,7 @@ fn cases() -> Vec<Case> {
                 environment.hypervisor = Some("KVM".to_owned());
                 environment.devices[0].transport = Some("virtio".to_owned());
             },
-            plants: vec![Plant::Neighbour { writes_per_s: 2_000_000 }],
+            plants: vec![Plant::Neighbour { writes_per_s: 2_000 }],
             ..case("virtual-machine-with-neighbour")
         },
         Case {

@@ -23,7 +23,8 @@ impl Monotonic {
     #[must_use]
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let since = self.start.elapsed();
+        since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
     }
 }
 

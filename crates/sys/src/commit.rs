@@ -43,6 +43,21 @@ pub trait Commit: Send {
     /// The failed call, the file and the system's error. The journal must not be written to again.
     fn sync(&mut self) -> Result<()>;
 
+    /// Memory of the method's own that it writes from, if it has such (a registered buffer): a transaction
+    /// built there is spared a copy. As long as [`Target::write_bytes`].
+    fn staging(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// Writes the first `len` bytes of [`Commit::staging`] at `offset`.
+    ///
+    /// # Errors
+    /// As [`Commit::write`]; `Unsupported` for a method without such memory.
+    fn write_staged(&mut self, offset: u64, len: usize) -> Result<()> {
+        let _ = (offset, len);
+        Err(Error::new("write", "staging", io::ErrorKind::Unsupported.into()))
+    }
+
     /// Brings the part of the journal at `range` into memory if this method's writes would otherwise read it
     /// first (a mapping, or buffered writes of part of a page), so that reading is not taken for committing.
     ///

@@ -8,6 +8,7 @@
 //!                               copy-on-write
 //!   device                      volatile or unknown write cache                         system crash
 //!   device                      no volatile write cache                                 power loss
+//!   stable by syncfs            a file system whose syncfs need not flush (XFS)         as device
 //!   stable                      barriers off and a volatile or unknown cache            system crash
 //!   stable                      memory file system, sync turned off                     process crash
 //!   stable                      none of these                                           power loss
@@ -18,7 +19,7 @@
 //! Invariants: a class never exceeds what the reach allows; every lowering carries its reason; the promiser
 //! is named, because a hypervisor's promise is less than a device's.
 
-use crate::method::{Depth, Method, Reach};
+use crate::method::{Depth, Method, OpenSync, Reach, Sync};
 use serde::{Deserialize, Serialize};
 
 /// What an acknowledged write outlives. Each class includes those before it.
@@ -157,6 +158,9 @@ pub struct Surroundings {
     pub device_cache: DeviceCache,
     /// Whether the device is known to honour a forced write; `None` where the system does not say.
     pub forced_writes_honoured: Option<bool>,
+    /// Whether syncfs(2) ends with a device flush. XFS only forces its log, which flushes the device if there was
+    /// metadata to log: overwrites within one tick of the file's timestamp leave it nothing to do.
+    pub syncfs_flushes: bool,
     /// Whose word it is.
     pub promiser: Promiser,
     /// What was found to be lying.
@@ -185,6 +189,10 @@ pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
 
 fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
     let mut reach = method.reach();
+    if method.sync == Sync::Syncfs && method.open_sync == OpenSync::None && !around.syncfs_flushes {
+        because.push("syncfs does not always flush the device on this file system".to_owned());
+        reach = Reach { data: Depth::Device, metadata: true };
+    }
     if around.lies.contains(&Lie::Preload) {
         reach = method.reach_without_libc_syncs();
         if reach != method.reach() {
@@ -252,6 +260,7 @@ mod tests {
             file_state: FileState::ZeroFilled,
             device_cache: DeviceCache::WriteBack,
             forced_writes_honoured: None,
+            syncfs_flushes: true,
             promiser: Promiser::Device,
             lies: Vec::new(),
         }
@@ -270,7 +279,7 @@ mod tests {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
-                        for bits in 0..32_u8 {
+                        for bits in 0..64_u8 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
@@ -280,6 +289,7 @@ mod tests {
                                 file_state,
                                 device_cache,
                                 forced_writes_honoured,
+                                syncfs_flushes: bits & 32 != 0,
                                 promiser: Promiser::Device,
                                 lies,
                             });
@@ -299,7 +309,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 18] = [
+        let rows: [(&str, Surroundings, Class); 21] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -308,6 +318,9 @@ mod tests {
             ("direct", with(|s| s.copy_on_write = true), ProcessCrash),
             ("direct", with(|s| s.device_cache = DeviceCache::WriteThrough), PowerLoss),
             ("sync-file-range", honest(), SystemCrash),
+            ("buffered+syncfs", honest(), PowerLoss),
+            ("buffered+syncfs", with(|s| s.syncfs_flushes = false), SystemCrash),
+            ("buffered+fdatasync", with(|s| s.syncfs_flushes = false), PowerLoss),
             ("buffered+fdatasync", honest(), PowerLoss),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::BarriersOff]), SystemCrash),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::Preload]), ProcessCrash),

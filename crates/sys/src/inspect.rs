@@ -8,7 +8,7 @@
 
 use crate::clock::Resolution;
 use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::os;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -171,6 +171,8 @@ impl Environment {
             file_state,
             device_cache: self.device_cache(),
             forced_writes_honoured: None,
+            // Seen at the device: the test of device evidence on xfs counts it.
+            syncfs_flushes: self.file_system.kind != "xfs",
             promiser: self.promiser(),
             lies: self.lies.iter().map(|found| found.lie).collect(),
         }
@@ -189,4 +191,13 @@ impl Environment {
 /// `path` does not exist or the system refuses to tell about it.
 pub fn environment(path: &Path) -> Result<Environment> {
     os::inspect::environment(path)
+}
+
+/// Whether `path` names a raw block device.
+///
+/// # Errors
+/// `path` does not exist or cannot be looked at.
+pub fn is_block_device(path: &Path) -> Result<bool> {
+    let metadata = std::fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+    Ok(os::is_block_device(&metadata))
 }

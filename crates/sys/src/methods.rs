@@ -83,8 +83,8 @@ const LINUX: [Method; 30] = rows(Linux, &[
     Row("uring-direct-linked",      Direct,   NONE,  ring(NO_FLAG, true, IRQ),                      Sync::RingLinkedFdatasync,      Added,     "io_uring fixed write on O_DIRECT linked to fdatasync", "Linux 5.6, io_uring allowed, O_DIRECT"),
     Row("uring-direct-rwf-dsync",   Direct,   NONE,  ring(WriteFlag::Dsync, false, IRQ),            Sync::None,                     Added,     "io_uring write with RWF_DSYNC on O_DIRECT",      "Linux 5.6, io_uring allowed, O_DIRECT"),
     Row("uring-direct-fixed-dsync", Direct,   NONE,  ring(WriteFlag::Dsync, true, IRQ),             Sync::None,                     Added,     "io_uring fixed write with RWF_DSYNC on O_DIRECT","Linux 5.6, io_uring allowed, O_DIRECT"),
-    Row("uring-direct-sqpoll",      Direct,   NONE,  ring(WriteFlag::Dsync, true, RingPoll::Submission), Sync::None,                Added,     "the same, submitted to a polling kernel thread", "Linux 5.11, io_uring allowed, O_DIRECT"),
-    Row("uring-direct-iopoll",      Direct,   NONE,  ring(WriteFlag::Dsync, true, RingPoll::Completion), Sync::None,                Added,     "the same, completion polled from the device",    "Linux 5.6, a device with poll queues"),
+    Row("uring-direct-sqpoll",      Direct,   NONE,  ring(WriteFlag::Dsync, true, RingPoll::Submission), Sync::None,                Added,     "io_uring fixed write with RWF_DSYNC on O_DIRECT, SQPOLL", "Linux 5.11, io_uring allowed, O_DIRECT"),
+    Row("uring-direct-iopoll",      Direct,   NONE,  ring(WriteFlag::Dsync, true, RingPoll::Completion), Sync::None,                Added,     "io_uring fixed write with RWF_DSYNC on O_DIRECT, IOPOLL",    "Linux 5.6, a device with poll queues"),
 ]);
 
 #[rustfmt::skip]

@@ -6,6 +6,7 @@
 //! | `open` | a row, turned into a [`crate::Commit`] |
 //! | `journal` | making and inspecting the journal file |
 //! | `inspect` | what is under a path |
+//! | `is_block_device` | whether metadata are a raw device's |
 //! | `counters` | the block devices' counters |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
@@ -15,6 +16,8 @@
 
 #[cfg(unix)]
 mod unix;
+#[cfg(unix)]
+pub(crate) use unix::is_block_device;
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -40,7 +43,7 @@ pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, thread};
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
-pub(crate) use windows::{SYSTEM, counters, inspect, journal, open, thread};
+pub(crate) use windows::{SYSTEM, counters, inspect, is_block_device, journal, open, thread};
 
 #[cfg(target_os = "macos")]
 mod macos;

@@ -6,7 +6,7 @@ use crate::figures::{bytes, duration_ns, plural, rate, round_duration};
 use crate::rank::{Ranking, Standing};
 use crate::result::RunResult;
 use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser};
-use seawall_sys::inspect::Device;
+use seawall_sys::inspect::{Device, Environment};
 
 /// A label and what it says.
 pub type Fact = (&'static str, String);
@@ -41,12 +41,7 @@ pub fn title(result: &RunResult) -> String {
 #[must_use]
 pub fn facts(ranking: &Ranking<'_>) -> Vec<Fact> {
     let result = ranking.result;
-    let mut facts = vec![("machine", machine(result)), ("files", file_system(result))];
-    let leaves: Vec<&Device> = result.environment.leaves().collect();
-    if leaves.is_empty() {
-        facts.push(("device", "none that this system shows".to_owned()));
-    }
-    facts.extend(leaves.into_iter().map(|leaf| ("device", device(leaf))));
+    let mut facts = place(&result.environment, &result.plan.pinned_to);
     facts.push(("journal", journal(result)));
     if ranking.of(Standing::PowerLoss).next().is_some() {
         facts.push(("promise", promise(result)));
@@ -54,15 +49,26 @@ pub fn facts(ranking: &Ranking<'_>) -> Vec<Fact> {
     facts
 }
 
-fn machine(result: &RunResult) -> String {
-    let environment = &result.environment;
+/// Machine, file system and leaf devices.
+#[must_use]
+pub fn place(environment: &Environment, pinned_to: &[usize]) -> Vec<Fact> {
+    let mut facts = vec![("machine", machine(environment, pinned_to)), ("files", file_system(environment))];
+    let leaves: Vec<&Device> = environment.leaves().collect();
+    if leaves.is_empty() {
+        facts.push(("device", "none that this system shows".to_owned()));
+    }
+    facts.extend(leaves.into_iter().map(|leaf| ("device", device(leaf))));
+    facts
+}
+
+fn machine(environment: &Environment, pinned_to: &[usize]) -> String {
     let mut parts = vec![environment.system.clone(), plural(environment.cpus as u64, "CPU", "CPUs")];
     parts.extend(environment.cpu_model.clone());
     parts.extend(environment.memory_bytes.map(|n| format!("{} memory", bytes(n))));
     parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine: {name}")));
     parts.extend(environment.container.as_ref().map(|name| format!("container ({name})")));
     parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
-    parts.push(match result.plan.pinned_to.as_slice() {
+    parts.push(match pinned_to {
         [] => "writers not pinned".to_owned(),
         cpus => format!(
             "writers pinned to CPU {}",
@@ -72,8 +78,8 @@ fn machine(result: &RunResult) -> String {
     parts.join(", ")
 }
 
-fn file_system(result: &RunResult) -> String {
-    let file_system = &result.environment.file_system;
+fn file_system(environment: &Environment) -> String {
+    let file_system = &environment.file_system;
     let mut text = format!("{} on {}", file_system.kind, file_system.source);
     if !file_system.options.is_empty() {
         text = format!("{text} ({})", file_system.options.join(","));

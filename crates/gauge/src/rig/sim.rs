@@ -12,6 +12,7 @@
 //! Invariant: the same seed gives the same nanoseconds, so results can be compared to the byte.
 
 use super::{Lane, MadeJournal, Rig};
+use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::Resolution;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::{DeviceCache, FileState, Medium};
@@ -80,6 +81,8 @@ struct State {
     counts: Counts,
     wait_ns: u64,
     cpu_ns: u64,
+    /// What neighbours have begun to write, in requests times nanoseconds: carried, so that short steps count.
+    neighbours_begun: u64,
     commits: Vec<(&'static str, u64)>,
     plants: Vec<Plant>,
 }
@@ -101,6 +104,7 @@ impl SimRig {
             counts: Counts::default(),
             wait_ns: 0,
             cpu_ns: 0,
+            neighbours_begun: 0,
             commits: Vec::new(),
             plants,
         };
@@ -206,7 +210,7 @@ impl Rig for SimRig {
     }
 
     fn lane(&mut self, method: &'static Method) -> Result<SimLane, OpenError> {
-        Ok(SimLane { state: Arc::clone(&self.state), method })
+        Ok(SimLane { state: Arc::clone(&self.state), method, bytes: 0 })
     }
 
     fn settle(&mut self) -> Result<(), Error> {
@@ -236,7 +240,9 @@ impl State {
         self.now_ns += ns;
         for plant in &self.plants {
             if let Plant::Neighbour { writes_per_s } = plant {
-                let writes = ns * writes_per_s / 1_000_000_000;
+                self.neighbours_begun += ns * writes_per_s;
+                let writes = self.neighbours_begun / 1_000_000_000;
+                self.neighbours_begun %= 1_000_000_000;
                 self.counts = self.counts.plus(&Counts { writes, sectors: writes * 8, flushes: 0 });
             }
         }
@@ -287,6 +293,7 @@ impl State {
 pub struct SimLane {
     state: Arc<Mutex<State>>,
     method: &'static Method,
+    bytes: u64,
 }
 
 impl SimLane {
@@ -310,13 +317,17 @@ impl Lane for SimLane {
         state.pass(ns);
     }
 
-    fn write(&mut self, _offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let mut state = self.state();
+    fn load(&mut self, bytes: Aligned) {
+        self.bytes = bytes.as_slice().len() as u64;
+    }
+
+    fn write(&mut self, _offset: u64, _stamp: u64) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.cpu_ns += COPY_NS;
         state.pass(COPY_NS);
         if self.method.reach().data != Depth::Kernel {
             state.counts.writes += 1;
-            state.counts.sectors += (bytes.len() as u64).div_ceil(512);
+            state.counts.sectors += self.bytes.div_ceil(512);
             state.pass(TRANSFER_NS);
         }
         Ok(())

@@ -419,13 +419,13 @@ fn write_slice<L: Lane>(
     [ready, go]: [&Barrier; 2],
     stop: &AtomicBool,
 ) -> Result<Sample, Error> {
-    let mut data = Aligned::incompressible(plan.transaction_bytes, seed);
+    lane.load(Aligned::incompressible(plan.transaction_bytes, seed));
     let prepared = lane.enter(cpu).and_then(|()| warm(plan, row, &mut lane, slice));
     // Both barriers are passed whatever happened, because the others wait there.
     ready.wait();
     go.wait();
     prepared?;
-    measure::run(&mut lane, slice, &mut data, stop)
+    measure::run(&mut lane, slice, plan.transaction_bytes as u64, stop)
 }
 
 /// Warms the stretch that the block is expected to write: known from the blocks before, else guessed.

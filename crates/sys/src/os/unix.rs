@@ -40,3 +40,9 @@ pub(crate) fn open_file(path: &Path, flags: libc::c_int) -> Result<File> {
         .open(path)
         .map_err(|error| Error::new("open", path, error))
 }
+
+/// Whether the metadata are a block device's.
+pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_block_device()
+}

@@ -192,16 +192,26 @@ impl Ring {
 
 impl Commit for Ring {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if bytes.len() > self.buffer.as_slice().len() {
+        let Some(staging) = self.buffer.as_mut_slice().get_mut(..bytes.len()) else {
+            return Err(self.error("io_uring write", libc::EINVAL));
+        };
+        staging.copy_from_slice(bytes);
+        self.write_staged(offset, bytes.len())
+    }
+
+    fn staging(&mut self) -> Option<&mut [u8]> {
+        Some(self.buffer.as_mut_slice())
+    }
+
+    fn write_staged(&mut self, offset: u64, len: usize) -> Result<()> {
+        if len > self.buffer.as_slice().len() {
             return Err(self.error("io_uring write", libc::EINVAL));
         }
-        self.buffer.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
         let linked = self.settings.sync == Sync::RingLinkedFdatasync;
         let mut done = 0;
-        while done < bytes.len() {
-            let len =
-                u32::try_from(bytes.len() - done).map_err(|_| self.error("io_uring write", libc::EINVAL))?;
-            let write = self.write_entry(offset + done as u64, done, len);
+        while done < len {
+            let rest = u32::try_from(len - done).map_err(|_| self.error("io_uring write", libc::EINVAL))?;
+            let write = self.write_entry(offset + done as u64, done, rest);
             let [write, sync] = if linked {
                 self.run(&[write.flags(squeue::Flags::IO_LINK), self.sync_entry()])?
             } else {
@@ -209,7 +219,7 @@ impl Commit for Ring {
             };
             done += self.written(write)?;
             // A short write breaks the link: its fdatasync is cancelled, and the next turn brings another.
-            if linked && done == bytes.len() {
+            if linked && done == len {
                 self.synced(sync)?;
             }
         }

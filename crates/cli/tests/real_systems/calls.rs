@@ -1,0 +1,182 @@
+//! Does each method make exactly the system calls of its row, no more, no fewer, in that order?
+//!
+//! The expectations are written down here by hand, from the man pages, and not computed from the rows: a row
+//! whose calls change must be changed here too. What goes through a ring cannot be seen by strace beyond the
+//! number of requests; what those do is in [`super::evidence`].
+
+use crate::ground::folder;
+use crate::program::{Bench, row};
+use crate::trace::{Call, TRACED, blocks, parse};
+use seawall_gauge::result::Outcome;
+use seawall_sys::methods;
+
+const COMMITS: usize = 24;
+
+/// What a method must do.
+struct Expectation {
+    id: &'static str,
+    /// The flags of its opens that matter, one entry an open.
+    opens: &'static [&'static [&'static str]],
+    /// Before the first commit.
+    prepares: &'static [&'static str],
+    /// Each commit.
+    commit: &'static [&'static str],
+}
+
+const fn plain(id: &'static str, commit: &'static [&'static str]) -> Expectation {
+    Expectation { id, opens: &[&[]], prepares: &[], commit }
+}
+
+const fn opened(
+    id: &'static str,
+    opens: &'static [&'static [&'static str]],
+    commit: &'static [&'static str],
+) -> Expectation {
+    Expectation { id, opens, prepares: &[], commit }
+}
+
+const fn ring(
+    id: &'static str,
+    opens: &'static [&'static [&'static str]],
+    prepares: &'static [&'static str],
+    commit: &'static [&'static str],
+) -> Expectation {
+    Expectation { id, opens, prepares, commit }
+}
+
+const DIRECT: &[&[&str]] = &[&["O_DIRECT"]];
+const RING: &[&str] = &["io_uring_setup"];
+const FIXED: &[&str] = &[
+    "io_uring_setup",
+    "io_uring_register IORING_REGISTER_BUFFERS",
+    "io_uring_register IORING_REGISTER_FILES",
+];
+const FIXED_SQPOLL: &[&str] = &["io_uring_setup IORING_SETUP_SQPOLL", FIXED[1], FIXED[2]];
+const FIXED_IOPOLL: &[&str] = &["io_uring_setup IORING_SETUP_IOPOLL", FIXED[1], FIXED[2]];
+/// One request submitted and waited for; two.
+const ENTER: &str = "io_uring_enter 1 1";
+const ENTER_TWO: &str = "io_uring_enter 2 2";
+
+#[rustfmt::skip]
+const EXPECTED: [Expectation; 30] = [
+    plain("buffered",                &["pwrite64"]),
+    plain("buffered+fsync",          &["pwrite64", "fsync"]),
+    plain("buffered+fdatasync",      &["pwrite64", "fdatasync"]),
+    opened("dsync",                  &[&["O_DSYNC"]], &["pwrite64"]),
+    opened("direct",                 DIRECT, &["pwrite64"]),
+    opened("direct+dsync",           &[&["O_DSYNC", "O_DIRECT"]], &["pwrite64"]),
+    plain("buffered+syncfs",         &["pwrite64", "syncfs"]),
+    opened("sync",                   &[&["O_SYNC"]], &["pwrite64"]),
+    plain("rwf-dsync",               &["pwritev2 RWF_DSYNC"]),
+    plain("rwf-sync",                &["pwritev2 RWF_SYNC"]),
+    opened("direct+sync",            &[&["O_SYNC", "O_DIRECT"]], &["pwrite64"]),
+    opened("direct+fdatasync",       DIRECT, &["pwrite64", "fdatasync"]),
+    opened("direct+fsync",           DIRECT, &["pwrite64", "fsync"]),
+    opened("direct+rwf-dsync",       DIRECT, &["pwritev2 RWF_DSYNC"]),
+    plain("sync-file-range",         &["pwrite64", "sync_file_range SYNC_FILE_RANGE_WAIT_BEFORE|SYNC_FILE_RANGE_WRITE|SYNC_FILE_RANGE_WAIT_AFTER"]),
+    plain("dontcache",               &["pwritev2 RWF_DONTCACHE"]),
+    plain("dontcache+fdatasync",     &["pwritev2 RWF_DONTCACHE", "fdatasync"]),
+    opened("atomic+dsync",           &[&["O_DSYNC", "O_DIRECT"]], &["pwritev2 RWF_ATOMIC"]),
+    Expectation { id: "mmap+msync", opens: &[&[]], prepares: &["mmap MAP_SHARED"], commit: &["msync MS_SYNC"] },
+    plain("fdatasync-other-thread",  &["pwrite64", "fdatasync, another descriptor, another thread"]),
+    opened("fdatasync-other-fd",     &[&[], &[]], &["pwrite64", "fdatasync, another descriptor"]),
+    ring("uring+fdatasync",          &[&[]], RING,         &[ENTER, ENTER]),
+    ring("uring-linked",             &[&[]], RING,         &[ENTER_TWO]),
+    ring("uring-rwf-dsync",          &[&[]], RING,         &[ENTER]),
+    ring("uring-direct+fdatasync",   DIRECT, FIXED,        &[ENTER, ENTER]),
+    ring("uring-direct-linked",      DIRECT, FIXED,        &[ENTER_TWO]),
+    ring("uring-direct-rwf-dsync",   DIRECT, RING,         &[ENTER]),
+    ring("uring-direct-fixed-dsync", DIRECT, FIXED,        &[ENTER]),
+    ring("uring-direct-sqpoll",      DIRECT, FIXED_SQPOLL, &["io_uring_enter"]),
+    ring("uring-direct-iopoll",      DIRECT, FIXED_IOPOLL, &[ENTER]),
+];
+
+#[test]
+fn every_row_of_linux_has_an_expectation_in_table_order() {
+    let rows: Vec<&str> = methods::here().iter().map(|method| method.id).collect();
+    let expected: Vec<&str> = EXPECTED.iter().map(|expectation| expectation.id).collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn every_method_makes_exactly_the_calls_of_its_row() {
+    let folder = folder();
+    let trace = folder.path().join("trace");
+    let commits = COMMITS.to_string();
+    let arguments = ["--journal", "1MiB", "--transactions", &commits, "--rounds", "1"];
+    let wrapper = ["strace", "-f", "-y", "-s", "0", "-e", TRACED, "-e", "signal=none", "-o"];
+    let wrapper = [&wrapper[..], &[trace.to_str().expect("UTF-8")]].concat();
+    let result = Bench::new(folder.path(), &arguments).under(&wrapper).run().result();
+    let calls = parse(&std::fs::read_to_string(&trace).expect("the trace"));
+    let blocks = blocks(&calls);
+    assert_eq!(blocks.len(), result.order[0].len(), "one block a method that runs");
+    let mut ran = 0;
+    for (block, index) in blocks.iter().zip(&result.order[0]) {
+        let id = result.methods[*index].id.as_str();
+        compare(EXPECTED.iter().find(|expectation| expectation.id == id).expect(id), block);
+        ran += 1;
+    }
+    for expectation in &EXPECTED {
+        match &row(&result, expectation.id).outcome {
+            Outcome::Measured(measured) => assert_eq!(measured.commits, COMMITS as u64, "{}", expectation.id),
+            Outcome::NotAvailable { reason } => println!("{}: n/a: {reason}", expectation.id),
+            Outcome::Failed { error } => panic!("{}: {error}", expectation.id),
+        }
+    }
+    assert!(ran >= 20, "only {ran} methods ran: these need nothing special");
+}
+
+fn compare(expected: &Expectation, block: &[Call]) {
+    let id = expected.id;
+    let (opens, rest): (Vec<&Call>, Vec<&Call>) = block.iter().partition(|call| call.name == "openat");
+    let flags: Vec<_> = opens.iter().map(|call| call.flags(&["O_DSYNC", "O_SYNC", "O_DIRECT"])).collect();
+    assert_eq!(flags, expected.opens, "{id} opened the journal by other flags");
+    let polled = rest.iter().any(|call| call.arguments.contains("IORING_SETUP_SQPOLL"));
+    let words: Vec<String> = rest.iter().map(|call| in_words(call, &opens, rest[0].thread, polled)).collect();
+    let (prepares, commits) = words.split_at(expected.prepares.len().min(words.len()));
+    assert_eq!(prepares, expected.prepares, "{id} prepared in another way");
+    for (index, commit) in commits.chunks(expected.commit.len()).enumerate() {
+        assert_eq!(commit, expected.commit, "{id}, commit {index}");
+    }
+    assert_eq!(commits.len(), COMMITS * expected.commit.len(), "{id} made more or fewer commits");
+    for call in rest.iter().filter(|call| call.name.starts_with("pwrite")) {
+        assert_eq!(call.result, "16384", "{id}: {call:?}");
+    }
+}
+
+/// The call as the expectations spell it.
+fn in_words(call: &Call, opens: &[&Call], writer: u32, polled: bool) -> String {
+    let with_flags = |known: &[&'static str]| {
+        let flags = call.flags(known);
+        if flags.is_empty() { call.name.clone() } else { format!("{} {}", call.name, flags.join("|")) }
+    };
+    match call.name.as_str() {
+        // Older straces print the newest flags as bits.
+        "pwritev2" if call.arguments.contains("0x80") => "pwritev2 RWF_DONTCACHE".to_owned(),
+        "pwritev2" if call.arguments.contains("0x40") => "pwritev2 RWF_ATOMIC".to_owned(),
+        "pwritev2" => with_flags(&["RWF_DSYNC", "RWF_SYNC", "RWF_DONTCACHE", "RWF_ATOMIC"]),
+        "sync_file_range" => with_flags(&[
+            "SYNC_FILE_RANGE_WAIT_BEFORE",
+            "SYNC_FILE_RANGE_WRITE",
+            "SYNC_FILE_RANGE_WAIT_AFTER",
+        ]),
+        "msync" => with_flags(&["MS_SYNC", "MS_ASYNC"]),
+        "mmap" => with_flags(&["MAP_SHARED", "MAP_PRIVATE"]),
+        "io_uring_setup" => with_flags(&["IORING_SETUP_SQPOLL", "IORING_SETUP_IOPOLL"]),
+        "io_uring_register" => with_flags(&["IORING_REGISTER_BUFFERS", "IORING_REGISTER_FILES"]),
+        // Who polls submissions may have taken the request before the program asks to wait.
+        "io_uring_enter" if polled => call.name.clone(),
+        "io_uring_enter" => {
+            let figures: Vec<&str> = call.arguments.split(", ").skip(1).take(2).collect();
+            format!("{} {}", call.name, figures.join(" "))
+        }
+        "fdatasync" | "fsync" | "syncfs" => {
+            let first = opens.first().and_then(|open| open.descriptor());
+            let descriptor = if call.descriptor() == first { "" } else { ", another descriptor" };
+            let thread = if call.thread == writer { "" } else { ", another thread" };
+            format!("{}{descriptor}{thread}", call.name)
+        }
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,150 @@
+//! Does each method make the device do what its depth demands? Counted at a loop device of the test's own.
+//!
+//! ```text
+//!   K kernel memory    no flush
+//!   O on the device    no flush, but the bytes were written
+//!   D durable          at least one flush a commit, and the bytes were written
+//! ```
+//!
+//! A method whose calls are called durable but whose class on that file system is less than power loss need not
+//! flush (syncfs on XFS): the class is the promise that is held against the device.
+//!
+//! The loop device has a volatile write cache and no FUA, so that a durable commit cannot do without a flush.
+//! Nobody else writes to it; the file system's own journal does, so that flushes above one a commit prove
+//! nothing, and a few in all are allowed to methods that cause none.
+
+use crate::ground::Ground;
+use seawall_gauge::plan::{Amount, Plan};
+use seawall_gauge::result::{Measured, Outcome, RunResult};
+use seawall_gauge::rig::real::RealRig;
+use seawall_gauge::scenario::{BlockStart, Observer, RunError, commit};
+use seawall_sys::durability::{Class, FileState};
+use seawall_sys::inspect::{Device, environment};
+use seawall_sys::journal::Recipe;
+use std::sync::atomic::AtomicBool;
+
+const COMMITS: u64 = 96;
+/// Flushes that the file system's own timers may cause in a block.
+const STRAY_FLUSHES: u64 = 3;
+
+struct Silent(AtomicBool);
+
+impl Observer for Silent {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {}
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+/// The gauge's own run over all methods, with the loop device for its only leaf: the walk goes on to the disk
+/// under the image, whose counters hold everybody's writes.
+fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
+    let mut found = environment(ground.path()).expect("the mount is known");
+    let name = ground.device().to_owned();
+    let this = found.devices.iter().find(|device| device.name == name);
+    let device = this.cloned().unwrap_or_else(|| panic!("{name} is not among {:?}", found.devices));
+    found.devices = vec![Device { stands_on: Vec::new(), ..device }];
+    let plan = Plan {
+        journal: Recipe { state, bytes: 2 << 20, fill_bytes: 1 << 20, keep_cached: false },
+        amount: Amount::Transactions(COMMITS),
+        rounds: 1,
+        ..Plan::default()
+    };
+    let mut rig = RealRig::in_folder(ground.path(), found, plan.journal, plan.transaction_bytes);
+    commit::run(&plan, &mut rig, &mut Silent(AtomicBool::new(false)))
+}
+
+fn check(kind: &str, result: &RunResult) {
+    let mut kinds = [0; 3];
+    let mut wrong = Vec::new();
+    for row in &result.methods {
+        match &row.outcome {
+            Outcome::Measured(measured) => {
+                let place = usize::from(measured.letter == 'O') + 2 * usize::from(measured.letter == 'D');
+                kinds[place] += 1;
+                if let Err(reason) = demand(measured) {
+                    wrong.push(format!("{}: {reason}", row.id));
+                }
+            }
+            Outcome::NotAvailable { reason } => println!("{kind}: {}: n/a: {reason}", row.id),
+            Outcome::Failed { error } => wrong.push(format!("{}: {error}", row.id)),
+        }
+    }
+    assert!(wrong.is_empty(), "on {kind}:\n{}", wrong.join("\n"));
+    let unpromised: Vec<&str> = result
+        .measured()
+        .filter(|(_, measured)| measured.letter == 'D' && measured.durability.class != Class::PowerLoss)
+        .map(|(row, _)| row.id.as_str())
+        .collect();
+    // No more may be let off than is known.
+    assert_eq!(unpromised, if kind == "xfs" { vec!["buffered+syncfs"] } else { vec![] }, "on {kind}");
+    let [kernel, device, durable] = kinds;
+    assert!(kernel >= 1 && device >= 2 && durable >= 15, "on {kind} only {kinds:?} methods ran");
+}
+
+fn demand(measured: &Measured) -> Result<(), String> {
+    let counts = measured.counts.ok_or("the loop device has no counters")?;
+    let per_commit = counts.flushes as f64 / measured.commits as f64;
+    let sectors = measured.bytes / 512;
+    let promised = measured.durability.class == Class::PowerLoss;
+    match measured.letter {
+        'K' | 'O' if counts.flushes > STRAY_FLUSHES => {
+            Err(format!("{per_commit:.2} flushes a commit, and it promises none"))
+        }
+        'D' if promised && counts.flushes < measured.commits => {
+            Err(format!("{per_commit:.2} flushes a commit, and it promises durability"))
+        }
+        // msync and write-back may gather commits, but what is on the device was written there.
+        'O' | 'D' if counts.sectors < sectors => {
+            Err(format!("{} sectors were written for {sectors} committed", counts.sectors))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_ext4_every_method_makes_the_device_do_what_it_promises() {
+    let ground = Ground::new("ext4", 128, "defaults");
+    check("ext4", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_ext4_from_unwritten_blocks_as_well() {
+    let ground = Ground::new("ext4", 128, "defaults");
+    check("ext4, unwritten", &measure(&ground, FileState::Unwritten).expect("a run"));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_xfs_every_method_makes_the_device_do_what_it_promises() {
+    let ground = Ground::new("xfs", 320, "defaults");
+    check("xfs", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_btrfs_every_method_makes_the_device_do_what_it_promises() {
+    let ground = Ground::new("btrfs", 256, "defaults");
+    check("btrfs", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss() {
+    let ground = Ground::new("ext4", 128, "barrier=0");
+    let result = measure(&ground, FileState::ZeroFilled).expect("a run");
+    let mut ran = 0;
+    for (row, measured) in result.measured() {
+        let counts = measured.counts.expect("counters");
+        assert!(counts.flushes <= STRAY_FLUSHES, "{}: {counts:?}", row.id);
+        assert_ne!(measured.durability.class, Class::PowerLoss, "{}", row.id);
+        ran += 1;
+    }
+    assert!(ran >= 20, "only {ran} methods ran");
+}

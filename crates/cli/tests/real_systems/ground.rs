@@ -1,0 +1,147 @@
+//! On what ground do the tests stand? On file systems that they make and take away again.
+//!
+//! Invariant: what was mounted or attached is unmounted and detached when its guard is dropped, also when a test
+//! fails; a process that is killed leaves it to the mount namespace and to the loop devices' autoclear flag.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder on the file system of the build tree, because the temporary folder may be in memory.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
+}
+
+/// Runs a program that must succeed; gives what it printed.
+pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start {program}: {error}; `cargo xtask setup` installs it"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Something mounted, until dropped.
+pub(crate) struct Mount {
+    at: PathBuf,
+}
+
+impl Mount {
+    /// `mount -t kind -o options source at`.
+    pub(crate) fn new(kind: &str, options: &str, source: &str, at: &Path) -> Self {
+        must("mount", &["-t", kind, "-o", options, source, text(at)]);
+        Self { at: at.to_path_buf() }
+    }
+
+    /// The same folder once more at `at`, read-only.
+    pub(crate) fn read_only(folder: &Path, at: &Path) -> Self {
+        must("mount", &["--bind", text(folder), text(at)]);
+        let mount = Self { at: at.to_path_buf() };
+        must("mount", &["-o", "remount,ro,bind", text(at)]);
+        mount
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmount = |how: &[&str]| {
+            let output = Command::new("umount").args(how).arg(&self.at).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        // A ring that was closed lets go of its file only a little later.
+        for _ in 0..50 {
+            if unmount(&["--quiet"]) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        // Lazily then: the mount must not outlive the test.
+        if !unmount(&["--lazy"]) {
+            eprintln!("{} could not be unmounted", self.at.display());
+        }
+    }
+}
+
+/// A file system in an image file on a loop device, mounted, until dropped.
+pub(crate) struct Ground {
+    // Dropped in this order: unmounted, then removed.
+    mount: Mount,
+    device: String,
+    _folder: TempDir,
+}
+
+impl Ground {
+    /// A new file system of `kind` and `mib` MiB.
+    pub(crate) fn new(kind: &str, mib: u64, options: &str) -> Self {
+        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), kind, mib, options)
+    }
+
+    /// The same, with its image in `place`.
+    pub(crate) fn new_in(place: &Path, kind: &str, mib: u64, options: &str) -> Self {
+        let folder = tempfile::tempdir_in(place).expect("a folder for the image");
+        let image = folder.path().join("image");
+        let file = std::fs::File::create(&image).expect("an image file");
+        file.set_len(mib << 20).expect("its length");
+        drop(file);
+        let at = folder.path().join("mounted");
+        std::fs::create_dir(&at).expect("a mount point");
+        let attached = Loop::attach(&image);
+        let mkfs = format!("mkfs.{kind}");
+        must(&mkfs, &[make_options(kind), &[attached.path.as_str()]].concat());
+        let mount = Mount::new(kind, options, &attached.path, &at);
+        let device = attached.path.trim_start_matches("/dev/").to_owned();
+        // Now, not later: the kernel detaches a device in use once it is unmounted, however that comes about.
+        drop(attached);
+        Self { mount, device, _folder: folder }
+    }
+
+    /// The root of the file system.
+    pub(crate) fn path(&self) -> &Path {
+        &self.mount.at
+    }
+
+    /// The kernel's name of its device.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+}
+
+/// Nothing may be written behind a test's back: no lazy initialisation.
+fn make_options(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        "xfs" | "btrfs" => &["-q", "-f", "-K"],
+        other => panic!("no options are known for mkfs.{other}"),
+    }
+}
+
+/// A loop device, detached when dropped, or as soon as nothing uses it any more.
+struct Loop {
+    path: String,
+}
+
+impl Loop {
+    /// Around the host's page cache if the image's file system can, so that tests do not wait for write-back.
+    fn attach(image: &Path) -> Self {
+        let path = must("losetup", &["--find", "--show", text(image)]);
+        // tmpfs has no direct I/O, and the counts are the same without.
+        let _ = Command::new("losetup").args(["--direct-io=on", &path]).output();
+        Self { path }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.path]).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("{} could not be detached", self.path);
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are UTF-8")
+}

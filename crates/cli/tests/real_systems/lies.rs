@@ -1,0 +1,113 @@
+//! Is what turns syncs into nothing found, named, and taken off the durability class?
+//!
+//! Each test sets up one lie for real and asks the program itself.
+
+use crate::ground::{Ground, Mount, folder};
+use crate::program::{Bench, Run, SMALL, measured, names};
+use seawall_sys::durability::{Class, Lie};
+use std::path::Path;
+
+/// Methods on which a lie must show, and one past libc's reach.
+const METHODS: [&str; 2] = ["--methods", "buffered+fdatasync,dsync,direct+dsync,rwf-dsync"];
+
+fn bench(folder: &Path, more: &[&str]) -> Bench {
+    Bench::new(folder, &[&SMALL[..], &METHODS, more].concat())
+}
+
+/// The lie is in the result, with evidence that holds `word`, and the report tells of it.
+fn named(run: &Run, lie: Lie, word: &str) {
+    let lies = run.result().environment.lies;
+    let found = lies.iter().find(|found| found.lie == lie);
+    let found = found.unwrap_or_else(|| panic!("{lie:?} was not found, only {lies:?}"));
+    assert!(found.evidence.contains(word), "{:?} does not say {word}", found.evidence);
+    assert!(run.told().contains(word), "{} does not say {word}", run.told());
+}
+
+fn refused(run: &Run, folder: &Path, words: &[&str]) {
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    for word in words {
+        assert!(run.stderr.contains(word), "{:?} does not say {word}", run.stderr);
+    }
+    assert!(run.stderr.contains("--allow-memory"), "{:?} names no remedy", run.stderr);
+    assert_eq!(names(folder), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs root to mount; run by `cargo xtask test`"]
+fn a_file_system_in_memory_is_refused_and_if_insisted_on_promises_nothing() {
+    let folder = folder();
+    let _mount = Mount::new("tmpfs", "size=256m", "none", folder.path());
+    refused(&bench(folder.path(), &[]).run(), folder.path(), &["tmpfs", "memory"]);
+    let run = bench(folder.path(), &["--allow-memory"]).run();
+    let result = run.result();
+    for (row, measured) in result.measured() {
+        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}", row.id);
+    }
+    assert!(result.measured().count() >= 3, "{}", run.told());
+    assert!(run.told().contains("memory"), "{}", run.told());
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn an_image_file_in_memory_is_memory_all_the_same() {
+    let memory = folder();
+    let _mount = Mount::new("tmpfs", "size=256m", "none", memory.path());
+    let ground = Ground::new_in(memory.path(), "ext4", 128, "defaults");
+    let run = bench(ground.path(), &[]).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.stderr.contains("--allow-memory"), "{}", run.stderr);
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn barriers_that_are_off_are_named_and_cost_the_class() {
+    let ground = Ground::new("ext4", 128, "barrier=0");
+    let run = bench(ground.path(), &[]).run();
+    named(&run, Lie::BarriersOff, "barrier");
+    for (row, measured) in run.result().measured() {
+        assert_ne!(measured.durability.class, Class::PowerLoss, "{}", row.id);
+    }
+    let honest = Ground::new("ext4", 128, "defaults");
+    let run = bench(honest.path(), &[]).run();
+    assert_eq!(run.result().environment.lies, [], "an honest mount is not accused");
+    assert_eq!(measured(&run.result(), "buffered+fdatasync").durability.class, Class::PowerLoss);
+}
+
+#[test]
+#[ignore = "needs eatmydata; run by `cargo xtask test`"]
+fn a_preload_library_that_eats_syncs_is_named_and_costs_the_class() {
+    let folder = folder();
+    let run = bench(folder.path(), &[]).with("LD_PRELOAD", "libeatmydata.so").run();
+    named(&run, Lie::Preload, "eatmydata");
+    let result = run.result();
+    let class = |id: &str| measured(&result, id).durability.class;
+    assert_eq!(class("buffered+fdatasync"), Class::ProcessCrash);
+    assert_eq!(class("dsync"), Class::ProcessCrash, "the library also takes O_DSYNC off open");
+    assert_eq!(class("direct+dsync"), Class::SystemCrash);
+    assert_eq!(class("rwf-dsync"), Class::PowerLoss, "flags of a write go past the library");
+}
+
+#[test]
+#[ignore = "needs root and an overlay; run by `cargo xtask test`"]
+fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing() {
+    let ground = Ground::new("ext4", 128, "defaults");
+    let part = |name: &str| {
+        let path = ground.path().join(name);
+        std::fs::create_dir(&path).expect("a folder");
+        path
+    };
+    let (lower, upper, work, merged) = (part("lower"), part("upper"), part("work"), part("merged"));
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},volatile",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let _mount = Mount::new("overlay", &options, "overlay", &merged);
+    refused(&bench(&merged, &[]).run(), &merged, &["volatile"]);
+    let run = bench(&merged, &["--allow-memory"]).run();
+    named(&run, Lie::SyncDisabled, "volatile");
+    for (row, measured) in run.result().measured() {
+        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}", row.id);
+    }
+}

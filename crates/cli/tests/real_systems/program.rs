@@ -1,0 +1,127 @@
+//! How is the real program run and its result read?
+//!
+//! Invariant: whatever it was asked, it must not panic; [`Run`] checks that every time.
+
+use seawall_gauge::result::{Measured, MethodResult, Outcome, RunResult};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// The program.
+pub(crate) const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
+
+/// A small run of few methods: enough for counts.
+pub(crate) const SMALL: [&str; 6] = ["--journal", "1MiB", "--transactions", "32", "--rounds", "1"];
+
+/// One run of `seawall bench`, to be configured.
+pub(crate) struct Bench {
+    /// The command line; a test may put a wrapper in front by [`Bench::under`].
+    line: Vec<String>,
+    variables: Vec<(String, String)>,
+    /// Where the program is started and leaves its result.
+    work: TempDir,
+}
+
+/// What a run ended with.
+pub(crate) struct Run {
+    /// The exit code; `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// What it printed.
+    pub(crate) stdout: String,
+    /// What it complained about.
+    pub(crate) stderr: String,
+    json: PathBuf,
+    _work: TempDir,
+}
+
+impl Bench {
+    /// `seawall bench FOLDER ARGUMENTS`, with its result kept aside.
+    pub(crate) fn new(folder: &Path, arguments: &[&str]) -> Self {
+        let work = crate::ground::folder();
+        let json = work.path().join("result.json");
+        let mut line: Vec<String> = vec![SEAWALL.into(), "bench".into(), folder.display().to_string()];
+        line.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        line.extend(["--no-out".into(), "--no-progress".into(), "--json".into(), json.display().to_string()]);
+        Self { line, variables: Vec::new(), work }
+    }
+
+    /// The same, started by `wrapper`.
+    pub(crate) fn under(mut self, wrapper: &[&str]) -> Self {
+        self.line.splice(0..0, wrapper.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// The same, with an environment variable.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The command, ready to be started.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.line[0]);
+        command
+            .args(&self.line[1..])
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.work.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(self) -> Run {
+        let output = self.command().output().unwrap_or_else(|error| panic!("{}: {error}", self.line[0]));
+        self.ended(&output)
+    }
+
+    /// What a process started from [`Bench::command`] ended with.
+    pub(crate) fn ended(self, output: &Output) -> Run {
+        let run = Run {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            json: self.work.path().join("result.json"),
+            _work: self.work,
+        };
+        assert!(!run.stderr.contains("panicked"), "{:?}: {}", self.line, run.stderr);
+        run
+    }
+}
+
+impl Run {
+    /// Everything it said.
+    pub(crate) fn told(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+
+    /// The result, of a run that must have ended well.
+    pub(crate) fn result(&self) -> RunResult {
+        assert_eq!(self.code, Some(0), "{}", self.told());
+        RunResult::read(&self.json).expect("a result")
+    }
+}
+
+/// The row of method `id`.
+pub(crate) fn row<'a>(result: &'a RunResult, id: &str) -> &'a MethodResult {
+    let found = result.methods.iter().find(|row| row.id == id);
+    found.unwrap_or_else(|| panic!("{id} is not in the result"))
+}
+
+/// The figures of method `id`, which must have run.
+pub(crate) fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
+    match &row(result, id).outcome {
+        Outcome::Measured(measured) => measured,
+        other => panic!("{id}: {other:?}"),
+    }
+}
+
+/// Names in `folder`, which a run must leave as they were.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,254 @@
+//! Does bad input end with a clear message, the right exit code, and no file left behind?
+
+use crate::ground::{Ground, Mount, folder};
+use crate::program::{Bench, SEAWALL, SMALL, names, row};
+use crate::trace::parse;
+use seawall_gauge::result::Outcome;
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+/// What is wrong, the options, the exit code, and what the message must say.
+type Case = (&'static str, &'static [&'static str], i32, &'static [&'static str]);
+
+const WRONG_OPTIONS: [Case; 13] = [
+    ("an unknown method", &["--methods", "fdatasnyc"], 2, &["fdatasnyc", "buffered+fdatasync"]),
+    ("no method", &["--methods", ","], 2, &["--methods"]),
+    ("a transaction of nothing", &["--size", "0"], 2, &["--size"]),
+    ("a transaction of an exabyte", &["--size", "1EiB"], 2, &["--size", "64 MiB"]),
+    ("a size in words", &["--size", "much"], 2, &["--size", "much"]),
+    ("a journal of an exabyte", &["--journal", "1EiB"], 2, &["--journal"]),
+    ("a journal smaller than its transactions", &["--journal", "64KiB"], 2, &["--journal", "--size"]),
+    ("no transaction", &["--transactions", "0"], 2, &["--transactions"]),
+    ("no writer", &["--threads", "0"], 2, &["--threads"]),
+    ("too many writers", &["--threads", "100000"], 2, &["--threads", "256"]),
+    ("a negative rate", &["--rate=-5"], 2, &["--rate"]),
+    ("a run of no time", &["--time", "0s"], 2, &["--time"]),
+    ("a file state that does not exist", &["--file-state", "preallocated"], 2, &["zero-filled"]),
+];
+
+#[test]
+fn wrong_options_are_told_with_their_bounds_and_touch_nothing() {
+    for (what, options, code, words) in WRONG_OPTIONS {
+        let folder = folder();
+        let run = Bench::new(folder.path(), options).run();
+        assert_eq!(run.code, Some(code), "{what}: {}", run.told());
+        for word in words {
+            assert!(run.stderr.contains(word), "{what}: {:?} does not say {word}", run.stderr);
+        }
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn a_run_that_measured_nothing_is_no_success() {
+    let folder = folder();
+    // Whatever the reason: here there is no such CPU.
+    let run = Bench::new(folder.path(), &[&SMALL[..], &["--pin", "900"]].concat()).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.told().contains("900"), "{}", run.told());
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_place_that_is_no_folder_is_named_with_a_remedy() {
+    let folder = folder();
+    let missing = folder.path().join("missing");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").expect("a file");
+    for (place, words) in [(&missing, "does not exist"), (&file, "is not a folder")] {
+        let run = Bench::new(place, &SMALL).run();
+        assert_eq!(run.code, Some(1), "{}", run.told());
+        let name = place.display().to_string();
+        assert!(run.stderr.contains(&name) && run.stderr.contains(words), "{}", run.stderr);
+        assert!(run.stderr.contains("name "), "{:?} has no remedy", run.stderr);
+    }
+    assert_eq!(names(folder.path()), ["file"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("still there"), "precious");
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_told_before_anything_is_measured() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let arguments = ["bench", ".", "--no-progress", "--out", "file/below"];
+    let output = Command::new(SEAWALL).args(arguments).current_dir(folder.path()).output().expect("started");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("file/below") && told.contains("--out"), "{told}");
+    assert_eq!(names(folder.path()), ["file"]);
+}
+
+#[test]
+#[ignore = "needs root to mount; run by `cargo xtask test`"]
+fn a_read_only_folder_is_told_as_such() {
+    let folder = folder();
+    let mounted = folder.path().join("mounted");
+    std::fs::create_dir(&mounted).expect("a mount point");
+    let real = folder.path().join("real");
+    std::fs::create_dir(&real).expect("a folder");
+    let _mount = Mount::read_only(&real, &mounted);
+    let run = Bench::new(&mounted, &SMALL).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.stderr.contains("read-only"), "{}", run.stderr);
+    assert_eq!(names(&mounted), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs root to give up its rights; run by `cargo xtask test`"]
+fn a_folder_without_permission_is_named() {
+    // Below the temporary folder, because the build tree may not be open to other users.
+    let folder = tempfile::tempdir().expect("a folder");
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).expect("a folder");
+    set_mode(folder.path(), 0o755);
+    set_mode(&closed, 0o555);
+    let program = folder.path().join("seawall");
+    std::fs::copy(SEAWALL, &program).expect("a copy that others may run");
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let output = Command::new("setpriv")
+        .args(nobody)
+        .arg(&program)
+        .args(["bench", "--no-out", "--no-progress", "--allow-memory"])
+        .args(SMALL)
+        .arg(&closed)
+        .current_dir(folder.path())
+        .output()
+        .expect("setpriv");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(closed.to_str().expect("UTF-8")) && told.contains("ermission"), "{told}");
+    assert_eq!(names(&closed), Vec::<String>::new());
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_full_disk_is_told_before_the_run() {
+    let ground = Ground::new("ext4", 16, "defaults");
+    let before = names(ground.path());
+    let run = Bench::new(ground.path(), &["--journal", "64MiB", "--time", "1s"]).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.stderr.contains("free") && run.stderr.contains("--journal"), "{}", run.stderr);
+    assert_eq!(names(ground.path()), before);
+}
+
+/// Runs under strace with one call made to fail, without the kernel's doing anything.
+fn with_fault(folder: &Path, fault: &str, trace: &Path, options: &[&str]) -> Bench {
+    let inject = format!("inject={fault}");
+    let name = fault.split(':').next().expect("a call");
+    let only = format!("trace={name}");
+    let trace = trace.to_str().expect("UTF-8");
+    let wrapper = ["strace", "-f", "-y", "-s", "0", "-o", trace, "-e", &only, "-e", &inject];
+    Bench::new(folder, options).under(&wrapper)
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_disk_that_fills_up_while_the_journal_is_made_leaves_no_file() {
+    let (folder, aside) = (folder(), folder());
+    let journal = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1", "--file-state", "unwritten"];
+    let run =
+        with_fault(folder.path(), "fallocate:error=ENOSPC", &aside.path().join("trace"), &journal).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("No space left"), "{}", run.stderr);
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_forbidden_io_uring_is_a_reason_for_its_rows_and_harms_no_other() {
+    for errno in ["EPERM", "ENOSYS"] {
+        let (folder, aside) = (folder(), folder());
+        let fault = format!("io_uring_setup:error={errno}");
+        let run = with_fault(folder.path(), &fault, &aside.path().join("trace"), &SMALL).run();
+        let result = run.result();
+        // The last ring row is refused even earlier where the device has no poll queues.
+        let rings =
+            result.methods.iter().filter(|row| row.id.starts_with("uring") && !row.id.ends_with("-iopoll"));
+        for row in rings {
+            assert!(
+                matches!(&row.outcome, Outcome::NotAvailable { reason } if reason.contains("io_uring")),
+                "{}: {:?}",
+                row.id,
+                row.outcome
+            );
+        }
+        assert!(matches!(row(&result, "buffered+fdatasync").outcome, Outcome::Measured(_)));
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn after_a_failed_sync_the_method_ends_and_never_syncs_that_file_again() {
+    let (folder, aside) = (folder(), folder());
+    let trace = aside.path().join("trace");
+    let options = ["--journal", "1MiB", "--transactions", "32", "--rounds", "2"];
+    let options = [&options[..], &["--methods", "buffered+fdatasync,direct"]].concat();
+    // The first few look for swallowed syncs and prove the method; the twelfth is a commit in the first round.
+    let run = with_fault(folder.path(), "fdatasync:error=EIO:when=12", &trace, &options).run();
+    let result = run.result();
+    match &row(&result, "buffered+fdatasync").outcome {
+        Outcome::Failed { error } => {
+            assert!(error.contains("fdatasync") && error.contains("Input/output error"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(row(&result, "direct").outcome, Outcome::Measured(_)), "others go on");
+    let calls = parse(&std::fs::read_to_string(&trace).expect("the trace"));
+    let failed = calls.iter().position(|call| call.result.contains("INJECTED")).expect("the fault");
+    assert!(calls[failed].arguments.contains("seawall-journal"), "{:?}", calls[failed]);
+    assert_eq!(calls.len(), failed + 1, "there was an fdatasync after the failed one: {calls:?}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+/// Starts a long run, waits until its journal is there, sends `signal`.
+fn interrupted(signal: &str) {
+    let folder = folder();
+    let bench = Bench::new(folder.path(), &["--journal", "4MiB", "--time", "60s", "--rounds", "50"]);
+    let child = bench.command().spawn().expect("started");
+    let process = child.id().to_string();
+    for _ in 0..200 {
+        if names(folder.path()).iter().any(|name| name.starts_with("seawall-journal")) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // Past the idle baseline, so that it hits a block.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(names(folder.path()).iter().any(|name| name.starts_with("seawall-journal")), "it is under way");
+    let sent = Command::new("kill").args([signal, &process]).status().expect("kill");
+    assert!(sent.success(), "it was still running");
+    let run = bench.ended(&child.wait_with_output().expect("its end"));
+    assert_eq!(run.code, Some(130), "{}", run.told());
+    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.told());
+}
+
+#[test]
+fn ctrl_c_in_the_middle_leaves_no_file() {
+    interrupted("-INT");
+}
+
+#[test]
+fn a_termination_in_the_middle_leaves_no_file() {
+    interrupted("-TERM");
+}
+
+#[test]
+fn a_raw_device_must_be_a_device_and_a_file_given_for_one_is_spared() {
+    let folder = folder();
+    let file = folder.path().join("disk.img");
+    File::create(&file).and_then(|file| file.set_len(4 << 20)).expect("a file");
+    let arguments = ["bench", "--no-out", "--no-progress", "--journal", "1MiB", "--raw-device-overwrite"];
+    let output = Command::new(SEAWALL).args(arguments).arg(&file).output().expect("started");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("not a block device") && told.contains("disk.img"), "{told}");
+    assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 0));
+}

@@ -1,0 +1,121 @@
+//! What did the program ask of the kernel? Read from the output of strace.
+//!
+//! ```text
+//!   openat(O_CREAT) fill fsync | openat … commits … fsync | openat … commits … fsync | …
+//!   `-- making the journal --'   `-- a block, settled --'
+//! ```
+//!
+//! The rig makes the journal through one descriptor and settles it there after every block, so that an fsync on
+//! that descriptor ends a block; what a method does goes through descriptors of its own.
+//!
+//! Invariant: calls of two threads that strace prints in halves are put together before anything is read.
+
+use std::collections::HashMap;
+
+/// The calls that are traced.
+pub(crate) const TRACED: &str = "trace=openat,pwrite64,pwritev2,write,pwritev,fdatasync,fsync,sync,syncfs,sync_file_range,msync,mmap,io_uring_setup,io_uring_enter,io_uring_register";
+
+/// One system call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// The thread.
+    pub(crate) thread: u32,
+    /// Its name.
+    pub(crate) name: String,
+    /// What stands between the parentheses.
+    pub(crate) arguments: String,
+    /// What stands behind the equals sign.
+    pub(crate) result: String,
+}
+
+impl Call {
+    fn parse(thread: u32, text: &str) -> Option<Self> {
+        let (head, result) = text.rsplit_once(" = ")?;
+        let (name, arguments) = head.trim_end().strip_suffix(')')?.split_once('(')?;
+        Some(Self {
+            thread,
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            result: result.to_owned(),
+        })
+    }
+
+    /// The descriptor that it was called on or, for an open, gave.
+    pub(crate) fn descriptor(&self) -> Option<u32> {
+        let text = if self.name == "openat" { &self.result } else { &self.arguments };
+        text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+
+    fn concerns_journal(&self) -> bool {
+        self.arguments.contains("seawall-journal-")
+    }
+
+    /// The flags among `known` that the arguments hold.
+    pub(crate) fn flags(&self, known: &[&'static str]) -> Vec<&'static str> {
+        let words: Vec<&str> =
+            self.arguments.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+        known.iter().copied().filter(|flag| words.contains(flag)).collect()
+    }
+}
+
+/// The calls in the order in which they were begun.
+pub(crate) fn parse(trace: &str) -> Vec<Call> {
+    let mut texts: Vec<(u32, String)> = Vec::new();
+    let mut halves: HashMap<u32, usize> = HashMap::new();
+    for line in trace.lines() {
+        let Some((thread, text)) = line.trim_start().split_once(' ') else { continue };
+        let (Ok(thread), text) = (thread.parse(), text.trim()) else { continue };
+        if let Some(first) = text.strip_suffix("<unfinished ...>") {
+            halves.insert(thread, texts.len());
+            texts.push((thread, first.trim_end().to_owned()));
+        } else if let Some((_, second)) = text.split_once(" resumed>") {
+            if let Some(index) = halves.remove(&thread) {
+                texts[index].1.push_str(second);
+            }
+        } else {
+            texts.push((thread, text.to_owned()));
+        }
+    }
+    texts.iter().filter_map(|(thread, text)| Call::parse(*thread, text)).collect()
+}
+
+/// The calls of each block, in the order in which the blocks ran.
+pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
+    let made =
+        |call: &Call| call.name == "openat" && call.concerns_journal() && call.arguments.contains("O_CREAT");
+    let begin = calls.iter().position(made).expect("the journal was made");
+    let rig = calls[begin].descriptor().expect("its descriptor");
+    let settles =
+        |call: &Call| call.name == "fsync" && call.concerns_journal() && call.descriptor() == Some(rig);
+    let mut blocks: Vec<Vec<Call>> = Vec::new();
+    let mut block = Vec::new();
+    for call in &calls[begin + 1..] {
+        if settles(call) {
+            blocks.push(std::mem::take(&mut block));
+        } else if call.concerns_journal() || call.name.starts_with("io_uring") || call.name == "msync" {
+            block.push(call.clone());
+        }
+    }
+    assert!(!blocks.is_empty(), "the journal was settled after it was made");
+    // The first is the filling.
+    blocks.remove(0);
+    blocks
+}
+
+#[test]
+fn halves_of_two_threads_are_put_together() {
+    let calls = parse(
+        "10 openat(AT_FDCWD</a>, \"/a/seawall-journal-7.tmp\", O_RDWR|O_CREAT) = 3</a/seawall-journal-7.tmp>\n\
+         11 fdatasync(4</a/b> <unfinished ...>\n\
+         10 pwrite64(3</a/b>, \"\"..., 16384, 0) = 16384\n\
+         11 <... fdatasync resumed>) = 0\n\
+         10 +++ exited with 0 +++\n",
+    );
+    let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["openat", "fdatasync", "pwrite64"]);
+    assert_eq!(
+        (calls[0].descriptor(), calls[1].descriptor(), calls[1].result.as_str()),
+        (Some(3), Some(4), "0")
+    );
+    assert_eq!(calls[0].flags(&["O_CREAT", "O_DSYNC", "O_RDWR"]), ["O_CREAT", "O_RDWR"]);
+}

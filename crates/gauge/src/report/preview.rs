@@ -1,0 +1,96 @@
+//! What is under a folder, told without measuring anything? The lines of `seawall bench --dry-run`.
+//!
+//! Invariant: what the system did not tell is left out, never made up.
+
+use super::facts::{Fact, place};
+use super::text::wrapped;
+use crate::figures::bytes;
+use crate::plan::Plan;
+use seawall_sys::durability::{Class, classify};
+use seawall_sys::inspect::{Device, Environment};
+
+const LABEL: usize = 9;
+
+/// The preview of `plan` in `environment`, for a terminal of `width` columns.
+#[must_use]
+pub fn preview(plan: &Plan, environment: &Environment, width: usize) -> String {
+    let mut facts = place(environment, &plan.pin_to);
+    facts.push(("space", space(environment)));
+    facts.extend(environment.leaves().filter_map(limits));
+    facts.push(("cpu", cpu(environment)));
+    facts.extend(environment.lies.iter().map(|found| ("LIE", found.evidence.clone())));
+    facts.extend(classes(plan, environment));
+    let mut out = String::new();
+    for (label, text) in facts {
+        for line in wrapped(&format!("{label:LABEL$}"), &" ".repeat(LABEL), &text, width) {
+            out += &line;
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn space(environment: &Environment) -> String {
+    let file_system = &environment.file_system;
+    let (free, total) = (bytes(file_system.free_bytes), bytes(file_system.total_bytes));
+    format!("{free} free of {total}, blocks of {}", bytes(file_system.block_bytes))
+}
+
+fn limits(leaf: &Device) -> Option<Fact> {
+    let mut parts = Vec::new();
+    parts.extend(leaf.logical_block_bytes.map(|size| format!("logical blocks of {}", bytes(size))));
+    parts.extend(leaf.physical_block_bytes.map(|size| format!("physical blocks of {}", bytes(size))));
+    parts.extend(leaf.atomic_write_bytes.map(|size| match size {
+        0 => "no atomic writes".to_owned(),
+        size => format!("atomic writes up to {}", bytes(size)),
+    }));
+    parts.extend(leaf.polls.map(|polls| if polls { "can be polled" } else { "no polling" }.to_owned()));
+    parts.extend(leaf.scheduler.as_ref().map(|scheduler| format!("scheduler {scheduler}")));
+    (!parts.is_empty()).then(|| ("limits", format!("{}: {}", leaf.name, parts.join(", "))))
+}
+
+fn cpu(environment: &Environment) -> String {
+    let pressure = environment.pressure;
+    let clock = environment.clock;
+    let mut parts = Vec::new();
+    parts.extend(pressure.load_1m.map(|load| format!("load {load:.2}")));
+    parts.extend(pressure.waiting_percent_10s.map(|share| format!("tasks waited {share:.0} % of 10 s")));
+    parts.extend(pressure.stolen_percent.map(|share| format!("{share:.1} % stolen since boot")));
+    parts.push(format!(
+        "reading the clock costs {:.0} ns, it ticks every {} ns",
+        clock.read_ns, clock.tick_ns
+    ));
+    parts.join(", ")
+}
+
+/// How many of the plan's methods reach each class here.
+fn classes(plan: &Plan, environment: &Environment) -> Vec<Fact> {
+    let around = environment.surroundings(plan.journal.state);
+    let of = |class: Class| {
+        let ids = plan.methods.iter().filter(|method| classify(method, &around).class == class);
+        ids.map(|method| method.id).collect::<Vec<_>>()
+    };
+    let classes = Class::ALL.into_iter().rev().map(|class| (class, of(class)));
+    classes
+        .filter(|(_, ids)| !ids.is_empty())
+        .map(|(class, ids)| ("outlive", format!("{}: {}", class.name(), ids.join(", "))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::Rig as _;
+    use crate::rig::sim::SimRig;
+
+    #[test]
+    fn every_method_is_in_one_class_and_no_line_is_too_wide() {
+        let plan = Plan::default();
+        let rig = SimRig::new(plan.journal, 1, Vec::new());
+        let text = preview(&plan, rig.environment(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for words in ["simfs on /dev/sim0", "logical blocks of 512 B", "64 GiB free", "power loss: "] {
+            assert!(text.contains(words), "{words} is missing in\n{text}");
+        }
+    }
+}

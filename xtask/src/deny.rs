@@ -1,0 +1,25 @@
+//! Are all dependencies licensed, sourced and maintained as `deny.toml` wants? Asked of cargo-deny.
+
+use crate::shell::{cargo, has, status};
+
+/// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
+pub(crate) fn present() -> bool {
+    has("cargo-deny")
+        || std::env::var("HOME")
+            .is_ok_and(|home| std::path::Path::new(&home).join(".cargo/bin/cargo-deny").exists())
+}
+
+/// Runs cargo-deny, and installs it first where it is missing.
+pub(crate) fn run(_: &[String]) -> Result<(), String> {
+    if !present() {
+        println!("cargo-deny is missing: installing it from crates.io, which takes several minutes");
+        status(cargo(&["install", "cargo-deny", "--locked"]))?;
+    }
+    check()
+}
+
+/// Runs the installed cargo-deny. Advisories need a database from the network and are the business of whoever
+/// has one: `cargo deny check advisories`.
+pub(crate) fn check() -> Result<(), String> {
+    status(cargo(&["deny", "check", "licenses", "bans", "sources"]))
+}

@@ -1,0 +1,288 @@
+//! Do Seawall's figures agree with other instruments'? Measured in one run, interleaved, on the same disk.
+//!
+//! ```text
+//!   round 1:  for each method:  seawall, fio, the C loop        then pg_test_fsync, seawall as it writes
+//!   round 2:  for each method:  fio, the C loop, seawall        then pg_test_fsync, seawall as it writes
+//!   …         the order turns by one each round; a ratio is taken within a round, and the median over rounds
+//! ```
+//!
+//! All commit the same number of 16 KiB transactions, one after the other, to a zero-filled journal of the same
+//! size. What can be compared: commits per second of all; the median of fio only where one call is the commit,
+//! because fio tells the write's and the sync's apart and medians do not add; of `pg_test_fsync` only fdatasync
+//! and fsync behind two writes of 8 KiB, as means: its `open_datasync` makes two commits of 8 KiB. It writes the same
+//! 16 KiB over and over, from the cache, so Seawall runs once more beside it on a journal of one transaction, kept cached.
+//!
+//! Invariant: a verdict is only ever worse for lack of a figure, never better.
+
+mod contenders;
+
+use crate::shell::{cargo, command, root, status, target};
+use crate::tools;
+use contenders::{Bench, Figures};
+use std::path::Path;
+
+/// What may lie between two instruments.
+const TOLERANCE: f64 = 0.05;
+/// What the instrument may cost a commit, nanoseconds.
+const OVERHEAD_TARGET_NS: f64 = 150.0;
+
+const METHODS: [&str; 6] =
+    ["buffered+fdatasync", "buffered+fsync", "dsync", "sync", "direct+dsync", "uring-direct-fixed-dsync"];
+
+struct Options {
+    folder: std::path::PathBuf,
+    rounds: usize,
+    seconds: f64,
+}
+
+/// One method's figures, one entry a round.
+struct Row {
+    method: &'static str,
+    commits: u64,
+    seawall: Vec<Figures>,
+    fio: Vec<Figures>,
+    plain: Vec<Figures>,
+    postgres: Vec<Figures>,
+    /// Seawall on a journal of the one transaction that `pg_test_fsync` rewrites.
+    rewriting: Vec<Figures>,
+}
+
+/// Runs the comparison, prints it, and fails if a row is outside the tolerance.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    println!("{}", tools::provide_for_fidelity()?);
+    let bench = build(&options)?;
+    tell_load();
+    let mut rows = Vec::new();
+    for method in METHODS {
+        let commits = bench.calibrate(method, options.seconds)?;
+        rows.push(Row {
+            method,
+            commits,
+            seawall: vec![],
+            fio: vec![],
+            plain: vec![],
+            postgres: vec![],
+            rewriting: vec![],
+        });
+    }
+    for round in 0..options.rounds {
+        for row in &mut rows {
+            measure(&bench, row, round)?;
+        }
+        for (method, figures) in bench.postgres()? {
+            if let Some(row) = rows.iter_mut().find(|row| row.method == method) {
+                row.postgres.push(figures);
+                row.rewriting.push(bench.rewriting(row.method, row.commits)?);
+            }
+        }
+        eprintln!("round {} of {} done", round + 1, options.rounds);
+    }
+    let missed = print(&rows);
+    let overhead_ns = bench.overhead_ns()?;
+    let kept = overhead_ns < OVERHEAD_TARGET_NS;
+    let verdict = if kept { "below" } else { "NOT below" };
+    println!(
+        "\nOverhead of the instrument: {overhead_ns:.0} ns a commit, {verdict} {OVERHEAD_TARGET_NS} ns (512-byte writes to memory: seawall's loop less the C loop without clock and histogram)"
+    );
+    match (missed, kept) {
+        (0, true) => Ok(()),
+        (0, false) => Err("the instrument costs more than its target".to_owned()),
+        (missed, _) => Err(format!("{missed} of {} methods are not within 5 %", rows.len())),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options { folder: target().join("fidelity"), rounds: 15, seconds: 0.3 };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let wrong = || format!("{word} {value}: not a number");
+        match word.as_str() {
+            "--dir" => options.folder = value.into(),
+            "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
+            "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
+            _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
+        }
+    }
+    if options.rounds == 0 || !(0.05..=60.0).contains(&options.seconds) {
+        return Err("--rounds must be at least 1 and --seconds from 0.05 to 60".to_owned());
+    }
+    Ok(options)
+}
+
+fn build(options: &Options) -> Result<Bench, String> {
+    status(cargo(&["build", "--release", "--quiet", "--package", "seawall-cli"]))?;
+    std::fs::create_dir_all(&options.folder)
+        .map_err(|error| format!("cannot make {}: {error}", options.folder.display()))?;
+    let plain = target().join("fidelity-loop");
+    let source = root().join("xtask/fidelity/loop.c");
+    let (source, output) = (source.display().to_string(), plain.display().to_string());
+    status(command("cc", &["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", &output, &source]))?;
+    Bench::new(target().join("release/seawall"), plain, &options.folder)
+}
+
+/// Others' work on the CPUs is in every figure; the reader must know.
+fn tell_load() {
+    let load = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
+    let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
+    let busy = load.parse::<f64>().is_ok_and(|load| load > 0.7);
+    println!(
+        "load {load}{}",
+        if busy { ": this machine is BUSY, and the figures are not worth much" } else { "" }
+    );
+}
+
+fn measure(bench: &Bench, row: &mut Row, round: usize) -> Result<(), String> {
+    for turn in 0..3 {
+        match (round + turn) % 3 {
+            0 => row.seawall.push(bench.seawall(row.method, row.commits)?),
+            1 => row.fio.push(bench.fio(row.method, row.commits)?),
+            _ => row.plain.push(bench.plain(row.method, row.commits)?),
+        }
+    }
+    Ok(())
+}
+
+/// Prints the table; gives the number of rows outside the tolerance.
+fn print(rows: &[Row]) -> usize {
+    println!("\n{:26} {:>7} {:>22} {:>22} {:>22} {:>9}", "", "", "seawall", "fio", "C loop", "pg_test");
+    println!(
+        "{:26} {:>7} {:>11} {:>10} {:>11} {:>10} {:>11} {:>10} {:>9}  ratios to the best tool and to C",
+        "method", "commits", "commits/s", "p50 µs", "commits/s", "p50 µs", "commits/s", "p50 µs", "commits/s"
+    );
+    let mut missed = 0;
+    for row in rows {
+        let pair = |all: &[Figures]| {
+            let rate = median(all.iter().map(|figures| figures.commits_per_s));
+            let p50 = median(all.iter().filter_map(|figures| figures.p50_ns).map(|ns| ns / 1e3));
+            format!("{} {}", figure(rate, 11, 0), figure(p50, 10, 1))
+        };
+        let verdict = Verdict::of(row);
+        missed += usize::from(!verdict.holds());
+        println!(
+            "{:26} {:>7} {} {} {} {}  {}",
+            row.method,
+            row.commits,
+            pair(&row.seawall),
+            pair(&row.fio),
+            pair(&row.plain),
+            figure(median(row.postgres.iter().map(|figures| figures.commits_per_s)), 9, 0),
+            verdict.told()
+        );
+    }
+    missed
+}
+
+fn figure(value: Option<f64>, width: usize, decimals: usize) -> String {
+    value.map_or_else(|| format!("{:>width$}", "-"), |value| format!("{value:>width$.decimals$}"))
+}
+
+/// Seawall's figures in relation to the others'; 1 is equal, above 1 is more.
+#[derive(Debug)]
+struct Verdict {
+    rate_to_tools: Option<f64>,
+    rate_to_plain: Option<f64>,
+    p50_to_fio: Option<f64>,
+    p50_to_plain: Option<f64>,
+    /// How far the C loop's own rates lie apart, as a share: what no instrument can be better than here.
+    noise: f64,
+}
+
+impl Verdict {
+    fn of(row: &Row) -> Self {
+        let paired = |own: &[Figures], others: &[Figures], pick: fn(&Figures) -> Option<f64>| {
+            let pairs = own.iter().zip(others);
+            median(pairs.filter_map(|(own, other)| Some(pick(own)? / pick(other)?)))
+        };
+        let ratio = |others: &[Figures], pick| paired(&row.seawall, others, pick);
+        let rate: fn(&Figures) -> Option<f64> = |figures| Some(figures.commits_per_s);
+        let p50: fn(&Figures) -> Option<f64> = |figures| figures.p50_ns;
+        let to_fio = ratio(&row.fio, rate);
+        let to_postgres = paired(&row.rewriting, &row.postgres, rate);
+        let rates = || row.plain.iter().map(|figures| figures.commits_per_s);
+        let spread = rates().fold(0.0, f64::max) - rates().fold(f64::INFINITY, f64::min);
+        Self {
+            // The better tool is the one that Seawall is further behind.
+            rate_to_tools: to_fio.map(|fio| to_postgres.map_or(fio, |postgres| fio.min(postgres))),
+            rate_to_plain: ratio(&row.plain, rate),
+            p50_to_fio: ratio(&row.fio, p50),
+            p50_to_plain: ratio(&row.plain, p50),
+            noise: median(rates()).map_or(f64::INFINITY, |middle| spread / middle),
+        }
+    }
+
+    fn holds(&self) -> bool {
+        let fast = |ratio: Option<f64>| ratio.is_some_and(|ratio| ratio >= 1.0 - TOLERANCE);
+        let low = |ratio: Option<f64>| ratio.is_some_and(|ratio| ratio <= 1.0 + TOLERANCE);
+        fast(self.rate_to_tools)
+            && fast(self.rate_to_plain)
+            && low(self.p50_to_plain)
+            // fio has no median of a commit where the sync is a call of its own.
+            && self.p50_to_fio.is_none_or(|ratio| ratio <= 1.0 + TOLERANCE)
+    }
+
+    fn told(&self) -> String {
+        let verdict = if self.holds() { "within 5 %" } else { "NOT within 5 %" };
+        format!(
+            "rate {} {}, p50 {} {}: {verdict} (C varies by {:.0} %)",
+            figure(self.rate_to_tools, 0, 3),
+            figure(self.rate_to_plain, 0, 3),
+            figure(self.p50_to_fio, 0, 3),
+            figure(self.p50_to_plain, 0, 3),
+            self.noise * 100.0
+        )
+    }
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        even if even % 2 == 0 => Some(f64::midpoint(values[middle - 1], values[middle])),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(seawall: f64, fio: f64, plain: f64, postgres: Option<f64>) -> Row {
+        let figures = |rate: f64| Figures { commits_per_s: rate, p50_ns: Some(1e9 / rate) };
+        let all = |rate: f64| vec![figures(rate), figures(rate * 1.01), figures(rate * 0.99)];
+        Row {
+            method: "dsync",
+            commits: 1,
+            seawall: all(seawall),
+            fio: all(fio),
+            plain: all(plain),
+            postgres: postgres.map(all).unwrap_or_default(),
+            rewriting: all(seawall),
+        }
+    }
+
+    #[test]
+    fn a_verdict_needs_every_ratio_within_the_tolerance() {
+        let holds = |row: &Row| Verdict::of(row).holds();
+        assert!(holds(&row(1000.0, 1000.0, 1000.0, None)));
+        assert!(holds(&row(970.0, 1000.0, 1000.0, Some(990.0))));
+        assert!(holds(&row(1200.0, 1000.0, 1000.0, None)), "faster than a tool is no fault");
+        assert!(!holds(&row(940.0, 1000.0, 900.0, None)), "behind fio");
+        assert!(!holds(&row(940.0, 900.0, 1000.0, None)), "behind the C loop");
+        assert!(!holds(&row(940.0, 900.0, 900.0, Some(1000.0))), "behind pg_test_fsync");
+        let mut blind = row(1000.0, 1000.0, 1000.0, None);
+        blind.plain.clear();
+        assert!(!holds(&blind), "a missing yardstick holds nothing");
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+}

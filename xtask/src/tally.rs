@@ -1,0 +1,63 @@
+//! How many tests ran? Read from the lines in which Rust's test harness says so.
+//!
+//! Invariant: what a harness calls ignored is not passed; it is skipped unless a later step runs it.
+
+/// Tests, or steps that are one check each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// Held.
+    pub(crate) passed: u64,
+    /// Did not.
+    pub(crate) failed: u64,
+    /// Left for another step by their own `#[ignore]`.
+    pub(crate) ignored: u64,
+}
+
+impl Counts {
+    /// Adds a line of output if it is `test result: ok. 5 passed; 0 failed; 2 ignored; …`.
+    pub(crate) fn add_line(&mut self, line: &str) {
+        let Some(result) = line.trim().strip_prefix("test result: ") else { return };
+        let figures = result.split_once(". ").map_or("", |(_, figures)| figures);
+        for part in figures.split(';') {
+            let mut words = part.split_whitespace();
+            let (Some(Ok(figure)), Some(what)) = (words.next().map(str::parse::<u64>), words.next()) else {
+                continue;
+            };
+            match what {
+                "passed" => self.passed += figure,
+                "failed" => self.failed += figure,
+                "ignored" => self.ignored += figure,
+                _ => {}
+            }
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            ignored: self.ignored + other.ignored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn only_result_lines_count() {
+        let mut counts = Counts::default();
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "  test result: FAILED. 1 passed; 2 failed; 4 ignored; 0 measured; 9 filtered out; finished in 1.20s",
+            "he said: test result: ok. 100 passed; 0 failed",
+        ] {
+            counts.add_line(line);
+        }
+        assert_eq!(counts, Counts { passed: 4, failed: 2, ignored: 5 });
+    }
+}

@@ -1,0 +1,134 @@
+//! What must a machine have for `cargo xtask test`, and where does it come from? This table.
+//!
+//! Invariant: what is missing is installed (Debian, as root) or named together with its package; it is never
+//! left out in silence.
+
+use crate::shell::{command, has, is_root, output, status};
+
+struct Tool {
+    /// A program on the path, or a file by its whole name.
+    probe: &'static str,
+    /// Debian's package.
+    package: &'static str,
+    /// What it is needed for.
+    purpose: &'static str,
+}
+
+const TOOLS: [Tool; 13] = [
+    Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
+    Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
+    Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
+    Tool { probe: "mount", package: "mount", purpose: "file systems of the tests' own" },
+    Tool { probe: "unshare", package: "util-linux", purpose: "a mount namespace for the tests" },
+    Tool { probe: "setpriv", package: "util-linux", purpose: "runs without root's rights" },
+    Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "flush counts on ext4" },
+    Tool { probe: "mkfs.xfs", package: "xfsprogs", purpose: "flush counts on xfs" },
+    Tool { probe: "mkfs.btrfs", package: "btrfs-progs", purpose: "flush counts on btrfs" },
+    Tool { probe: "eatmydata", package: "eatmydata", purpose: "a lie to be caught" },
+    Tool { probe: "x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64", purpose: "the Windows build" },
+    Tool { probe: "wine", package: "wine", purpose: "the Windows tests" },
+    Tool { probe: "wine64", package: "wine64", purpose: "the Windows tests" },
+];
+
+/// What only `cargo xtask fidelity` needs: large packages that no test uses.
+const FIDELITY_TOOLS: [Tool; 2] = [
+    Tool { probe: "fio", package: "fio", purpose: "a yardstick of fidelity" },
+    Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a yardstick of fidelity" },
+];
+
+/// Provides what the tests need; tells what was done.
+///
+/// # Errors
+/// What is missing, by package, where this process may not install it or installing failed.
+pub(crate) fn provide() -> Result<String, String> {
+    provide_these(&TOOLS)
+}
+
+/// Provides what `fidelity` needs.
+///
+/// # Errors
+/// As [`provide`].
+pub(crate) fn provide_for_fidelity() -> Result<String, String> {
+    provide_these(&FIDELITY_TOOLS)
+}
+
+fn provide_these(tools: &[Tool]) -> Result<String, String> {
+    if !cfg!(target_os = "linux") {
+        return Ok("the tests on real file systems need Linux; nothing to install".to_owned());
+    }
+    let missing: Vec<&Tool> = tools.iter().filter(|tool| !present(tool)).collect();
+    if missing.is_empty() {
+        return Ok(format!("all {} tools are here", tools.len()));
+    }
+    for tool in &missing {
+        println!("missing: {} (package {}), needed for {}", tool.probe, tool.package, tool.purpose);
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    if !(is_root() && has("apt-get")) {
+        return Err(format!("as root, install: {}", packages.join(" ")));
+    }
+    install(&packages)?;
+    let still: Vec<&str> = missing.iter().filter(|tool| !present(tool)).map(|tool| tool.probe).collect();
+    if still.is_empty() {
+        Ok(format!("installed {}", packages.join(" ")))
+    } else {
+        Err(format!("still missing after installing their packages: {}", still.join(" ")))
+    }
+}
+
+fn install(packages: &[&str]) -> Result<(), String> {
+    let apt = |arguments: &[&str]| {
+        let mut apt = command("apt-get", arguments);
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        apt
+    };
+    output(apt(&["update", "-q"]))?;
+    let mut arguments = vec!["install", "-q", "-y", "--no-install-recommends"];
+    arguments.extend(packages);
+    status(apt(&arguments))
+}
+
+fn present(tool: &Tool) -> bool {
+    match tool.probe {
+        "pg_test_fsync" => pg_test_fsync().is_some(),
+        // Wine's packages put the loader in a folder of their own.
+        "wine64" => has("wine64") || std::path::Path::new("/usr/lib/wine/wine64").exists(),
+        name => has(name),
+    }
+}
+
+/// Debian keeps PostgreSQL's programs apart, one folder a version; the newest is taken.
+pub(crate) fn pg_test_fsync() -> Option<std::path::PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let mut found: Vec<_> = versions
+        .map(|version| version.path().join("bin/pg_test_fsync"))
+        .filter(|path| path.exists())
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+/// Adds the standard library of a foreign target to this toolchain, if it is missing.
+///
+/// # Errors
+/// rustup is missing or could not.
+pub(crate) fn provide_target(target: &str) -> Result<(), String> {
+    let installed = output(command("rustup", &["target", "list", "--installed"]))?;
+    if installed.lines().any(|line| line == target) {
+        return Ok(());
+    }
+    status(command("rustup", &["target", "add", target]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIDELITY_TOOLS, TOOLS};
+
+    #[test]
+    fn every_tool_names_its_package_and_purpose() {
+        for tool in TOOLS.iter().chain(&FIDELITY_TOOLS) {
+            assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
+        }
+    }
+}
