@@ -144,8 +144,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Bench(options) => bench(options),
     };
     match done {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
+        Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
         Err(Stop::Failed(text)) => Err(Failure::Told(text)),
     }
 }
@@ -262,10 +261,16 @@ fn tail(report: &Report) -> String {
 
 fn check(dir: &Path) -> Result<ExitCode, Failure> {
     let report = verify(dir).map_err(|error| Failure::Told(error.to_string()))?;
-    println!("identity     {}, epoch {}, blocks of {} bytes", report.log_id, report.epoch, report.block_bytes);
+    println!(
+        "identity     {}, epoch {}, blocks of {} bytes",
+        report.log_id, report.epoch, report.block_bytes
+    );
     println!("segments     {} and {} prepared", report.segments, report.spares);
     println!("LSNs         {} to {}", report.first, report.end);
-    println!("intact       {} records of {} bytes in {} batches", report.records, report.bytes, report.batches);
+    println!(
+        "intact       {} records of {} bytes in {} batches",
+        report.records, report.bytes, report.batches
+    );
     println!("tail         {}", tail(&report));
     for stranger in &report.strangers {
         println!("not ours     {stranger}");
@@ -299,11 +304,8 @@ fn trim(options: &Trim) -> Result<(), Stop> {
 }
 
 fn bench(options: &Bench) -> Result<(), Stop> {
-    let plan = seawall::bench::Plan {
-        rounds: options.rounds,
-        percent: options.percent,
-        only: options.only.clone(),
-    };
+    let plan =
+        seawall::bench::Plan { rounds: options.rounds, percent: options.percent, only: options.only.clone() };
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
         anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
     })?;

@@ -37,7 +37,11 @@ fn lines_go_in_and_come_out_in_every_form() {
     assert_eq!(text(&appended), "7\n14\n19\n", "the LSN of each record when it is durable");
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n\xFF\n");
     let json = text(&seawall(&["cat", path(&log), "--format", "json", "--from", "7"], b""));
-    assert!(json.contains(r#""lsn":7"#) && json.contains(r#""text":"two""#) && json.contains(r#""base64":"/w==""#));
+    assert!(
+        json.contains(r#""lsn":7"#)
+            && json.contains(r#""text":"two""#)
+            && json.contains(r#""base64":"/w==""#)
+    );
     let raw = seawall(&["cat", path(&log), "--format", "raw"], b"").stdout;
     let copy = dir.path().join("copy");
     seawall(&["append", path(&copy), "--format", "raw", "--quiet"], &raw);

@@ -22,7 +22,8 @@ fn replay(log: &Log) -> seawall::Result<Balances> {
     for record in log.read(Lsn::ZERO)? {
         let record = record?;
         if let Some((amount, who)) = record.payload.split_first_chunk::<8>() {
-            *balances.entry(String::from_utf8_lossy(who).into_owned()).or_default() += i64::from_le_bytes(*amount);
+            *balances.entry(String::from_utf8_lossy(who).into_owned()).or_default() +=
+                i64::from_le_bytes(*amount);
         }
     }
     Ok(balances)

@@ -39,11 +39,13 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
             std::thread::park_timeout(idle);
             continue;
         }
-        if core.wants_mark() && core.mark(Kind::Mark)
-            && let Some(issue) = core.issue() {
-                group.drive(core, issue);
-                continue;
-            }
+        if core.wants_mark()
+            && core.mark(Kind::Mark)
+            && let Some(issue) = core.issue()
+        {
+            group.drive(core, issue);
+            continue;
+        }
         drop(core);
         group.writer_asleep.store(true, Ordering::SeqCst);
         let quiet = group.activity.load(Ordering::SeqCst) == seen && {

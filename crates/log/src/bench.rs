@@ -106,9 +106,10 @@ impl Row {
     /// The median CPU time for a million commits.
     #[must_use]
     pub fn cpu(&self) -> Option<f64> {
-        self.rounds.iter().all(|round| round.cpu_s_per_million.is_some()).then(|| {
-            self.median(|round| round.cpu_s_per_million.unwrap_or(0.0))
-        })
+        self.rounds
+            .iter()
+            .all(|round| round.cpu_s_per_million.is_some())
+            .then(|| self.median(|round| round.cpu_s_per_million.unwrap_or(0.0)))
     }
 }
 
@@ -127,12 +128,36 @@ struct Workload {
 }
 
 const WORKLOADS: [Workload; 10] = [
-    Workload { name: "W1", what: "1 writer, 16 KiB, each committed", unit: "commits/s", target: 0.95, run: w1 },
-    Workload { name: "W2", what: "1 writer, 256 B, each committed", unit: "commits/s", target: 0.95, run: w2 },
+    Workload {
+        name: "W1",
+        what: "1 writer, 16 KiB, each committed",
+        unit: "commits/s",
+        target: 0.95,
+        run: w1,
+    },
+    Workload {
+        name: "W2",
+        what: "1 writer, 256 B, each committed",
+        unit: "commits/s",
+        target: 0.95,
+        run: w2,
+    },
     Workload { name: "W3", what: "16 threads, 256 B, each waits", unit: "commits/s", target: 6.5, run: w3 },
     Workload { name: "W4", what: "64 threads, 1 KiB, each waits", unit: "commits/s", target: 11.0, run: w4 },
-    Workload { name: "W4a", what: "1 thread, 64 outstanding, 1 KiB", unit: "commits/s", target: 30.0, run: w4a },
-    Workload { name: "W4b", what: "1 thread, 512 outstanding, 1 KiB", unit: "bytes/s", target: 0.85, run: w4b },
+    Workload {
+        name: "W4a",
+        what: "1 thread, 64 outstanding, 1 KiB",
+        unit: "commits/s",
+        target: 30.0,
+        run: w4a,
+    },
+    Workload {
+        name: "W4b",
+        what: "1 thread, 512 outstanding, 1 KiB",
+        unit: "bytes/s",
+        target: 0.85,
+        run: w4b,
+    },
     Workload { name: "W5", what: "transactions of 100 x 1 KiB", unit: "commits/s", target: 0.95, run: w5 },
     Workload { name: "W6", what: "append only, 256 B, into memory", unit: "appends/s", target: 0.0, run: w6 },
     Workload { name: "W7", what: "open and read back, page cache", unit: "bytes/s", target: 0.0, run: w7 },
@@ -183,7 +208,8 @@ impl Drop for Scratch {
 
 fn histogram() -> Histogram<u64> {
     // One nanosecond to one hour.
-    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("these bounds are sound"))
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
+        .unwrap_or_else(|_| unreachable!("these bounds are sound"))
 }
 
 fn summary(h: &Histogram<u64>) -> Summary {
@@ -224,7 +250,8 @@ impl Bench<'_> {
         }
         file.sync().map_err(|source| Error::io("sync", &path, source))?;
         let method = methods::find(self.method);
-        let method = method.ok_or_else(|| Error::InvalidOption { option: "method", reason: self.method.into() })?;
+        let method =
+            method.ok_or_else(|| Error::InvalidOption { option: "method", reason: self.method.into() })?;
         let target = Target { path: path.clone(), journal_bytes: file_bytes, write_bytes: bytes };
         let commit = seawall_sys::open(method, &target).map_err(|error| from_open(error, method, &path))?;
         let mut buf = AlignedBuf::zeroed(bytes);
@@ -330,7 +357,13 @@ impl Bench<'_> {
     }
 
     /// One thread with `outstanding` commits of 1 KiB in flight.
-    fn outstanding(&self, floor_bytes: usize, outstanding: usize, slices: u64, per_slice: u64) -> Result<Round> {
+    fn outstanding(
+        &self,
+        floor_bytes: usize,
+        outstanding: usize,
+        slices: u64,
+        per_slice: u64,
+    ) -> Result<Round> {
         let mut floor = self.floor(floor_bytes)?;
         let scratch = Scratch::new(self.dir, "log")?;
         let log = self.log(&scratch, Options::default())?;
@@ -510,7 +543,10 @@ fn w7(bench: &Bench<'_>) -> Result<Round> {
     }
     let took = monotonic_ns() - began;
     if count != records {
-        return Err(Error::InvalidOption { option: "W7", reason: format!("{count} of {records} records came back") });
+        return Err(Error::InvalidOption {
+            option: "W7",
+            reason: format!("{count} of {records} records came back"),
+        });
     }
     Ok(Round { floor, log: bytes as f64 / seconds(took), ..Round::default() })
 }

@@ -12,7 +12,9 @@ use std::path::Path;
 use crate::core::Spare;
 use crate::disk::{Disk, FileId};
 use crate::error::{Damage, Error, Result};
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, Records, SegmentHeader, segment_name};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, Records, SegmentHeader, segment_name,
+};
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
@@ -214,7 +216,11 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
     }
 
     /// Checks and visits the batch at the cursor.
-    fn batch(&mut self, place: (&str, FileId), cursor: &mut Cursor) -> Result<std::result::Result<(), Fault>> {
+    fn batch(
+        &mut self,
+        place: (&str, FileId),
+        cursor: &mut Cursor,
+    ) -> Result<std::result::Result<(), Fault>> {
         if !cursor.has_room() {
             return Ok(Err(Fault::Short));
         }
@@ -246,7 +252,9 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         next: Option<&SegmentHeader>,
     ) -> Result<Option<Cursor>> {
         let segment = &cursor.segment;
-        let missing = if let Some(next) = next { next.first_lsn > cursor.lsn } else {
+        let missing = if let Some(next) = next {
+            next.first_lsn > cursor.lsn
+        } else {
             let says = |batch: &BatchHeader| batch.durable > cursor.lsn;
             let from = (segment, cursor.offset);
             find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
@@ -260,7 +268,12 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             return Ok(None);
         }
         let path = segment_name(segment.number).into();
-        self.report.damage.push(Damage { path, offset: cursor.offset, lsn: cursor.lsn, what: fault.to_string() });
+        self.report.damage.push(Damage {
+            path,
+            offset: cursor.offset,
+            lsn: cursor.lsn,
+            what: fault.to_string(),
+        });
         let limit = next.map_or(Lsn::MAX, |next| next.first_lsn);
         let mut offset = cursor.offset.saturating_add(u64::from(segment.block_bytes));
         while offset < segment.data_end() {
@@ -268,7 +281,8 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
                 let length = usize::try_from(header.disk_bytes(segment.block_bytes)).unwrap_or(usize::MAX);
                 let batch = self.window.get(self.disk, place, offset, length)?;
-                let further = header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
+                let further =
+                    header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
                 if further && Cursor::check_batch(&header, batch).is_ok() {
                     let opens = header.kind == Kind::Open;
                     return Ok(Some(Cursor {

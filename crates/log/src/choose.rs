@@ -58,7 +58,8 @@ fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
     let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
     rows.sort_by_key(|method| (method.cache != Cache::Direct, method.sync != Sync::None));
     if rows.is_empty() {
-        let best = methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
+        let best =
+            methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
         let because = best.map_or_else(String::new, |best| best.because.join("; "));
         let reason = format!("no commit method outlives {} at {}: {because}", class.name(), dir.display());
         return Err(Error::InvalidOption { option: "durability", reason });
@@ -102,9 +103,10 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Me
     let mut tried: Vec<(&'static Method, Box<dyn Commit>, Vec<u64>)> = Vec::new();
     for row in rows {
         if seawall_sys::prove(row, &target).is_ok()
-            && let Ok(commit) = seawall_sys::open(row, &target) {
-                tried.push((row, commit, Vec::new()));
-            }
+            && let Ok(commit) = seawall_sys::open(row, &target)
+        {
+            tried.push((row, commit, Vec::new()));
+        }
     }
     let buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;

@@ -338,7 +338,12 @@ impl Core {
 
     /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it.
     /// Whatever the answer, what is left in `buf` is to be given back.
-    pub(crate) fn adopt(&mut self, buf: &mut Option<AlignedBuf>, used: usize, count: u32) -> Result<Lsn, Refusal> {
+    pub(crate) fn adopt(
+        &mut self,
+        buf: &mut Option<AlignedBuf>,
+        used: usize,
+        count: u32,
+    ) -> Result<Lsn, Refusal> {
         if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
             return Err(Refusal::Failed);
         }
@@ -522,7 +527,9 @@ impl Core {
         if wait && !mutant::on(Mutant::RotateBeforeDurable) {
             return None;
         }
-        let batch = if let Some(batch) = self.ready.pop_front() { batch } else {
+        let batch = if let Some(batch) = self.ready.pop_front() {
+            batch
+        } else {
             let open = self.open.take()?;
             self.place.offset += self.padded(open.used);
             open

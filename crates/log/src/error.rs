@@ -156,7 +156,9 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Io { operation, path, source } => write!(f, "cannot {operation} {}: {source}", path.display()),
+            Self::Io { operation, path, source } => {
+                write!(f, "cannot {operation} {}: {source}", path.display())
+            }
             Self::DiskFull { path, source } => write!(
                 f,
                 "no space for {}: {source}; nothing was written, appending resumes when there is space",

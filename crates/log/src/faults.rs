@@ -41,7 +41,11 @@ impl Faults {
     pub(crate) fn commit(&self) -> io::Result<()> {
         let number = self.commits.fetch_add(1, Ordering::SeqCst);
         // EIO, as the kernel reports it.
-        if number == self.fail_at.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+        if number == self.fail_at.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn allocate(&self) -> io::Result<()> {

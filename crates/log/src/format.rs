@@ -107,20 +107,8 @@ const BATCH_FIELDS: [Field; 14] = [
     (80, 4),
     (84, 4),
 ];
-const SEGMENT_FIELDS: [Field; 12] = [
-    (0, 4),
-    (4, 2),
-    (6, 2),
-    (8, 16),
-    (24, 8),
-    (32, 8),
-    (40, 8),
-    (48, 8),
-    (56, 8),
-    (64, 8),
-    (72, 4),
-    (76, 4),
-];
+const SEGMENT_FIELDS: [Field; 12] =
+    [(0, 4), (4, 2), (6, 2), (8, 16), (24, 8), (32, 8), (40, 8), (48, 8), (56, 8), (64, 8), (72, 4), (76, 4)];
 const BATCH_UNUSED: Field = (88, 4);
 const SEGMENT_UNUSED: Field = (80, 12);
 const CHECKSUM: Field = (92, 4);
@@ -455,7 +443,8 @@ impl BatchHeader {
             link: half(BATCH_FIELDS[12]),
             body_checksum: half(BATCH_FIELDS[13]),
         };
-        if !unused_is_zero(bytes, BATCH_UNUSED) || header.lsn.checked_add(header.body_bytes.into()).is_none() {
+        if !unused_is_zero(bytes, BATCH_UNUSED) || header.lsn.checked_add(header.body_bytes.into()).is_none()
+        {
             return Err(Fault::Fields);
         }
         Ok((header, half(CHECKSUM)))

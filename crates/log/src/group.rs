@@ -393,9 +393,10 @@ impl Group {
         self.settle(core, end)?;
         let mut core = lock(&self.core);
         if core.mark(Kind::Close)
-            && let Some(issue) = core.issue() {
-                self.drive(core, issue);
-            }
+            && let Some(issue) = core.issue()
+        {
+            self.drive(core, issue);
+        }
         self.failed().map_or(Ok(()), Err)
     }
 }

@@ -37,7 +37,10 @@ pub(crate) struct Lanes {
 
 impl std::fmt::Debug for Lanes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lanes").field("method", &self.method.id).field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Lanes")
+            .field("method", &self.method.id)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
     }
 }
 
@@ -59,7 +62,8 @@ impl Lanes {
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.join(segment_name(number));
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
-        let lane = |_| seawall_sys::open(self.method, &target).map_err(|error| from_open(error, self.method, &path));
+        let lane =
+            |_| seawall_sys::open(self.method, &target).map_err(|error| from_open(error, self.method, &path));
         let lanes: Vec<Box<dyn Commit>> = (0..self.count).map(lane).collect::<Result<_>>()?;
         lock(&self.segments).insert(number, Arc::new(Mutex::new(lanes)));
         Ok(())
@@ -80,7 +84,11 @@ impl Lanes {
         let lane = lanes.as_ref().and_then(|lanes| lock(lanes).pop());
         let (Some(lanes), Some(mut lane)) = (lanes, lane) else {
             let path = self.dir.join(segment_name(job.segment));
-            return Err(Error::io("write", path, std::io::Error::other("the segment is not open for writing")));
+            return Err(Error::io(
+                "write",
+                path,
+                std::io::Error::other("the segment is not open for writing"),
+            ));
         };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {

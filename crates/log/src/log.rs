@@ -247,7 +247,15 @@ impl Log {
         let records = lock(&self.drafts).pop().unwrap_or_default();
         let lent = lock(&self.group.core).lend();
         let bytes_max = self.record_bytes_max;
-        let mut draft = Transaction { lent, outgrown: None, used: BATCH_HEADER_BYTES, records, count: 0, last: 0, bytes_max };
+        let mut draft = Transaction {
+            lent,
+            outgrown: None,
+            used: BATCH_HEADER_BYTES,
+            records,
+            count: 0,
+            last: 0,
+            bytes_max,
+        };
         let done = work(&mut draft);
         let end = done.and_then(|()| Ok(self.take_in(&mut draft)?));
         for buf in [draft.lent.take(), draft.outgrown.take()].into_iter().flatten() {
@@ -429,7 +437,8 @@ impl Transaction {
     pub fn append(&mut self, record: &[u8]) -> Result<()> {
         let last = self.bytes();
         let bytes = RECORD_HEADER_BYTES + record.len();
-        let head = record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
+        let head =
+            record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
         let Some(head) = head else {
             return Err(Error::TooLong { bytes: (last + bytes) as u64, bytes_max: self.bytes_max as u64 });
         };
@@ -533,7 +542,9 @@ impl Future for Commit {
         }
         self.group.wake_at(self.lsn, context.waker());
         // It may have become durable between the first look and the registration.
-        if let Some(ready) = self.look() { Poll::Ready(ready) } else {
+        if let Some(ready) = self.look() {
+            Poll::Ready(ready)
+        } else {
             self.group.want(self.lsn);
             Poll::Pending
         }

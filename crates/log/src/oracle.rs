@@ -67,7 +67,8 @@ impl Ledger {
     /// lost in silence.
     #[must_use]
     pub fn without_witnesses_in(&self, segment: u64, from: u64, to: u64) -> Lsn {
-        let intact = self.witnesses.iter().filter(|w| w.segment != segment || w.end <= from || w.offset >= to);
+        let intact =
+            self.witnesses.iter().filter(|w| w.segment != segment || w.end <= from || w.offset >= to);
         intact.map(|witness| witness.says).max().unwrap_or(Lsn::ZERO).min(self.acknowledged)
     }
 }

@@ -160,7 +160,8 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
         match file_role(&entry.name) {
             Some(FileRole::Segment(number)) => {
                 let spare = Spare { number, bytes: entry.bytes };
-                let opened = disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
+                let opened =
+                    disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
                 let header = read_header(disk, opened, spare);
                 disk.close(opened);
                 match header? {
@@ -298,7 +299,12 @@ pub(crate) fn find_witness<D: Disk>(
 }
 
 /// Refuses if `spare`, which has no valid header, holds a batch that was written for it.
-fn check_unstarted<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, like: &SegmentHeader) -> Result<()> {
+fn check_unstarted<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    spare: Spare,
+    like: &SegmentHeader,
+) -> Result<()> {
     if mutant::on(Mutant::SkipUnstarted) {
         return Ok(());
     }
@@ -310,7 +316,9 @@ fn check_unstarted<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, lik
     let witness = find_witness(disk, window, file, (&header, start), |_| true);
     disk.close(file);
     match witness? {
-        Some(batch) => Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged")),
+        Some(batch) => {
+            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
+        }
         None => Ok(()),
     }
 }
@@ -346,7 +354,9 @@ pub(crate) fn judge<D: Disk>(
         })?;
         if let Some(witness) = witness {
             let what = match fault {
-                Some(fault) => format!("{fault}, but a later batch says that LSN {} was durable", witness.durable),
+                Some(fault) => {
+                    format!("{fault}, but a later batch says that LSN {} was durable", witness.durable)
+                }
                 None => format!("a later batch says that LSN {} was durable", witness.durable),
             };
             return Err(damage(header.number, cursor.offset, end, what));
@@ -357,9 +367,10 @@ pub(crate) fn judge<D: Disk>(
     // Behind a close mark the log goes on in the same segment as long as there is room.
     let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
     if (!clean || full)
-        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
-            check_unstarted(disk, window, *spare, &header)?;
-        }
+        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
+    {
+        check_unstarted(disk, window, *spare, &header)?;
+    }
     Ok(Judged { cursor, clean })
 }
 
@@ -419,7 +430,9 @@ fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
 fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey) -> Result<Recovered> {
     // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log once.
     let later = found.unstarted.iter().map(|spare| spare.number).chain(found.drafts.iter().copied());
-    if let Some(number) = later.filter(|number| *number > 1).min().filter(|_| !mutant::on(Mutant::TakeRestForNew)) {
+    if let Some(number) =
+        later.filter(|number| *number > 1).min().filter(|_| !mutant::on(Mutant::TakeRestForNew))
+    {
         return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
     }
     for spare in &found.unstarted {
@@ -464,7 +477,12 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
 }
 
 /// As [`check_unstarted`], for a directory without any valid header, whose log identity is therefore unknown.
-fn check_orphan<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, like: &SegmentHeader) -> Result<()> {
+fn check_orphan<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    spare: Spare,
+    like: &SegmentHeader,
+) -> Result<()> {
     let name = segment_name(spare.number);
     let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
     *window = Window::new(window.buf.capacity());
@@ -517,7 +535,8 @@ fn finish(
     tail: Tail,
 ) -> Recovered {
     let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
-    let mut segments: Vec<SegmentInfo> = members.iter().map(|header| SegmentInfo { header: *header }).collect();
+    let mut segments: Vec<SegmentInfo> =
+        members.iter().map(|header| SegmentInfo { header: *header }).collect();
     segments.push(SegmentInfo { header: active });
     let place = Place { segment: active.number, offset: cursor.offset, data_end: active.data_end() };
     Recovered {

@@ -70,17 +70,22 @@ impl Scan {
     }
 
     /// The next batch with records below `limit`, or `None` if there is none yet.
-    pub(crate) fn next_batch<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
+    pub(crate) fn next_batch<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: Lsn,
+    ) -> Result<Option<ScannedBatch>> {
         loop {
             if self.cursor.lsn >= limit {
                 return Ok(None);
             }
             if let Some(next) = source.successor(self.cursor.segment.number)
-                && next.first_lsn == self.cursor.lsn {
-                    self.cursor = Cursor::start(next);
-                    self.filled = 0;
-                    continue;
-                }
+                && next.first_lsn == self.cursor.lsn
+            {
+                self.cursor = Cursor::start(next);
+                self.filled = 0;
+                continue;
+            }
             if let Some(batch) = self.step(source, limit)? {
                 return Ok(Some(batch));
             }
@@ -91,11 +96,12 @@ impl Scan {
     pub(crate) fn seek<S: Source>(&mut self, source: &mut S, lsn: Lsn, limit: Lsn) -> Result<()> {
         while self.cursor.lsn < lsn.min(limit) {
             if let Some(next) = source.successor(self.cursor.segment.number)
-                && next.first_lsn == self.cursor.lsn {
-                    self.cursor = Cursor::start(next);
-                    self.filled = 0;
-                    continue;
-                }
+                && next.first_lsn == self.cursor.lsn
+            {
+                self.cursor = Cursor::start(next);
+                self.filled = 0;
+                continue;
+            }
             let checked = self.header(source, limit)?;
             let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
             if header.end() > lsn {

@@ -62,7 +62,10 @@ impl Shelf {
         let gone = next.first_lsn <= durable_trim;
         if mutant::on(Mutant::RetireNewestFirst) && gone {
             let newest = self.segments.iter().zip(self.segments.iter().skip(1)).rev();
-            return newest.filter(|(_, next)| next.first_lsn <= durable_trim).map(|(segment, _)| *segment).next();
+            return newest
+                .filter(|(_, next)| next.first_lsn <= durable_trim)
+                .map(|(segment, _)| *segment)
+                .next();
         }
         gone.then(|| self.segments.front().copied()).flatten()
     }
@@ -98,7 +101,9 @@ impl Shelf {
         if self.busy.is_some() {
             return None;
         }
-        let task = if let Some(spare) = first_spare { Task::Replace(Spare { number: spare.number, bytes }) } else {
+        let task = if let Some(spare) = first_spare {
+            Task::Replace(Spare { number: spare.number, bytes })
+        } else {
             let number = self.next_number;
             self.next_number += 1;
             Task::Prepare(Spare { number, bytes })

@@ -68,7 +68,8 @@ struct Kept {
 
 fn histogram() -> Histogram<u64> {
     // One to an hour in nanoseconds: larger values count as that.
-    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("these bounds are sound"))
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
+        .unwrap_or_else(|_| unreachable!("these bounds are sound"))
 }
 
 fn summary(histogram: &Histogram<u64>) -> Summary {
@@ -84,7 +85,8 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 impl Meters {
     /// Nothing measured yet.
     pub(crate) fn new() -> Self {
-        let kept = Kept { write_ns: histogram(), batch_records: histogram(), bytes: 0, batches: 0, starts: 0 };
+        let kept =
+            Kept { write_ns: histogram(), batch_records: histogram(), bytes: 0, batches: 0, starts: 0 };
         Self { kept: Mutex::new(kept) }
     }
 

@@ -56,7 +56,9 @@ impl View {
         let written = is_held(dir);
         let mut disk = OsDisk::read_only(dir);
         let found = survey(&mut disk)?;
-        let Some(last) = found.started.last().copied() else { return Err(Error::NotALog { path: ".".into() }) };
+        let Some(last) = found.started.last().copied() else {
+            return Err(Error::NotALog { path: ".".into() });
+        };
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
         let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
@@ -112,7 +114,8 @@ impl View {
         if from > self.end {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
         }
-        let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from).or(self.segments.first());
+        let segment =
+            self.segments.iter().rev().find(|header| header.first_lsn <= from).or(self.segments.first());
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);

@@ -51,7 +51,9 @@ impl Cursor {
     ) -> Result<(BatchHeader, u32), Fault> {
         let (header, checksum) = BatchHeader::decode(bytes)?;
         let other_segment = header.segment != segment.number && !mutant::on(Mutant::AcceptOtherSegment);
-        let other_offset = header.offset != offset && !mutant::on(Mutant::AcceptOtherOffset) && !mutant::on(Mutant::IgnoreChainAndPlace);
+        let other_offset = header.offset != offset
+            && !mutant::on(Mutant::AcceptOtherOffset)
+            && !mutant::on(Mutant::IgnoreChainAndPlace);
         if header.log_id != segment.log_id || other_segment || other_offset {
             return Err(Fault::Place);
         }

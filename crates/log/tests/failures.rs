@@ -167,7 +167,8 @@ fn a_flipped_byte_in_the_middle_is_reported_with_its_place_and_the_rest_is_saved
     let done = salvage(dir.path(), rescued.path().join("log"), small()).expect("salvages");
     assert_eq!(done.records, 9);
     let log = Log::open(rescued.path().join("log"), small()).expect("opens");
-    let first: Vec<u8> = log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload[0]).collect();
+    let first: Vec<u8> =
+        log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload[0]).collect();
     assert_eq!(first, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
 }
 

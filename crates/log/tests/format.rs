@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use seawall::format::{
-    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, Records, SegmentHeader, check_body,
-    file_role, record_header, segment_name,
+    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, Records, SegmentHeader,
+    check_body, file_role, record_header, segment_name,
 };
 use seawall::{Error, Log, Lsn, Options};
 
@@ -94,9 +94,8 @@ fn the_golden_files_read_back() {
 #[test]
 fn every_flipped_bit_of_a_batch_is_noticed() {
     let good = batch();
-    let accepted = |bytes: &[u8]| {
-        BatchHeader::decode(bytes).is_ok_and(|(header, _)| check_body(&header, bytes).is_ok())
-    };
+    let accepted =
+        |bytes: &[u8]| BatchHeader::decode(bytes).is_ok_and(|(header, _)| check_body(&header, bytes).is_ok());
     assert!(accepted(&good));
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
@@ -137,7 +136,8 @@ fn records_and_names_keep_their_bounds() {
     assert!(record_header(RECORD_BYTES_MAX + 1, false).is_none());
     assert!(Records::new(&[5, 0, 0, 0, 1, 2]).next().is_none(), "a record that is longer than its batch");
     assert_eq!(file_role(&segment_name(9)), Some(seawall::format::FileRole::Segment(9)));
-    for stranger in ["9.seg", "00000000000000000000.seg", "LOCK", "0000000000000000000x.seg", "a.new", ".seg"] {
+    for stranger in ["9.seg", "00000000000000000000.seg", "LOCK", "0000000000000000000x.seg", "a.new", ".seg"]
+    {
         assert_eq!(file_role(stranger), None, "{stranger}");
     }
 }

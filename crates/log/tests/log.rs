@@ -98,7 +98,8 @@ fn many_threads_share_the_log_and_every_record_is_there_once() {
 fn a_transaction_is_one_and_an_abandoned_one_is_none() {
     let dir = scratch();
     let log = open(dir.path());
-    let end = log.transaction::<Error>(|tx| (0..300_u32).try_for_each(|i| tx.append(&[7; 500][..(i % 500) as usize])));
+    let end = log
+        .transaction::<Error>(|tx| (0..300_u32).try_for_each(|i| tx.append(&[7; 500][..(i % 500) as usize])));
     let end = end.expect("appends");
     let refused = log.transaction::<Error>(|tx| {
         tx.append(b"gone")?;
@@ -159,7 +160,9 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
     let segments = std::fs::read_dir(dir.path())
         .expect("lists")
         .filter(|entry| {
-            entry.as_ref().is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "seg"))
+            entry
+                .as_ref()
+                .is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "seg"))
         })
         .count();
     assert!(segments < 12, "{segments} segments are left of 2 MB of records in 256 KiB segments");

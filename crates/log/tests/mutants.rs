@@ -16,14 +16,16 @@ const STATES: u64 = 100_000;
 
 fn killed(mutant: Mutant) -> bool {
     set(Some(mutant));
-    let found = run(&Campaign { seed: 1, states: STATES, ..Campaign::default() }).is_err() || sweep(3).is_err();
+    let found =
+        run(&Campaign { seed: 1, states: STATES, ..Campaign::default() }).is_err() || sweep(3).is_err();
     set(None);
     found
 }
 
 #[test]
 fn every_mistake_is_found() {
-    let visible: Vec<Mutant> = Mutant::ALL.into_iter().filter(|mutant| !EQUIVALENT.contains(mutant)).collect();
+    let visible: Vec<Mutant> =
+        Mutant::ALL.into_iter().filter(|mutant| !EQUIVALENT.contains(mutant)).collect();
     assert!(visible.len() >= 40, "{}", visible.len());
     let survivors: Vec<Mutant> = visible.into_iter().filter(|mutant| !killed(*mutant)).collect();
     assert!(survivors.is_empty(), "{survivors:?}");

@@ -80,7 +80,9 @@ impl<W: Write> Output<W> {
             Form::Json => {
                 let (key, value) = match std::str::from_utf8(&record.payload) {
                     Ok(text) => ("text", text.to_owned()),
-                    Err(_) => ("base64", base64::engine::general_purpose::STANDARD.encode(&record.payload[..])),
+                    Err(_) => {
+                        ("base64", base64::engine::general_purpose::STANDARD.encode(&record.payload[..]))
+                    }
                 };
                 let line = serde_json::json!({
                     "lsn": record.lsn.get(),
@@ -107,8 +109,11 @@ impl<W: Write> Output<W> {
 pub(super) fn row(row: &Row) -> serde_json::Value {
     let (floor_p50, log_p50) = row.latency(|summary| summary.p50);
     let (floor_p999, log_p999) = row.latency(|summary| summary.p999);
-    let rounds: Vec<_> =
-        row.rounds.iter().map(|round| serde_json::json!({ "floor": round.floor, "log": round.log })).collect();
+    let rounds: Vec<_> = row
+        .rounds
+        .iter()
+        .map(|round| serde_json::json!({ "floor": round.floor, "log": round.log }))
+        .collect();
     serde_json::json!({
         "workload": row.name,
         "what": row.what,

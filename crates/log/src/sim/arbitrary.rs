@@ -44,7 +44,10 @@ pub fn recover_twice(mut bytes: &[u8]) {
     let mut disk = SimDisk::settled(media, 0, None);
     if let Ok(first) = recover(&mut disk, &plan(true)) {
         let again = recover(&mut disk, &plan(true));
-        assert!(again.is_ok_and(|again| again.beginning.end == first.beginning.end), "recovery is not idempotent");
+        assert!(
+            again.is_ok_and(|again| again.beginning.end == first.beginning.end),
+            "recovery is not idempotent"
+        );
     }
 }
 
@@ -73,7 +76,7 @@ mod tests {
         header.encode(0, &mut content);
         header.encode(1, &mut content[15 * 512..]);
         let mut link = 0;
-        for block in 1..1 + rng.index(8) {
+        for block in 1..=rng.index(8) {
             let offset = block as u64 * 512;
             let kind = [Kind::Mark, Kind::Close, Kind::Open][rng.index(3)];
             let place = &mut content[block * 512..];

@@ -40,7 +40,15 @@ pub struct Campaign {
 
 impl Default for Campaign {
     fn default() -> Self {
-        Self { seed: 1, states: 100_000, images_per_step: 6, depth: 3, faults: true, damage: true, only: None }
+        Self {
+            seed: 1,
+            states: 100_000,
+            images_per_step: 6,
+            depth: 3,
+            faults: true,
+            damage: true,
+            only: None,
+        }
     }
 }
 
@@ -102,7 +110,11 @@ impl Source for SimSource<'_> {
 }
 
 /// Reads everything that `recovered` hands out.
-fn read_all(disk: &mut SimDisk, recovered: &Recovered, mut see: impl FnMut(Lsn, &[u8]) -> Verdict) -> Result<Verdict> {
+fn read_all(
+    disk: &mut SimDisk,
+    recovered: &Recovered,
+    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
+) -> Result<Verdict> {
     let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
     let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
     let mut source = SimSource { disk, segments: &segments };
@@ -213,9 +225,10 @@ impl Run<'_> {
             return Err(Violation::AcknowledgedAfterFailure { lsn });
         }
         if let Some(error) = &end.refused
-            && end.faults == 0 {
-                return Err(Violation::Refused { error: error.to_string() });
-            }
+            && end.faults == 0
+        {
+            return Err(Violation::Refused { error: error.to_string() });
+        }
         self.replay(media, before, &end, (&mut rng, habits.dsync, depth))
     }
 
@@ -258,7 +271,8 @@ impl Run<'_> {
             let draw = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let names = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let image = media.image(draw, names, rng);
-            let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
+            let terms =
+                Terms { must_have: ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
             self.state(&image, ledger, terms)?;
             if self.campaign.damage && rng.one_in(4) {
                 self.damaged_state(&image, ledger, (rng, dsync))?;
@@ -308,7 +322,8 @@ impl Run<'_> {
         let mut image = image.clone();
         let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
         self.tally.damaged += 1;
-        let bytes: &[u8] = whole.names.get(&segment_name(segment)).map_or(&[], |inode| &whole.inodes[*inode].bytes);
+        let bytes: &[u8] =
+            whole.names.get(&segment_name(segment)).map_or(&[], |inode| &whole.inodes[*inode].bytes);
         let (first, second) = (bytes.first_chunk::<SECTOR>(), bytes.last_chunk::<SECTOR>());
         let sound = |copy, sector: Option<&[u8; SECTOR]>| {
             let length = bytes.len() as u64;
@@ -327,7 +342,8 @@ impl Run<'_> {
 
 /// Flips a bit, writes garbage, or writes a sector of another place over one that holds something. Says where.
 fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
-    let names: Vec<(String, usize)> = image.names.iter().map(|(name, inode)| (name.clone(), *inode)).collect();
+    let names: Vec<(String, usize)> =
+        image.names.iter().map(|(name, inode)| (name.clone(), *inode)).collect();
     let (name, inode) = names.get(rng.index(names.len()))?.clone();
     let crate::format::FileRole::Segment(number) = crate::format::file_role(&name)? else { return None };
     let bytes = &image.inodes[inode].bytes;
@@ -372,8 +388,11 @@ pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
             for sticky in [false, true] {
                 for operation in 0..operations {
                     let fault = FaultPlan { operation, kind, sticky };
-                    sweep_one(seed, habits, fault, &mut tally)
-                        .map_err(|violation| Failure { seed, state: operation, violation })?;
+                    sweep_one(seed, habits, fault, &mut tally).map_err(|violation| Failure {
+                        seed,
+                        state: operation,
+                        violation,
+                    })?;
                 }
             }
         }
@@ -393,7 +412,8 @@ fn sweep_one(seed: u64, habits: Habits, fault: FaultPlan, tally: &mut Tally) -> 
     let mut rng = Rng::new(mix(seed ^ fault.operation));
     for draw in DRAWS {
         let image = end.media.image(draw, draw, &mut rng);
-        let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: true, dsync: habits.dsync };
+        let terms =
+            Terms { must_have: ledger.acknowledged, damaged: false, twice: true, dsync: habits.dsync };
         tally.states += 1;
         judge(image, &ledger, terms)?;
     }

@@ -59,7 +59,9 @@ impl Event {
             }
             Self::Name(change) => media.change(change.clone()),
             Self::DirSynced => media.dir_synced(),
-            Self::WriteBegan { write, inode, offset, data } => media.write_began(*write, *inode, *offset, data),
+            Self::WriteBegan { write, inode, offset, data } => {
+                media.write_began(*write, *inode, *offset, data)
+            }
             Self::WriteEnded { write, arrived, durable } => media.write_ended(*write, *arrived, *durable),
             Self::Synced { inode, since } => media.synced(*inode, *since),
             Self::Lost { inode } => media.lost(*inode),
@@ -384,7 +386,9 @@ impl Disk for SimDisk {
         }
         let next = self.rng.index(self.queue.len());
         let (token, result) = match self.queue.swap_remove(next) {
-            Queued::Write { token, inode, bytes, dsync } => (token, self.end_write(token, inode, bytes, dsync)),
+            Queued::Write { token, inode, bytes, dsync } => {
+                (token, self.end_write(token, inode, bytes, dsync))
+            }
             Queued::Sync { token, inode, since } => (token, self.end_sync(inode, since)),
         };
         Some(Completion { token, result })

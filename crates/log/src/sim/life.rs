@@ -315,7 +315,8 @@ impl Life {
 
     fn complete(&mut self, block: bool) {
         let Some(completion) = self.disk.complete(block) else { return };
-        let Some(at) = self.running.iter().position(|(_, _, execution)| execution.owns(completion.token)) else {
+        let Some(at) = self.running.iter().position(|(_, _, execution)| execution.owns(completion.token))
+        else {
             return;
         };
         match self.running[at].2.completed(&mut self.disk, completion) {

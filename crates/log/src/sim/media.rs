@@ -314,8 +314,16 @@ impl Media {
                 if let Ok(header) = crate::format::SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
                     eprintln!("  {at:6} {header:?}");
                 } else if let Ok((header, _)) = crate::format::BatchHeader::decode(sector) {
-                    let crate::format::BatchHeader { kind, epoch, segment, offset, lsn, durable, trim_lsn, .. } =
-                        header;
+                    let crate::format::BatchHeader {
+                        kind,
+                        epoch,
+                        segment,
+                        offset,
+                        lsn,
+                        durable,
+                        trim_lsn,
+                        ..
+                    } = header;
                     let end = header.end();
                     eprintln!(
                         "  {at:6} {kind:?} epoch {epoch} segment {segment} offset {offset} lsn {lsn}..{end} durable \

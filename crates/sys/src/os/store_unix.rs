@@ -46,7 +46,9 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
         match super::unix::check(code) {
             // Without fallocate a full disk shows when the file is filled.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => return Ok(()),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                return Ok(());
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
