@@ -76,7 +76,7 @@ mod tests {
         header.encode(0, &mut content);
         header.encode(1, &mut content[15 * 512..]);
         let mut link = 0;
-        for block in 1..1 + rng.index(8) {
+        for block in 1..=rng.index(8) {
             let offset = block as u64 * 512;
             let kind = [Kind::Mark, Kind::Close, Kind::Open][rng.index(3)];
             let place = &mut content[block * 512..];

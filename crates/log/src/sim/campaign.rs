@@ -318,12 +318,19 @@ impl Run<'_> {
 
     /// Damages one durable sector of `image` and judges that.
     fn damaged_state(&mut self, image: &Media, ledger: &Ledger, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+        let whole = image;
         let mut image = image.clone();
         let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
         self.tally.damaged += 1;
-        let bytes =
-            image.names.get(&segment_name(segment)).map_or(0, |inode| image.inodes[*inode].bytes.len());
-        if to == SECTOR || (to > SECTOR && to == bytes) {
+        let bytes: &[u8] =
+            whole.names.get(&segment_name(segment)).map_or(&[], |inode| &whole.inodes[*inode].bytes);
+        let (first, second) = (bytes.first_chunk::<SECTOR>(), bytes.last_chunk::<SECTOR>());
+        let sound = |copy, sector: Option<&[u8; SECTOR]>| {
+            let length = bytes.len() as u64;
+            sector.is_some_and(|sector| SegmentHeader::decode(sector, copy, segment, length).is_ok())
+        };
+        let of_header = to == SECTOR || (to > SECTOR && to == bytes.len());
+        if of_header && sound(0, first) && sound(1, second) {
             // One copy of a segment header: the other one will do, so nothing may be lost and nothing refused.
             let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: false, dsync };
             return self.state(&image, ledger, terms);
@@ -375,7 +382,7 @@ fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
 pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
     let mut tally = Tally::default();
     for dsync in [false, true] {
-        let habits = Habits { dsync, depth: 2, actions: 160, number: seed, closes: true };
+        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, closes: true };
         let operations = live(Media::default(), seed, habits, None).operations;
         for kind in [FaultKind::Io, FaultKind::Full, FaultKind::Short] {
             for sticky in [false, true] {

@@ -60,7 +60,7 @@ impl Event {
             Self::Name(change) => media.change(change.clone()),
             Self::DirSynced => media.dir_synced(),
             Self::WriteBegan { write, inode, offset, data } => {
-                media.write_began(*write, *inode, *offset, data)
+                media.write_began(*write, *inode, *offset, data);
             }
             Self::WriteEnded { write, arrived, durable } => media.write_ended(*write, *arrived, *durable),
             Self::Synced { inode, since } => media.synced(*inode, *since),
