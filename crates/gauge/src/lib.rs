@@ -1,1 +1,24 @@
-//! Placeholder.
+//! What does one durable commit cost here, by which method, is it true, and why?
+//!
+//! The walk of a run, in the order of its files:
+//!
+//! 1. [`plan`] says what is to be measured, and refuses what makes no sense; [`preflight`] what cannot be
+//!    measured here.
+//! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
+//! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
+//!    that commits and times.
+//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round.
+//! 5. [`evidence`], [`rank`] and [`findings`] judge it; [`advise`] turns the best method into settings.
+//! 6. [`report`] tells it: table, Markdown, CSV, JSON.
+//!
+//! Invariants: judging is pure and works on a result read back from its file just as well; nothing is
+//! measured by one module and named by another; a method that did not run is listed with its reason.
+
+pub mod latency;
+pub mod measure;
+pub mod plan;
+pub mod preflight;
+pub mod result;
+pub mod rig;
+pub mod scenario;
+pub mod stats;

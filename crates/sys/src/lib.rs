@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Where does Seawall touch the operating system? Here, and nowhere else.
+//!
+//! * [`methods`] is the table of commit methods: how each opens, writes and syncs. Data, for every system.
+//! * [`method`] says what a row of that table is made of, and how deep its calls reach.
+//! * [`durability`] computes what an acknowledged write outlives, from a row and its surroundings.
+//! * [`commit`] runs a row: [`open`] gives a [`Commit`], the very code that gauge and log both use.
+//! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
+//! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
+//! * [`counters`] reads what the device and the kernel counted.
+//! * [`clock`] is the only clock.
+//! * [`thread`] keeps a thread's accounts.
+//! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
+//!
+//! Invariants: every return code is checked; no method runs under another's name; what a system or file
+//! system lacks is [`Unavailable`] with a reason, never a silent substitute.
+
+pub mod buffer;
+pub mod clock;
+pub mod commit;
+pub mod counters;
+pub mod durability;
+mod error;
+pub mod inspect;
+pub mod journal;
+pub mod method;
+pub mod methods;
+mod os;
+pub mod thread;
+
+pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
+pub use error::{Error, Result};
+pub use method::Method;

@@ -1,0 +1,232 @@
+//! Which words does the command line know?
+//!
+//! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
+
+use crate::exit;
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
+use seawall_sys::durability::FileState;
+use seawall_sys::journal::Recipe;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a durable commit costs here, by every method, and whether it is true.
+#[derive(Debug, Parser)]
+#[command(name = "seawall", version, after_help = exit::CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measures every commit method on the disk under a folder
+    Bench(Box<Bench>),
+    /// Lists the commit methods of this system, their calls, and what each outlives in a folder
+    Methods(Methods),
+}
+
+const BENCH_EXAMPLES: &str = "Examples:
+  seawall bench                            the disk under this folder, about 30 s
+  seawall bench /var/lib/db --full         the published experiment: 65,536 transactions a method
+  seawall bench --methods published        only the methods of the published experiment
+  seawall bench --size 2300 --file-state appending --methods buffered+fdatasync
+  seawall bench --require 'p99<10ms'       for scripts: exit code 3 if missed
+  seawall bench --preset etcd              is this disk fit for etcd?
+";
+
+/// Options of `seawall bench`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[command(after_help = BENCH_EXAMPLES, after_long_help = format!("{BENCH_EXAMPLES}\n{}", exit::CODES))]
+pub(crate) struct Bench {
+    /// The folder whose disk is measured; a journal is made there and removed again
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Exactly the published experiment's amount: 65,536 transactions of 16 KiB per method
+    #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
+    pub(crate) full: bool,
+
+    /// Size of a transaction, such as 16KiB or 2300
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", help_heading = "How much")]
+    size: ByteSize,
+
+    /// Size of the journal
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "How much")]
+    journal: ByteSize,
+
+    /// Transactions per method, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "time", help_heading = "How much")]
+    transactions: Option<u64>,
+
+    /// Time of the whole run, such as 30s or 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration,
+          help_heading = "How much")]
+    time: Duration,
+
+    /// Rounds, each over all methods in an order of its own [default: 5, or 16 with a fixed number of transactions]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    rounds: Option<u32>,
+
+    /// Methods by id, and the groups published, durable and all, separated by commas
+    #[arg(long, value_name = "IDS", default_value = "all", help_heading = "What")]
+    methods: String,
+
+    /// State of the journal's blocks before they are written
+    #[arg(long, value_name = "STATE", default_value = "zero-filled", help_heading = "What")]
+    file_state: State,
+
+    /// Size of the writes that fill the journal
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = "What")]
+    fill_size: ByteSize,
+
+    /// Leave the journal's pages in the cache after filling and between blocks
+    #[arg(long, help_heading = "What")]
+    keep_cached: bool,
+
+    /// Writers, each with its own descriptor and part of the journal
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
+    threads: usize,
+
+    /// Scheduled commits per second and writer (open loop), instead of one after the other
+    #[arg(long, value_name = "PER_S", help_heading = "What")]
+    rate: Option<f64>,
+
+    /// Pin the writers to these CPUs, in turn, such as 0,1
+    #[arg(long, value_name = "CPUS", value_delimiter = ',', help_heading = "What")]
+    pin: Vec<usize>,
+
+    /// Seed of the method order and the data
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
+    seed: u64,
+
+    /// End with exit code 3 unless this holds, such as 'p99<10ms' or 'direct+dsync:commits/s>5000'
+    #[arg(long, value_name = "CONDITION", help_heading = "Verdict")]
+    pub(crate) require: Vec<String>,
+
+    /// Measure as this system writes, and require what it needs
+    #[arg(long, value_name = "SYSTEM", help_heading = "Verdict")]
+    pub(crate) preset: Option<String>,
+
+    /// Write the result as JSON to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the table as CSV to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write the report as Markdown to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Folder for the results, rewritten after every round
+    #[arg(long, value_name = "DIR", default_value = "seawall-results", help_heading = "Output")]
+    pub(crate) out: PathBuf,
+
+    /// Keep no results in a folder
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_out: bool,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_progress: bool,
+
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub(crate) color: Colour,
+
+    /// Say what would be done and what is under the folder, and do nothing
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) dry_run: bool,
+
+    /// Measure on a file system that keeps nothing: memory, or syncs turned off
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) allow_memory: bool,
+
+    /// DESTROYS DATA: measure this raw block device instead of a folder, overwriting its first --journal bytes
+    #[arg(long, value_name = "DEVICE", conflicts_with = "folder", help_heading = "Safety")]
+    pub(crate) raw_device_overwrite: Option<PathBuf>,
+}
+
+/// Options of `seawall methods`.
+#[derive(Debug, Args)]
+pub(crate) struct Methods {
+    /// The folder for which durability is computed
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On terminals
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The file states as words of the command line.
+#[derive(Debug, Clone, Copy)]
+struct State(FileState);
+
+impl std::str::FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        FileState::ALL.into_iter().find(|state| state.name() == text).map(Self).ok_or_else(|| {
+            let known: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();
+            format!("the file states are {}", known.join(", "))
+        })
+    }
+}
+
+impl Bench {
+    /// The plan that the options describe, unchecked.
+    pub(crate) fn plan(&self) -> Result<Plan, String> {
+        let defaults = Plan::default();
+        let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
+            Some(transactions) => Amount::Transactions(transactions),
+            None => Amount::TimeNs(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX)),
+        };
+        let rounds = self.rounds.unwrap_or(match amount {
+            Amount::TimeNs(_) => defaults.rounds,
+            Amount::Transactions(n) => u32::try_from(n.clamp(1, 16)).unwrap_or(16),
+        });
+        Ok(Plan {
+            methods: choose_methods(&self.methods)?,
+            transaction_bytes: usize::try_from(self.size.as_u64()).unwrap_or(usize::MAX),
+            journal: Recipe {
+                state: self.file_state.0,
+                bytes: self.journal.as_u64(),
+                fill_bytes: self.fill_size.as_u64(),
+                keep_cached: self.keep_cached,
+            },
+            amount,
+            rounds,
+            threads: self.threads,
+            rate_per_s: self.rate,
+            seed: self.seed,
+            pin_to: self.pin.clone(),
+            raw_device: self.raw_device_overwrite.is_some(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent_and_its_defaults_are_the_library_s() {
+        Cli::command().debug_assert();
+        let cli = Cli::parse_from(["seawall", "bench"]);
+        let Command::Bench(bench) = cli.command else { panic!("bench was asked for") };
+        assert_eq!(bench.plan(), Ok(Plan::default()));
+    }
+}

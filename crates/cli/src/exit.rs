@@ -1,0 +1,54 @@
+//! How does a command end? With one of these codes, documented in `--help`.
+
+use anstyle::{AnsiColor, Style};
+use std::fmt;
+use std::process::ExitCode;
+
+/// The text at the end of `--help`.
+pub(crate) const CODES: &str = "Exit codes:
+  0    done
+  1    could not be done: the message says what and why
+  2    the command line is wrong
+  3    a requirement (--require) was missed or could not be judged
+  130  interrupted; what was measured until then was kept";
+
+/// The colour of `error:`.
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
+
+/// A requirement was missed.
+pub(crate) const MISSED: u8 = 3;
+/// Interrupted by a signal.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command could not be done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be done; the text says what and why.
+    Told(String),
+    /// The command line is wrong in a way that the parser cannot see.
+    Usage(String),
+    /// A signal came before there was anything to keep.
+    Interrupted,
+}
+
+impl Failure {
+    /// The exit code that goes with it.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::Told(_) => ExitCode::FAILURE,
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told(text) | Self::Usage(text) => f.write_str(text),
+            Self::Interrupted => {
+                f.write_str("interrupted before anything was measured; no file was left behind")
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What does one see while a run is under way? A bar with the round, the method, its figure and the time left.
+//!
+//! Invariant: drawn on standard error and only on terminals; a result is kept after every round, whether or not
+//! anyone looks.
+
+use crate::signals::STOP;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::scenario::{BlockStart, Observer};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+const STEPS: u64 = 1000;
+
+/// Draws the bar and keeps the results.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    keep_at: Option<PathBuf>,
+}
+
+impl Progress {
+    /// `shown`: draw on terminals at all. `keep_at`: the JSON file that is rewritten after each round.
+    pub(crate) fn new(shown: bool, keep_at: Option<PathBuf>) -> Self {
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, keep_at }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Progress {
+    fn filling(&mut self, done_bytes: u64, total_bytes: u64) {
+        if let Some(step) = (done_bytes * STEPS).checked_div(total_bytes) {
+            self.bar.set_position(step);
+            self.bar.set_message("filling the journal");
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share from 0 to 1 of 1000 steps"
+    )]
+    fn block(&mut self, block: &BlockStart<'_>) {
+        self.bar.set_position((block.done * STEPS as f64) as u64);
+        let p50 = block.p50_ns.map_or_else(String::new, |ns| format!(" p50 {:.1} µs", ns as f64 / 1e3));
+        let (round, rounds, left_s) = (block.round + 1, block.rounds, block.left_ns / 1_000_000_000);
+        self.bar.set_message(format!("{left_s:>3} s left, round {round}/{rounds}, {}{p50}", block.method));
+    }
+
+    fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
+        self.keep_at.as_ref().map_or(Ok(()), |path| so_far.write(path))
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        &STOP
+    }
+}

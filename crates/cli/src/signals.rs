@@ -1,0 +1,24 @@
+//! What happens on Ctrl-C? The run is asked to stop, keeps what it has, and removes its journal.
+//!
+//! Invariant: the first signals only ask; from the third on the process ends at once, because a device that
+//! hangs must not take the terminal with it, and then the journal's name is told.
+
+use crate::exit::INTERRUPTED;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Set by the first signal.
+pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin.
+pub(crate) fn listen() -> Result<(), String> {
+    let heard = || {
+        STOP.store(true, Ordering::Relaxed);
+        if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
+            eprintln!("\nended at once; remove the files named seawall-*-{}.tmp", std::process::id());
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    ctrlc::set_handler(heard).map_err(|error| format!("cannot take over the signals: {error}"))
+}

@@ -1,0 +1,186 @@
+//! How is one commit timed? By this loop, the only one, whatever the method and the rig.
+//!
+//! ```text
+//!        t0            t1           t2
+//!   -----|--- write ---|--- sync ---|-----    latency = t2 - t0, write = t1 - t0, sync = t2 - t1
+//!   |
+//!   scheduled arrival (with a rate): response = t2 - scheduled, so that a stall is charged to every commit
+//!   that it delayed, not only to the one that met it
+//! ```
+//!
+//! Slow commits are attributed: a commit above the method's own p99 has the thread's run-queue wait read right
+//! behind it. Reading that for every commit would cost a microsecond each, so it is read for slow ones and
+//! every 64 commits; the waiting that goes with ordinary commits (measured over the spans without slow ones)
+//! is taken off.
+//!
+//! Invariants: nothing allocates between t0 and t2; nothing is recorded of a commit that failed; after the
+//! first error the loop ends.
+
+use crate::latency::Latency;
+use crate::result::Tail;
+use crate::rig::Lane;
+use seawall_sys::Error;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::thread::Times;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One writer's share of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct Slice {
+    /// Where the writer's part of the journal starts, bytes.
+    pub base: u64,
+    /// Transactions that fit into it.
+    pub capacity: u64,
+    /// The writer's next transaction, counted over all its blocks.
+    pub first: u64,
+    /// At most so many commits.
+    pub commits_max: u64,
+    /// Ends when so much time has passed, nanoseconds.
+    pub time_max_ns: u64,
+    /// Time between scheduled arrivals, nanoseconds; `None`: closed loop.
+    pub interval_ns: Option<u64>,
+    /// Whether write and sync are told apart.
+    pub splits: bool,
+    /// The latency above which a commit counts as slow, if known from earlier blocks, nanoseconds.
+    pub slow_ns: Option<u64>,
+}
+
+/// What a writer measured in a block.
+#[derive(Debug, Default)]
+pub struct Sample {
+    /// Commits acknowledged.
+    pub commits: u64,
+    /// From the first commit's start to the last one's end, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Write and sync together.
+    pub latency: Latency,
+    /// The write alone, if told apart.
+    pub write: Latency,
+    /// The sync alone, if told apart.
+    pub sync: Latency,
+    /// From scheduled arrival to durable, if scheduled.
+    pub response: Latency,
+    /// The thread's accounts over the block.
+    pub times: Times,
+    /// What slow commits waited for.
+    pub tail: Tail,
+}
+
+/// Runs `slice` on `lane` with transactions of `data`'s size, until its bounds or `stop`.
+///
+/// # Errors
+/// The first failed call. What was measured before it is lost: the file can no longer be trusted.
+pub fn run<L: Lane>(
+    lane: &mut L,
+    slice: &Slice,
+    data: &mut Aligned,
+    stop: &AtomicBool,
+) -> Result<Sample, Error> {
+    let bytes = data.as_slice().len() as u64;
+    let mut sample = Sample::default();
+    let mut attribution = Attribution::new(slice.slow_ns, lane.wait_ns());
+    let times = lane.times();
+    let start_ns = lane.now_ns();
+    let end_ns = start_ns.saturating_add(slice.time_max_ns);
+    let mut done_ns = start_ns;
+    while sample.commits < slice.commits_max && done_ns < end_ns && !stop.load(Ordering::Relaxed) {
+        let scheduled_ns = slice.interval_ns.map(|interval| start_ns + sample.commits * interval);
+        if let Some(scheduled_ns) = scheduled_ns {
+            if scheduled_ns >= end_ns {
+                break;
+            }
+            lane.sleep_until(scheduled_ns);
+        }
+        let transaction = slice.first + sample.commits;
+        // Two transactions are never alike, so that a device that merges equal blocks gains nothing.
+        stamp(data, transaction);
+        let offset = slice.base + transaction % slice.capacity * bytes;
+        let t0 = lane.now_ns();
+        lane.write(offset, data.as_slice())?;
+        let t1 = if slice.splits { lane.now_ns() } else { t0 };
+        lane.sync()?;
+        done_ns = lane.now_ns();
+        let latency_ns = done_ns - t0;
+        sample.latency.record(latency_ns);
+        if slice.splits {
+            sample.write.record(t1 - t0);
+            sample.sync.record(done_ns - t1);
+        }
+        if let Some(scheduled_ns) = scheduled_ns {
+            sample.response.record(done_ns - scheduled_ns);
+        }
+        sample.commits += 1;
+        attribution.after_commit(latency_ns, &sample, lane);
+    }
+    sample.elapsed_ns = done_ns - start_ns;
+    sample.times = lane.times().since(&times);
+    sample.tail = attribution.tail;
+    Ok(sample)
+}
+
+fn stamp(data: &mut Aligned, transaction: u64) {
+    let stamp = transaction.to_le_bytes();
+    let slice = data.as_mut_slice();
+    let len = slice.len().min(stamp.len());
+    slice[..len].copy_from_slice(&stamp[..len]);
+}
+
+/// Tells waiting for a CPU from waiting for the device, for slow commits.
+struct Attribution {
+    slow_ns: Option<u64>,
+    last_wait_ns: Option<u64>,
+    commits_since: u64,
+    ordinary: Ordinary,
+    tail: Tail,
+}
+
+/// The waiting of spans without a slow commit.
+#[derive(Default)]
+struct Ordinary {
+    commits: u64,
+    wait_ns: u64,
+}
+
+impl Attribution {
+    const READ_EVERY: u64 = 64;
+    const LEARN_FROM: u64 = 128;
+
+    fn new(slow_ns: Option<u64>, wait_ns: Option<u64>) -> Self {
+        Self {
+            slow_ns,
+            last_wait_ns: wait_ns,
+            commits_since: 0,
+            ordinary: Ordinary::default(),
+            tail: Tail::default(),
+        }
+    }
+
+    #[inline]
+    fn after_commit<L: Lane>(&mut self, latency_ns: u64, sample: &Sample, lane: &L) {
+        self.commits_since += 1;
+        let slow = self.slow_ns.is_some_and(|slow_ns| latency_ns > slow_ns);
+        if slow || self.commits_since >= Self::READ_EVERY {
+            self.read(slow.then_some(latency_ns), sample, lane);
+        }
+    }
+
+    #[cold]
+    fn read<L: Lane>(&mut self, slow_latency_ns: Option<u64>, sample: &Sample, lane: &L) {
+        if self.slow_ns.is_none() && sample.commits >= Self::LEARN_FROM {
+            self.slow_ns = Some(sample.latency.raw_percentile_ns(99.0));
+        }
+        let (Some(last_ns), Some(now_ns)) = (self.last_wait_ns, lane.wait_ns()) else { return };
+        let waited_ns = now_ns.saturating_sub(last_ns);
+        if let Some(latency_ns) = slow_latency_ns {
+            let usual_ns =
+                self.ordinary.wait_ns * self.commits_since.saturating_sub(1) / self.ordinary.commits.max(1);
+            let wait_ns = waited_ns.saturating_sub(usual_ns).min(latency_ns);
+            self.tail = self.tail.plus(&Tail { commits: 1, latency_ns, wait_ns });
+        } else {
+            self.ordinary.commits += self.commits_since;
+            self.ordinary.wait_ns += waited_ns;
+        }
+        self.last_wait_ns = Some(now_ns);
+        self.commits_since = 0;
+    }
+}

@@ -1,0 +1,290 @@
+//! What comes out of a run? One [`RunResult`], the same in memory and in its JSON file.
+//!
+//! The file is versioned: [`FORMAT`] and [`VERSION`] stand first. Within a version fields are only added, each
+//! with a default, so that an older file can be read by a newer program.
+//!
+//! Invariants: figures are what was measured, unrounded; judgements (ranks, findings) are computed from them
+//! when told, never stored; no path of the machine is stored but the mount point's.
+
+use crate::latency::Latency;
+use seawall_sys::counters::Counts;
+use seawall_sys::durability::{Durability, FileState};
+use seawall_sys::inspect::Environment;
+use seawall_sys::journal::Layout;
+use seawall_sys::thread::Times;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What every result file says it is.
+pub const FORMAT: &str = "seawall-result";
+/// The version of the format that this program writes, and the newest it reads.
+pub const VERSION: u32 = 1;
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Version of the program that measured.
+    pub seawall: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// When it began, seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    /// Whether all rounds were run; false in the file of a run that is under way or was interrupted.
+    pub complete: bool,
+    /// What was asked for.
+    pub plan: PlanRecord,
+    /// The machine, file system and devices.
+    pub environment: Environment,
+    /// The journal.
+    pub journal: JournalRecord,
+    /// What the devices did while this program did nothing; `None` without counters.
+    pub idle: Option<Idle>,
+    /// One entry a method, in table order.
+    pub methods: Vec<MethodResult>,
+    /// The order in which each round ran the methods, as indices into `methods`.
+    pub order: Vec<Vec<usize>>,
+}
+
+/// What was asked for, as far as it decides the figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Size of a transaction, bytes.
+    pub transaction_bytes: u64,
+    /// Size of the journal, bytes.
+    pub journal_bytes: u64,
+    /// Transactions per method, if that was fixed.
+    pub transactions: Option<u64>,
+    /// The budget of the whole run, nanoseconds, if that was fixed.
+    pub time_ns: Option<u64>,
+    /// Rounds.
+    pub rounds: u32,
+    /// The journal's file state.
+    pub file_state: FileState,
+    /// Size of the writes that filled the journal, bytes.
+    pub fill_bytes: u64,
+    /// Whether the journal's pages stayed in the cache between blocks.
+    pub keep_cached: bool,
+    /// Writers.
+    pub threads: u32,
+    /// Scheduled arrivals per second and writer; `None`: closed loop.
+    pub rate_per_s: Option<f64>,
+    /// Seed of the method order and the data.
+    pub seed: u64,
+    /// CPUs the writers were pinned to, in turn; empty: not pinned.
+    pub pinned_to: Vec<usize>,
+    /// Whether the target was a raw block device.
+    pub raw_device: bool,
+}
+
+/// The journal and what making it cost.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct JournalRecord {
+    /// Time to make it, nanoseconds: once, or the mean where each block had a fresh one.
+    pub made_in_ns: u64,
+    /// How often it was made.
+    pub times_made: u64,
+    /// Its extents before the first commit; `None` where the system does not tell.
+    pub layout_before: Option<Layout>,
+    /// Its extents after the last.
+    pub layout_after: Option<Layout>,
+}
+
+/// The devices' doings over an idle span.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Idle {
+    /// Its length, nanoseconds.
+    pub elapsed_ns: u64,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// One method's row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MethodResult {
+    /// Its id in the method table.
+    pub id: String,
+    /// Its calls in words.
+    pub calls: String,
+    /// Its figures, or why there are none.
+    pub outcome: Outcome,
+}
+
+/// What became of a method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ran.
+    Measured(Box<Measured>),
+    /// The system, file system or device lacks it.
+    NotAvailable {
+        /// Why.
+        reason: String,
+    },
+    /// It ran into an error and was stopped at once; nothing after it can be trusted on that file.
+    Failed {
+        /// The call, the file and the system's words.
+        error: String,
+    },
+}
+
+/// A method's figures, summed over its blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What an acknowledged commit outlives here, by computation.
+    pub durability: Durability,
+    /// How deep the calls reach: K, O, B or D.
+    pub letter: char,
+    /// Commits.
+    pub commits: u64,
+    /// Bytes committed.
+    pub bytes: u64,
+    /// Time spent in blocks, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Write and sync together, per commit.
+    pub latency: Latency,
+    /// The write alone, where there is a separate sync.
+    pub write: Option<Latency>,
+    /// The sync alone.
+    pub sync: Option<Latency>,
+    /// From scheduled arrival to durable, with `--rate`.
+    pub response: Option<Latency>,
+    /// What the devices counted during the blocks; `None` without counters.
+    pub counts: Option<Counts>,
+    /// The writers' accounts.
+    pub cpu: Times,
+    /// What slow commits waited for.
+    pub tail: Tail,
+    /// Block by block.
+    pub rounds: Vec<Round>,
+}
+
+/// Commits slower than the method's own p99, and how much of that was waiting for a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tail {
+    /// How many.
+    pub commits: u64,
+    /// Their latencies, summed, nanoseconds.
+    pub latency_ns: u64,
+    /// Of that, waiting on a run queue, nanoseconds.
+    pub wait_ns: u64,
+}
+
+impl Tail {
+    /// Share of slow commits' time that was waiting for a CPU, 0 to 1; `None` without slow commits.
+    #[must_use]
+    pub fn wait_share(&self) -> Option<f64> {
+        (self.latency_ns > 0).then(|| self.wait_ns as f64 / self.latency_ns as f64)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            commits: self.commits + other.commits,
+            latency_ns: self.latency_ns + other.latency_ns,
+            wait_ns: self.wait_ns + other.wait_ns,
+        }
+    }
+}
+
+/// One block: a method's share of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// The round, from 0.
+    pub round: u32,
+    /// When the block began, nanoseconds since the run did.
+    pub start_ns: u64,
+    /// How long it took, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Commits in it.
+    pub commits: u64,
+    /// Their median latency, nanoseconds.
+    pub p50_ns: u64,
+    /// Their 99th percentile, nanoseconds.
+    pub p99_ns: u64,
+    /// Their maximum, nanoseconds.
+    pub max_ns: u64,
+    /// What the devices counted.
+    pub counts: Option<Counts>,
+}
+
+impl Measured {
+    /// Commits per second of time spent committing.
+    #[must_use]
+    pub fn commits_per_s(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.commits as f64 * 1e9 / self.elapsed_ns as f64 }
+    }
+
+    /// Bytes per second of time spent committing.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 1e9 / self.elapsed_ns as f64 }
+    }
+
+    /// Share of the writers' time spent waiting for a CPU, 0 to 1; `None` where the system does not count it.
+    #[must_use]
+    pub fn wait_share(&self) -> Option<f64> {
+        let wait_ns = self.cpu.wait_ns?;
+        (self.latency.count() > 0)
+            .then(|| wait_ns as f64 / (self.latency.mean_ns() * self.latency.count() as f64))
+            .filter(|share| share.is_finite())
+    }
+}
+
+impl RunResult {
+    /// The figures of the methods that ran, with their rows.
+    pub fn measured(&self) -> impl Iterator<Item = (&MethodResult, &Measured)> {
+        self.methods.iter().filter_map(|row| match &row.outcome {
+            Outcome::Measured(measured) if measured.commits > 0 => Some((row, measured.as_ref())),
+            _ => None,
+        })
+    }
+
+    /// Reads a result file.
+    ///
+    /// # Errors
+    /// In words, with the file's name: it is missing, is no result, or is of a newer version.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u32,
+        }
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let head: Head = serde_json::from_str(&text)
+            .map_err(|error| format!("{name} is not a result of `seawall bench --json`: {error}"))?;
+        if head.format != FORMAT {
+            return Err(format!(
+                "{name} is not a result of `seawall bench --json`: its format is {:?}",
+                head.format
+            ));
+        }
+        if head.version > VERSION {
+            return Err(format!(
+                "{name} is of format version {}, this program reads up to {VERSION}: use a newer seawall",
+                head.version
+            ));
+        }
+        serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))
+    }
+
+    /// Writes the result to `path`, by way of a temporary file beside it, so that an interruption leaves the
+    /// last whole state.
+    ///
+    /// # Errors
+    /// In words, with the file's name.
+    pub fn write(&self, path: &Path) -> Result<(), String> {
+        let name = path.display();
+        let text =
+            serde_json::to_string_pretty(self).map_err(|error| format!("cannot encode {name}: {error}"))?;
+        let beside = path.with_extension("json.part");
+        std::fs::write(&beside, text + "\n")
+            .and_then(|()| std::fs::rename(&beside, path))
+            .map_err(|error| format!("cannot write {name}: {error}"))
+    }
+}

@@ -1,0 +1,238 @@
+//! How is this machine put under the gauge? A journal file of our own in the folder that was named.
+//!
+//! Invariants: only files that this rig created are written, and they are removed when it is dropped, however
+//! the run ended; a raw device is written only if the caller said so.
+
+use super::{Lane, MadeJournal, Rig};
+use seawall_sys::counters::{Counts, Reader};
+use seawall_sys::inspect::Environment;
+use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
+use seawall_sys::method::Method;
+use seawall_sys::thread::{Accounts, Times, pin};
+use seawall_sys::{Commit, Error, OpenError, Target, clock, open, prove};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// This machine.
+pub struct RealRig {
+    environment: Environment,
+    recipe: Recipe,
+    transaction_bytes: usize,
+    place: Place,
+    counters: Option<Reader>,
+}
+
+enum Place {
+    /// Files in a folder: the journal, once made, and a scratch file for proofs.
+    Folder { journal_path: PathBuf, scratch_path: PathBuf, journal: Option<File> },
+    /// A block device that may be overwritten.
+    Device { path: PathBuf, file: File },
+}
+
+impl RealRig {
+    /// A rig with its journal in `folder`, described by `environment`.
+    #[must_use]
+    pub fn in_folder(
+        folder: &Path,
+        environment: Environment,
+        recipe: Recipe,
+        transaction_bytes: usize,
+    ) -> Self {
+        let id = std::process::id();
+        let place = Place::Folder {
+            journal_path: folder.join(format!("seawall-journal-{id}.tmp")),
+            scratch_path: folder.join(format!("seawall-scratch-{id}.tmp")),
+            journal: None,
+        };
+        Self::at(place, environment, recipe, transaction_bytes)
+    }
+
+    /// A rig that overwrites the start of the block device `path`.
+    ///
+    /// # Errors
+    /// It cannot be opened, is not a block device, or is smaller than the journal.
+    pub fn on_device(
+        path: &Path,
+        environment: Environment,
+        recipe: Recipe,
+        transaction_bytes: usize,
+    ) -> Result<Self, Error> {
+        use std::io::Seek as _;
+        let refuse = |text: &str| Error::new("open", path, io::Error::new(io::ErrorKind::InvalidInput, text));
+        let metadata = std::fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+        if metadata.is_file() || metadata.is_dir() {
+            return Err(refuse("not a block device"));
+        }
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| Error::new("open", path, error))?;
+        let bytes = file.seek(io::SeekFrom::End(0)).map_err(|error| Error::new("lseek", path, error))?;
+        if bytes < recipe.bytes {
+            return Err(refuse("the device is smaller than the journal: give a smaller --journal"));
+        }
+        let place = Place::Device { path: path.to_path_buf(), file };
+        Ok(Self::at(place, environment, recipe, transaction_bytes))
+    }
+
+    fn at(place: Place, environment: Environment, recipe: Recipe, transaction_bytes: usize) -> Self {
+        let counters = Reader::open(&environment);
+        Self { environment, recipe, transaction_bytes, place, counters }
+    }
+
+    fn target(&self) -> Target {
+        let path = match &self.place {
+            Place::Folder { journal_path, .. } => journal_path,
+            Place::Device { path, .. } => path,
+        };
+        Target { path: path.clone(), journal_bytes: self.recipe.bytes, write_bytes: self.transaction_bytes }
+    }
+
+    /// The file that is written, with its path.
+    fn journal(&self) -> Result<(&File, &Path), Error> {
+        match &self.place {
+            Place::Folder { journal: Some(file), journal_path, .. } => Ok((file, journal_path)),
+            Place::Folder { journal_path, .. } => {
+                Err(Error::new("open", journal_path, io::ErrorKind::NotFound.into()))
+            }
+            Place::Device { file, path } => Ok((file, path)),
+        }
+    }
+}
+
+impl Rig for RealRig {
+    type Lane = RealLane;
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        clock::unix_seconds()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
+    }
+
+    fn make_journal(&mut self, progress: &mut dyn FnMut(u64) -> bool) -> Result<MadeJournal, OpenError> {
+        let recipe = self.recipe;
+        match &mut self.place {
+            Place::Folder { journal_path, journal, .. } => {
+                if journal.take().is_some() {
+                    std::fs::remove_file(&journal_path)
+                        .map_err(|error| OpenError::Failed(Error::new("unlink", &journal_path, error)))?;
+                }
+                let made = make(journal_path, &recipe, progress)?;
+                *journal = Some(made.file);
+                Ok(MadeJournal { elapsed_ns: made.elapsed_ns, layout: made.layout })
+            }
+            Place::Device { .. } => Ok(MadeJournal { elapsed_ns: 0, layout: None }),
+        }
+    }
+
+    fn prove(&mut self, method: &'static Method) -> Result<(), OpenError> {
+        let Place::Folder { scratch_path, .. } = &self.place else { return prove(method, &self.target()) };
+        let bytes = self.transaction_bytes as u64;
+        let zeroed = Recipe {
+            state: seawall_sys::durability::FileState::ZeroFilled,
+            bytes,
+            fill_bytes: bytes,
+            keep_cached: false,
+        };
+        let made = make(scratch_path, &zeroed, &mut |_| true)?;
+        let scratch =
+            Target { path: scratch_path.clone(), journal_bytes: bytes, write_bytes: self.transaction_bytes };
+        let proof = prove(method, &scratch);
+        drop(made);
+        std::fs::remove_file(scratch_path)
+            .map_err(|error| OpenError::Failed(Error::new("unlink", scratch_path, error)))?;
+        proof
+    }
+
+    fn lane(&mut self, method: &'static Method) -> Result<RealLane, OpenError> {
+        Ok(RealLane { commit: open(method, &self.target())?, accounts: None })
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        let (file, path) = self.journal()?;
+        settle(file, path, !self.recipe.keep_cached)
+    }
+
+    fn layout(&self) -> Result<Option<Layout>, Error> {
+        match &self.place {
+            Place::Folder { .. } => self.journal().and_then(|(file, path)| layout(file, path)),
+            Place::Device { .. } => Ok(None),
+        }
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        self.counters.as_ref()?.read().ok()
+    }
+}
+
+impl Drop for RealRig {
+    fn drop(&mut self) {
+        if let Place::Folder { journal_path, scratch_path, journal } = &mut self.place {
+            if journal.take().is_some() {
+                // Nothing more can be done here; the run's own outcome has been told already.
+                let _ = std::fs::remove_file(journal_path);
+            }
+            let _ = std::fs::remove_file(scratch_path);
+        }
+    }
+}
+
+/// A writer on this machine.
+pub struct RealLane {
+    commit: Box<dyn Commit>,
+    accounts: Option<Accounts>,
+}
+
+impl Lane for RealLane {
+    fn enter(&mut self, cpu: Option<usize>) -> Result<(), Error> {
+        if let Some(cpu) = cpu {
+            pin(cpu)?;
+        }
+        self.accounts = Some(Accounts::open());
+        Ok(())
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn sleep_until(&mut self, deadline_ns: u64) {
+        clock::sleep_until(deadline_ns);
+    }
+
+    #[inline]
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.commit.write(offset, bytes)
+    }
+
+    #[inline]
+    fn sync(&mut self) -> Result<(), Error> {
+        self.commit.sync()
+    }
+
+    fn warm(&mut self, range: Range<u64>) -> Result<(), Error> {
+        self.commit.warm(range)
+    }
+
+    fn times(&self) -> Times {
+        self.accounts.as_ref().map(Accounts::times).unwrap_or_default()
+    }
+
+    fn wait_ns(&self) -> Option<u64> {
+        self.accounts.as_ref()?.wait_ns()
+    }
+}

@@ -1,0 +1,227 @@
+//! How is a row of the table run? [`open`] turns it into a [`Commit`], and one loop drives any of them.
+//!
+//! ```text
+//!   loop { commit.write(offset, bytes)?; commit.sync()?; }
+//! ```
+//!
+//! When `sync` has returned, the transaction is as durable as the method's class says.
+//!
+//! Invariants:
+//! * short writes and `EINTR` are handled in [`write_all`] and nowhere else;
+//! * a method that cannot run here is refused by [`open`] with a reason; nothing is substituted;
+//! * after an error the `Commit` is finished: what it wrote is in an unknown state, and a second sync that
+//!   succeeds would prove nothing (the kernel reports a failed write-back once).
+
+use crate::error::{Error, Result};
+use crate::method::Method;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a method is opened on.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The journal file, which exists, or a raw block device.
+    pub path: PathBuf,
+    /// Bytes of the journal that may be written; a mapping covers exactly these.
+    pub journal_bytes: u64,
+    /// Bytes of the largest write; registered buffers are made this large.
+    pub write_bytes: usize,
+}
+
+/// A journal held open by one commit method, for one thread.
+pub trait Commit: Send {
+    /// Writes all of `bytes` at `offset` (a position in the file, bytes).
+    ///
+    /// # Errors
+    /// The failed call, the file and the system's error. The journal must not be written to again.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Makes what was written as durable as the method can. Does nothing for methods whose write did so.
+    ///
+    /// # Errors
+    /// The failed call, the file and the system's error. The journal must not be written to again.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Brings the part of the journal at `range` into memory if this method's writes would otherwise read it
+    /// first (a mapping, or buffered writes of part of a page), so that reading is not taken for committing.
+    ///
+    /// # Errors
+    /// The failed call, the file and the system's error.
+    fn warm(&mut self, range: std::ops::Range<u64>) -> Result<()> {
+        let _ = range;
+        Ok(())
+    }
+}
+
+/// Why a method cannot run here, in words that end up behind `n/a:`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable(pub String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why [`open`] gave no [`Commit`].
+#[derive(Debug)]
+pub enum OpenError {
+    /// The system, file system or device lacks the method.
+    Unavailable(Unavailable),
+    /// The method exists but a call failed.
+    Failed(Error),
+}
+
+impl OpenError {
+    /// An [`OpenError::Unavailable`] with its reason.
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable(Unavailable(reason.into()))
+    }
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(reason) => write!(f, "not available: {reason}"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens `target` by `method`. A success does not prove that the method works (`O_DIRECT` opens fine where it
+/// cannot write): see [`prove`].
+///
+/// # Errors
+/// [`OpenError::Unavailable`] with a reason if this system, file system or device lacks the method;
+/// [`OpenError::Failed`] if a call failed for another reason, such as a missing file.
+pub fn open(method: &'static Method, target: &Target) -> std::result::Result<Box<dyn Commit>, OpenError> {
+    if method.system != crate::os::SYSTEM {
+        return Err(OpenError::unavailable(format!("it needs {:?}", method.system)));
+    }
+    if method.needs_alignment() && !target.write_bytes.is_multiple_of(512) {
+        return Err(OpenError::unavailable(format!(
+            "writes around the cache must be multiples of 512 bytes, and {} is not",
+            target.write_bytes
+        )));
+    }
+    crate::os::open(method, target)
+}
+
+/// Proves that `method` works on the file system of `scratch` by one real write and sync at its start, which
+/// overwrites what is there.
+///
+/// # Errors
+/// As [`open`]; a write or sync that the system calls invalid or unsupported is [`OpenError::Unavailable`].
+pub fn prove(method: &'static Method, scratch: &Target) -> std::result::Result<(), OpenError> {
+    let mut commit = open(method, scratch)?;
+    let bytes = crate::buffer::Aligned::zeroed(scratch.write_bytes);
+    let proof = commit.write(0, bytes.as_slice()).and_then(|()| commit.sync());
+    proof.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => OpenError::unavailable(format!(
+            "{} was refused here ({}); it needs {}",
+            error.operation(),
+            error.source_text(),
+            method.since
+        )),
+        _ => OpenError::Failed(error),
+    })
+}
+
+/// Writes all of `bytes` at `offset` by repeating `call`, which writes some of the bytes it is given and
+/// returns how many, as pwrite(2) does.
+///
+/// # Errors
+/// What `call` returned, with `operation` and `path`; `WriteZero` if it wrote nothing of a rest.
+pub(crate) fn write_all(
+    operation: &'static str,
+    path: &Path,
+    mut offset: u64,
+    mut bytes: &[u8],
+    mut call: impl FnMut(u64, &[u8]) -> io::Result<usize>,
+) -> Result<()> {
+    while !bytes.is_empty() {
+        match call(offset, bytes) {
+            Ok(0) => {
+                let nothing = io::Error::new(io::ErrorKind::WriteZero, "the system wrote nothing");
+                return Err(Error::new(operation, path, nothing));
+            }
+            Ok(written) => {
+                offset += written as u64;
+                bytes = &bytes[written.min(bytes.len())..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::new(operation, path, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Repeats `call` while a signal interrupts it.
+///
+/// # Errors
+/// What `call` returned, with `operation` and `path`.
+#[cfg_attr(windows, allow(dead_code, reason = "Windows calls are not interrupted"))]
+pub(crate) fn uninterrupted(
+    operation: &'static str,
+    path: &Path,
+    mut call: impl FnMut() -> io::Result<()>,
+) -> Result<()> {
+    loop {
+        match call() {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::new(operation, path, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(answers: &[io::Result<usize>]) -> (Result<()>, Vec<(u64, usize)>) {
+        let mut calls = Vec::new();
+        let mut answers = answers.iter();
+        let result = write_all("pwrite", Path::new("journal"), 100, &[7; 10], |offset, bytes| {
+            calls.push((offset, bytes.len()));
+            match answers.next().expect("no more calls than answers") {
+                Ok(written) => Ok(*written),
+                Err(error) => Err(error.kind().into()),
+            }
+        });
+        (result, calls)
+    }
+
+    #[test]
+    fn a_short_write_is_continued_where_it_stopped() {
+        let (result, calls) = run(&[Ok(3), Ok(6), Ok(1)]);
+        assert!(result.is_ok());
+        assert_eq!(calls, [(100, 10), (103, 7), (109, 1)]);
+    }
+
+    #[test]
+    fn an_interrupted_write_is_repeated() {
+        let (result, calls) = run(&[Err(io::ErrorKind::Interrupted.into()), Ok(10)]);
+        assert!(result.is_ok());
+        assert_eq!(calls, [(100, 10), (100, 10)]);
+    }
+
+    #[test]
+    fn errors_and_empty_writes_end_it_with_their_cause() {
+        let (result, calls) = run(&[Ok(4), Err(io::ErrorKind::StorageFull.into())]);
+        let error = result.expect_err("a full disk is an error");
+        assert_eq!((error.kind(), error.operation()), (io::ErrorKind::StorageFull, "pwrite"));
+        assert_eq!(calls.len(), 2);
+        let (result, _) = run(&[Ok(0)]);
+        assert_eq!(result.expect_err("no progress is an error").kind(), io::ErrorKind::WriteZero);
+    }
+}

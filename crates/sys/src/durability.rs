@@ -1,0 +1,355 @@
+//! What does an acknowledged write outlive? Computed from the method's reach and everything under it.
+//!
+//! ```text
+//!   reach of the calls          what is under them                                      class
+//!   ------------------          ------------------                                      -----
+//!   kernel memory               anything                                                process crash
+//!   device, no metadata         extents must still be found: appending, unwritten,      process crash
+//!                               copy-on-write
+//!   device                      volatile or unknown write cache                         system crash
+//!   device                      no volatile write cache                                 power loss
+//!   stable                      barriers off and a volatile or unknown cache            system crash
+//!   stable                      memory file system, sync turned off                     process crash
+//!   stable                      none of these                                           power loss
+//! ```
+//!
+//! [`classify`] is pure: a decision over [`Surroundings`], tried over all its inputs below.
+//!
+//! Invariants: a class never exceeds what the reach allows; every lowering carries its reason; the promiser
+//! is named, because a hypervisor's promise is less than a device's.
+
+use crate::method::{Depth, Method, Reach};
+use serde::{Deserialize, Serialize};
+
+/// What an acknowledged write outlives. Each class includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// The end of the process; not of the kernel.
+    ProcessCrash,
+    /// A panic or reset of the system; not a cut of the power.
+    SystemCrash,
+    /// A power cut.
+    PowerLoss,
+}
+
+impl Class {
+    /// The three classes, weakest first.
+    pub const ALL: [Self; 3] = [Self::ProcessCrash, Self::SystemCrash, Self::PowerLoss];
+
+    /// Its name in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ProcessCrash => "process crash",
+            Self::SystemCrash => "system crash",
+            Self::PowerLoss => "power loss",
+        }
+    }
+}
+
+/// The state of the journal's blocks when a transaction is written. Never just "preallocated".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileState {
+    /// Every write extends the file.
+    Appending,
+    /// Blocks reserved by `fallocate`, marked unwritten: each first write changes metadata.
+    Unwritten,
+    /// Filled with zeros by ordinary writes.
+    ZeroFilled,
+    /// Zeroed by `FALLOC_FL_WRITE_ZEROES` (Linux 6.17): written extents without writing them.
+    WriteZeroes,
+    /// Filled with data of an earlier life of the journal.
+    Recycled,
+}
+
+impl FileState {
+    /// The five states.
+    pub const ALL: [Self; 5] =
+        [Self::Appending, Self::Unwritten, Self::ZeroFilled, Self::WriteZeroes, Self::Recycled];
+
+    /// Its name as the command line spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Appending => "appending",
+            Self::Unwritten => "unwritten",
+            Self::ZeroFilled => "zero-filled",
+            Self::WriteZeroes => "write-zeroes",
+            Self::Recycled => "recycled",
+        }
+    }
+
+    /// Whether a write into this state changes metadata without which it cannot be read back.
+    #[must_use]
+    pub fn needs_metadata(self) -> bool {
+        matches!(self, Self::Appending | Self::Unwritten)
+    }
+}
+
+/// What the device does with a write before it acknowledges it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceCache {
+    /// A cache that a power cut empties, unless flushed.
+    WriteBack,
+    /// None, or one that outlives a power cut.
+    WriteThrough,
+    /// The system does not say: treated as volatile.
+    Unknown,
+}
+
+/// Where the file system keeps its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// On block devices of this machine.
+    Block,
+    /// In memory: tmpfs, ramfs.
+    Memory,
+    /// With a server, reached by a network or a FUSE process, whose promise it is.
+    Server,
+    /// The system does not say.
+    Unknown,
+}
+
+/// Who would break the promise if it broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promiser {
+    /// The device in this machine.
+    Device,
+    /// The hypervisor that plays the device.
+    Hypervisor,
+    /// The server behind a network or FUSE file system.
+    Server,
+    /// Wine, which runs a Windows program on another system.
+    Wine,
+    /// Cannot be told.
+    Unknown,
+}
+
+/// Something between the program and the medium that turns syncs into nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lie {
+    /// A preload library such as `eatmydata` replaces libc's sync calls by nothing.
+    Preload,
+    /// The file system was mounted so that it sends no flushes (`nobarrier`, `barrier=0`).
+    BarriersOff,
+    /// The file system was told to ignore syncs (overlayfs `volatile`, ZFS `sync=disabled`).
+    SyncDisabled,
+    /// Wine ignores `FILE_FLAG_WRITE_THROUGH` and `FILE_FLAG_NO_BUFFERING`.
+    WineFlags,
+}
+
+/// Everything under a method that decides what its calls are worth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// Where the data ends up.
+    pub medium: Medium,
+    /// Whether an overwrite goes to new blocks (btrfs without `nodatacow`, ZFS, bcachefs).
+    pub copy_on_write: bool,
+    /// The state of the journal's blocks.
+    pub file_state: FileState,
+    /// The weakest write cache among the leaf devices.
+    pub device_cache: DeviceCache,
+    /// Whether the device is known to honour a forced write; `None` where the system does not say.
+    pub forced_writes_honoured: Option<bool>,
+    /// Whose word it is.
+    pub promiser: Promiser,
+    /// What was found to be lying.
+    pub lies: Vec<Lie>,
+}
+
+/// A class, whose promise it is, and why it is not higher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Durability {
+    /// What an acknowledged write outlives.
+    pub class: Class,
+    /// Whose word that rests on.
+    pub promised_by: Promiser,
+    /// Reasons in words: why the class is not `power loss`, or what it rests on.
+    pub because: Vec<String>,
+}
+
+/// The class of `method` in `surroundings`.
+#[must_use]
+pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
+    let mut because = Vec::new();
+    let reach = effective_reach(method, surroundings, &mut because);
+    let class = class_of(reach, surroundings, &mut because);
+    Durability { class, promised_by: surroundings.promiser, because }
+}
+
+fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
+    let mut reach = method.reach();
+    if around.lies.contains(&Lie::Preload) {
+        reach = method.reach_without_libc_syncs();
+        if reach != method.reach() {
+            because.push("a preloaded library swallows the sync calls".to_owned());
+        }
+    }
+    if around.lies.contains(&Lie::WineFlags) && matches!(reach.data, Depth::Device | Depth::DeviceForced) {
+        because.push("Wine ignores WRITE_THROUGH and NO_BUFFERING".to_owned());
+        reach = Reach { data: Depth::Kernel, metadata: false };
+    }
+    reach
+}
+
+fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> Class {
+    if reach.data == Depth::Kernel {
+        because.push("the data is only in kernel memory".to_owned());
+        return Class::ProcessCrash;
+    }
+    if around.medium == Medium::Memory {
+        because.push("the file system lives in memory".to_owned());
+        return Class::ProcessCrash;
+    }
+    if around.lies.contains(&Lie::SyncDisabled) {
+        because.push("the file system was mounted to ignore syncs".to_owned());
+        return Class::ProcessCrash;
+    }
+    if !reach.metadata && (around.file_state.needs_metadata() || around.copy_on_write) {
+        because.push(if around.copy_on_write {
+            "each overwrite goes to new blocks, and the tree that leads to them is not committed".to_owned()
+        } else {
+            format!("the metadata of a journal that is {} is not committed", around.file_state.name())
+        });
+        return Class::ProcessCrash;
+    }
+    if around.device_cache == DeviceCache::WriteThrough {
+        because.push("the device has no volatile write cache".to_owned());
+        return Class::PowerLoss;
+    }
+    match reach.data {
+        Depth::Kernel | Depth::Device | Depth::DeviceOrdered => {
+            because.push("the device's volatile write cache is not flushed".to_owned());
+            Class::SystemCrash
+        }
+        Depth::DeviceForced if around.forced_writes_honoured != Some(true) => {
+            because.push("nobody here vouches that the driver honours a forced write".to_owned());
+            Class::SystemCrash
+        }
+        Depth::DeviceForced | Depth::Stable if around.lies.contains(&Lie::BarriersOff) => {
+            because.push("the file system was mounted with barriers off: no flush is sent".to_owned());
+            Class::SystemCrash
+        }
+        Depth::DeviceForced | Depth::Stable => Class::PowerLoss,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods;
+
+    fn honest() -> Surroundings {
+        Surroundings {
+            medium: Medium::Block,
+            copy_on_write: false,
+            file_state: FileState::ZeroFilled,
+            device_cache: DeviceCache::WriteBack,
+            forced_writes_honoured: None,
+            promiser: Promiser::Device,
+            lies: Vec::new(),
+        }
+    }
+
+    fn class(id: &str, surroundings: &Surroundings) -> Class {
+        let method = methods::ALL.into_iter().flatten().find(|m| m.id == id).expect("a known method");
+        classify(method, surroundings).class
+    }
+
+    /// All combinations of the surroundings.
+    fn every_surroundings() -> Vec<Surroundings> {
+        let mut all = Vec::new();
+        for medium in [Medium::Block, Medium::Memory, Medium::Server, Medium::Unknown] {
+            for file_state in FileState::ALL {
+                for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown] {
+                    for forced_writes_honoured in [None, Some(false), Some(true)] {
+                        for bits in 0..32_u8 {
+                            let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
+                            let lies =
+                                (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
+                            all.push(Surroundings {
+                                medium,
+                                copy_on_write: bits & 16 != 0,
+                                file_state,
+                                device_cache,
+                                forced_writes_honoured,
+                                promiser: Promiser::Device,
+                                lies,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_table_in_the_header_holds() {
+        use Class::{PowerLoss, ProcessCrash, SystemCrash};
+        let with = |change: fn(&mut Surroundings)| {
+            let mut surroundings = honest();
+            change(&mut surroundings);
+            surroundings
+        };
+        let rows: [(&str, Surroundings, Class); 18] = [
+            ("buffered", honest(), ProcessCrash),
+            ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
+            ("direct", honest(), SystemCrash),
+            ("direct", with(|s| s.file_state = FileState::Unwritten), ProcessCrash),
+            ("direct", with(|s| s.file_state = FileState::Appending), ProcessCrash),
+            ("direct", with(|s| s.copy_on_write = true), ProcessCrash),
+            ("direct", with(|s| s.device_cache = DeviceCache::WriteThrough), PowerLoss),
+            ("sync-file-range", honest(), SystemCrash),
+            ("buffered+fdatasync", honest(), PowerLoss),
+            ("buffered+fdatasync", with(|s| s.lies = vec![Lie::BarriersOff]), SystemCrash),
+            ("buffered+fdatasync", with(|s| s.lies = vec![Lie::Preload]), ProcessCrash),
+            ("buffered+fdatasync", with(|s| s.lies = vec![Lie::SyncDisabled]), ProcessCrash),
+            ("buffered+fdatasync", with(|s| s.medium = Medium::Memory), ProcessCrash),
+            ("direct+dsync", with(|s| s.lies = vec![Lie::Preload]), SystemCrash),
+            ("direct+rwf-dsync", with(|s| s.lies = vec![Lie::Preload]), PowerLoss),
+            ("write-through", honest(), SystemCrash),
+            ("write-through", with(|s| s.forced_writes_honoured = Some(true)), PowerLoss),
+            ("write-through", with(|s| s.lies = vec![Lie::WineFlags]), ProcessCrash),
+        ];
+        for (id, surroundings, expected) in rows {
+            assert_eq!(class(id, &surroundings), expected, "{id} in {surroundings:?}");
+        }
+    }
+
+    #[test]
+    fn over_all_inputs_no_class_exceeds_what_reach_and_surroundings_allow() {
+        for around in every_surroundings() {
+            for method in methods::ALL.into_iter().flatten() {
+                let durability = classify(method, &around);
+                if durability.class == Class::PowerLoss {
+                    let reach = method.reach();
+                    assert_ne!(around.medium, Medium::Memory);
+                    assert!(!around.lies.contains(&Lie::SyncDisabled));
+                    assert_ne!(reach.data, Depth::Kernel, "{}", method.id);
+                    let safe_cache = around.device_cache == DeviceCache::WriteThrough;
+                    assert!(safe_cache || reach.data >= Depth::DeviceForced, "{}", method.id);
+                    assert!(safe_cache || !around.lies.contains(&Lie::BarriersOff), "{}", method.id);
+                } else {
+                    assert!(!durability.because.is_empty(), "{} in {around:?} has no reason", method.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_lie_ever_raises_a_class() {
+        for around in every_surroundings().iter().filter(|around| !around.lies.is_empty()) {
+            let without = Surroundings { lies: Vec::new(), ..around.clone() };
+            for method in methods::ALL.into_iter().flatten() {
+                assert!(classify(method, around).class <= classify(method, &without).class, "{}", method.id);
+            }
+        }
+    }
+}

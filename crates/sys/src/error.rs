@@ -1,0 +1,73 @@
+//! What does a failed call tell? The operation, the path and the system's own error, all three kept.
+//!
+//! Invariant: nothing recognises an error by its text; [`Error::kind`] and [`Error::raw_os_error`] are there
+//! for that.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A system call failed: which, on what, and why.
+#[derive(Debug)]
+pub struct Error {
+    operation: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// A result whose error names operation, path and cause.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Binds the failed `operation` (a call's name, such as `fdatasync`) and the `path` it was applied to.
+    pub fn new(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self { operation, path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// An error with the system's last error number as its cause.
+    pub fn last_os(operation: &'static str, path: impl AsRef<Path>) -> Self {
+        Self::new(operation, path, io::Error::last_os_error())
+    }
+
+    /// The call that failed.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The file or folder it was applied to.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kind of the system's error.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// The system's own words for the cause.
+    #[must_use]
+    pub fn source_text(&self) -> String {
+        self.source.to_string()
+    }
+
+    /// The errno or Windows error code, if the system gave one.
+    #[must_use]
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.operation, self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

@@ -1,0 +1,192 @@
+//! What machine, file system and devices are under a path, and does any of them lie?
+//!
+//! [`environment`] answers for a folder; [`Environment::surroundings`] boils the answer down to what
+//! [`crate::durability::classify`] needs.
+//!
+//! Invariants: what the system does not tell is `None` or `Unknown`, never a guess; nothing here writes; every
+//! lie comes with the evidence for it.
+
+use crate::clock::Resolution;
+use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings};
+use crate::error::Result;
+use crate::os;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Everything found about a folder and what is under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Name, release and architecture of the system, such as `Linux 6.18.0 x86_64`.
+    pub system: String,
+    /// CPUs this process may use.
+    pub cpus: usize,
+    /// The CPU's own name, where the system tells.
+    pub cpu_model: Option<String>,
+    /// Memory of the machine, bytes; `None` where the system does not tell.
+    pub memory_bytes: Option<u64>,
+    /// The hypervisor, by name, if this is a virtual machine and it shows.
+    pub hypervisor: Option<String>,
+    /// The container runtime, by name, if one shows.
+    pub container: Option<String>,
+    /// Wine's version, if this is a Windows program under Wine.
+    pub wine: Option<String>,
+    /// How busy the CPUs are with other work.
+    pub pressure: Pressure,
+    /// What the clock costs and resolves.
+    pub clock: Resolution,
+    /// The file system of the folder; for a raw device, the device taken as one file.
+    pub file_system: FileSystem,
+    /// The devices under it, from the one that is mounted down to the leaf disks.
+    pub devices: Vec<Device>,
+    /// What was found to be lying, with the evidence in words.
+    pub lies: Vec<FoundLie>,
+    /// The kernel's writeback settings by name (Linux `/proc/sys/vm/dirty_*`), in reading order.
+    pub writeback: Vec<(String, String)>,
+}
+
+/// How busy the CPUs are.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Runnable and uninterruptible tasks averaged over a minute.
+    pub load_1m: Option<f64>,
+    /// Share of the last ten seconds in which some task waited for a CPU, per cent (`/proc/pressure/cpu`).
+    pub waiting_percent_10s: Option<f64>,
+    /// Time stolen by the hypervisor since boot, per cent of CPU time.
+    pub stolen_percent: Option<f64>,
+}
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// Its type as the system names it: `ext4`, `NTFS`, `apfs`; `block device` if there is none.
+    pub kind: String,
+    /// What is mounted: a device, a server's share, a subvolume.
+    pub source: String,
+    /// Mount options as the system lists them, mount's own and super block's.
+    pub options: Vec<String>,
+    /// Where the data is kept.
+    pub medium: Medium,
+    /// Whether an overwrite goes to new blocks.
+    pub copy_on_write: bool,
+    /// Whether it is mounted read-only.
+    pub read_only: bool,
+    /// Allocation unit, bytes.
+    pub block_bytes: u64,
+    /// Bytes free to this user.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// A block device of the stack.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// The kernel's name: `vda`, `nvme0n1p2`, `dm-0`.
+    pub name: String,
+    /// What it is: `disk`, `partition`, `dm`, `md`, `loop`, `zram`, …
+    pub kind: String,
+    /// Names of the devices it stands on; empty for a leaf.
+    pub stands_on: Vec<String>,
+    /// Model, where the device tells; for a device made of others what it is made as: `raid1`,
+    /// `crypt root`, a loop device's file.
+    pub model: Option<String>,
+    /// How it is attached: `virtio`, `nvme`, `ata`, `scsi`, `usb`, …
+    pub transport: Option<String>,
+    /// Size, bytes.
+    pub bytes: Option<u64>,
+    /// Its write cache as the kernel believes it.
+    pub write_cache: DeviceCache,
+    /// Whether it takes FUA writes.
+    pub fua: Option<bool>,
+    /// Whether it says that it turns.
+    pub rotational: Option<bool>,
+    /// Logical block, bytes: what direct I/O must be aligned to.
+    pub logical_block_bytes: Option<u64>,
+    /// Physical block, bytes.
+    pub physical_block_bytes: Option<u64>,
+    /// Largest write that is all or nothing, bytes; 0 if none.
+    pub atomic_write_bytes: Option<u64>,
+    /// Whether completions can be polled.
+    pub polls: Option<bool>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+}
+
+/// A lie and how it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundLie {
+    /// Which.
+    pub lie: Lie,
+    /// The evidence, in words: a mount option, a library's name.
+    pub evidence: String,
+}
+
+impl Environment {
+    /// The devices at the bottom, whose counters tell what reached hardware.
+    pub fn leaves(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|device| device.stands_on.is_empty())
+    }
+
+    /// The weakest write cache on the way to the medium.
+    ///
+    /// The leaves' caches, and those of devices that keep data of their own on the way: a loop device has its
+    /// file's page cache, a thin or cached volume its own metadata, so that a write which was not flushed is
+    /// lost there whatever the disk promises. A RAID device of Linux (`md`) claims a cache without having one.
+    #[must_use]
+    pub fn device_cache(&self) -> DeviceCache {
+        let has_say = |device: &&Device| device.stands_on.is_empty() || device.kind != "md";
+        let mut caches = self.devices.iter().filter(has_say).map(|device| device.write_cache).peekable();
+        if caches.peek().is_none() {
+            return DeviceCache::Unknown;
+        }
+        caches.fold(DeviceCache::WriteThrough, |weakest, cache| match (weakest, cache) {
+            (DeviceCache::WriteBack, _) | (_, DeviceCache::WriteBack) => DeviceCache::WriteBack,
+            (DeviceCache::Unknown, _) | (_, DeviceCache::Unknown) => DeviceCache::Unknown,
+            _ => DeviceCache::WriteThrough,
+        })
+    }
+
+    /// Whose word durability rests on here.
+    #[must_use]
+    pub fn promiser(&self) -> Promiser {
+        if self.wine.is_some() {
+            Promiser::Wine
+        } else if self.file_system.medium == Medium::Server {
+            Promiser::Server
+        } else if self.hypervisor.is_some() {
+            Promiser::Hypervisor
+        } else if self.devices.is_empty() {
+            Promiser::Unknown
+        } else {
+            Promiser::Device
+        }
+    }
+
+    /// What decides the worth of a method's calls, for a journal in `file_state`.
+    #[must_use]
+    pub fn surroundings(&self, file_state: FileState) -> Surroundings {
+        Surroundings {
+            medium: self.file_system.medium,
+            copy_on_write: self.file_system.copy_on_write,
+            file_state,
+            device_cache: self.device_cache(),
+            forced_writes_honoured: None,
+            promiser: self.promiser(),
+            lies: self.lies.iter().map(|found| found.lie).collect(),
+        }
+    }
+
+    /// The largest logical block among the devices, bytes: what direct writes must be multiples of.
+    #[must_use]
+    pub fn logical_block_bytes(&self) -> u64 {
+        self.devices.iter().filter_map(|device| device.logical_block_bytes).max().unwrap_or(512)
+    }
+}
+
+/// Looks at `path`, an existing folder or block device.
+///
+/// # Errors
+/// `path` does not exist or the system refuses to tell about it.
+pub fn environment(path: &Path) -> Result<Environment> {
+    os::inspect::environment(path)
+}

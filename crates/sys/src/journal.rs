@@ -1,0 +1,227 @@
+//! How is the journal file made, in which state are its blocks, and how is that verified?
+//!
+//! ```text
+//!   state          made by                                       extents afterwards
+//!   appending      an empty file                                 none
+//!   unwritten      fallocate                                     all unwritten
+//!   zero-filled    ordinary writes of zeros, fsync               all written
+//!   write-zeroes   fallocate with FALLOC_FL_WRITE_ZEROES         all written, by the device
+//!   recycled       ordinary writes of data, fsync                all written
+//! ```
+//!
+//! The size of the writes that fill the file is part of its state (on ext4 with Linux ≥ 6.16 it sets the size
+//! of the page-cache folios, and with it the cost of later partial writes), so it is chosen and recorded.
+//!
+//! Invariants: only a file that this call created is written; an existing one is an error; what was filled is
+//! synced, and its pages are dropped unless asked to stay.
+
+use crate::buffer::Aligned;
+use crate::durability::FileState;
+use crate::error::{Error, Result};
+use crate::{OpenError, os};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+/// How a journal is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The state of its blocks.
+    pub state: FileState,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// The size of the writes that fill it, bytes.
+    pub fill_bytes: u64,
+    /// Whether the pages of the fill stay in the cache.
+    pub keep_cached: bool,
+}
+
+/// Where the bytes of a file lie, as the file system tells it (Linux FIEMAP).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// The number of extents.
+    pub extents: u64,
+    /// Bytes in written extents.
+    pub written_bytes: u64,
+    /// Bytes in extents that are reserved and marked unwritten.
+    pub unwritten_bytes: u64,
+    /// Bytes written but not yet given a place on the device.
+    pub delayed_bytes: u64,
+}
+
+impl Layout {
+    /// The state that the extents show for a file that should hold `bytes`; `None` if they are mixed.
+    /// Zeroed, filled and recycled blocks look alike to the file system.
+    #[must_use]
+    pub fn shows(&self, bytes: u64) -> Option<FileState> {
+        if self.extents == 0 {
+            Some(FileState::Appending)
+        } else if self.unwritten_bytes >= bytes {
+            Some(FileState::Unwritten)
+        } else if self.unwritten_bytes == 0 && self.written_bytes >= bytes {
+            Some(FileState::ZeroFilled)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the extents are as `state` wants them.
+    #[must_use]
+    pub fn agrees_with(&self, state: FileState, bytes: u64) -> bool {
+        match state {
+            FileState::Appending | FileState::Unwritten => self.shows(bytes) == Some(state),
+            FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => {
+                self.shows(bytes) == Some(FileState::ZeroFilled)
+            }
+        }
+    }
+}
+
+/// A journal file that was just made.
+#[derive(Debug)]
+pub struct Made {
+    /// It, open for reading and writing.
+    pub file: File,
+    /// What making it cost, nanoseconds.
+    pub elapsed_ns: u64,
+    /// What the file system says of it; `None` where it cannot say.
+    pub layout: Option<Layout>,
+}
+
+/// Makes the journal at `path`, which must not exist. `progress` is told the bytes filled so far and answers
+/// whether to go on.
+///
+/// # Errors
+/// [`OpenError::Unavailable`] if the file system lacks the state; [`OpenError::Failed`] with the call
+/// otherwise, among them `StorageFull`, and `Interrupted` if `progress` said no. The file is removed again.
+pub fn make(
+    path: &Path,
+    recipe: &Recipe,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> std::result::Result<Made, OpenError> {
+    let started_ns = crate::clock::monotonic_ns();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|error| Error::new("create", path, error))?;
+    let filled = fill(&file, path, recipe, progress);
+    let settled = filled.and_then(|()| settle(&file, path, !recipe.keep_cached).map_err(OpenError::from));
+    if let Err(error) = settled {
+        drop(file);
+        // The error that counts is the first; that the file could not be removed either adds nothing to it.
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    let layout = layout(&file, path)?;
+    Ok(Made { file, elapsed_ns: crate::clock::monotonic_ns() - started_ns, layout })
+}
+
+fn fill(
+    file: &File,
+    path: &Path,
+    recipe: &Recipe,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> std::result::Result<(), OpenError> {
+    match recipe.state {
+        FileState::Appending => Ok(()),
+        FileState::Unwritten => os::journal::reserve(file, path, recipe.bytes),
+        FileState::WriteZeroes => os::journal::write_zeroes(file, path, recipe.bytes),
+        FileState::ZeroFilled => Ok(fill_with(file, path, recipe, |_| None, progress)?),
+        FileState::Recycled => Ok(fill_with(file, path, recipe, Some, progress)?),
+    }
+}
+
+/// Fills the file by writes of `fill_bytes`, each with the data that `seed` (of the block's number) makes, or
+/// zeros.
+fn fill_with(
+    mut file: &File,
+    path: &Path,
+    recipe: &Recipe,
+    seed: impl Fn(u64) -> Option<u64>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
+    let fill_bytes = usize::try_from(recipe.fill_bytes.max(1)).unwrap_or(1 << 20);
+    let block = seed(1).map_or_else(|| Aligned::zeroed(fill_bytes), |seed| Aligned::incompressible(fill_bytes, seed));
+    let mut done = 0;
+    while done < recipe.bytes {
+        let left = usize::try_from(recipe.bytes - done).unwrap_or(usize::MAX);
+        let part = &block.as_slice()[..left.min(fill_bytes)];
+        file.write_all(part).map_err(|error| Error::new("write", path, error))?;
+        done += part.len() as u64;
+        if !progress(done) {
+            return Err(Error::new("write", path, std::io::ErrorKind::Interrupted.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Syncs the file and, if `drop_cache`, asks the system to forget its pages.
+///
+/// # Errors
+/// The failed call.
+pub fn settle(file: &File, path: &Path, drop_cache: bool) -> Result<()> {
+    file.sync_all().map_err(|error| Error::new("fsync", path, error))?;
+    if drop_cache { os::journal::drop_cache(file, path) } else { Ok(()) }
+}
+
+/// Where the bytes of `file` lie; `None` where the system has no such question.
+///
+/// # Errors
+/// The failed call.
+pub fn layout(file: &File, path: &Path) -> Result<Option<Layout>> {
+    os::journal::layout(file, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn recipe(state: FileState) -> Recipe {
+        Recipe { state, bytes: BYTES, fill_bytes: 64 << 10, keep_cached: false }
+    }
+
+    #[test]
+    fn every_state_is_made_as_the_file_system_confirms_or_refused_with_a_reason() {
+        let dir = tempfile::tempdir_in(".").expect("a folder");
+        for state in FileState::ALL {
+            let path = dir.path().join(state.name());
+            match make(&path, &recipe(state), &mut |_| true) {
+                Ok(made) => {
+                    let length = made.file.metadata().expect("metadata").len();
+                    assert_eq!(length, if state == FileState::Appending { 0 } else { BYTES }, "{state:?}");
+                    if let Some(layout) = made.layout {
+                        assert!(layout.agrees_with(state, BYTES), "{state:?}: {layout:?}");
+                    }
+                }
+                Err(OpenError::Unavailable(reason)) => {
+                    assert_eq!(state, FileState::WriteZeroes, "{reason}");
+                    assert!(!path.exists(), "a refused journal leaves no file");
+                }
+                Err(OpenError::Failed(error)) => panic!("{state:?}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_existing_file_is_never_touched() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("precious");
+        std::fs::write(&path, b"data").expect("written");
+        assert!(make(&path, &recipe(FileState::ZeroFilled), &mut |_| true).is_err());
+        assert_eq!(std::fs::read(&path).expect("read"), b"data");
+    }
+
+    #[test]
+    fn an_interrupted_fill_leaves_no_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("journal");
+        let result = make(&path, &recipe(FileState::Recycled), &mut |done| done < BYTES / 2);
+        assert!(matches!(result, Err(OpenError::Failed(_))));
+        assert!(!path.exists());
+    }
+}

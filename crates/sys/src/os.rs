@@ -1,0 +1,49 @@
+//! Which operating system? The one decision, made here; every folder below offers the same items.
+//!
+//! | item | meaning |
+//! | --- | --- |
+//! | `SYSTEM` | the rows of the method table that run here |
+//! | `open` | a row, turned into a [`crate::Commit`] |
+//! | `journal` | making and inspecting the journal file |
+//! | `inspect` | what is under a path |
+//! | `counters` | the block devices' counters |
+//! | `thread` | what the kernel knows about the calling thread |
+//!
+//! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
+
+#![allow(unsafe_code, reason = "the one home of system calls; each block states why it is sound")]
+
+#[cfg(unix)]
+mod unix;
+
+#[cfg(any(target_os = "macos", target_os = "illumos"))]
+mod posix;
+
+#[cfg(not(target_os = "linux"))]
+mod cpuid;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod no_counters;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, thread};
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub(crate) use windows::{SYSTEM, counters, inspect, journal, open, thread};
+
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+pub(crate) use macos::{SYSTEM, counters, inspect, journal, open, thread};
+
+#[cfg(target_os = "illumos")]
+mod illumos;
+#[cfg(target_os = "illumos")]
+pub(crate) use illumos::{SYSTEM, counters, inspect, journal, open, thread};
+
+#[cfg(not(any(target_os = "linux", windows, target_os = "macos", target_os = "illumos")))]
+compile_error!("Seawall knows Linux, Windows, macOS and illumos; add a folder under os/ and a table in methods.rs");

@@ -1,0 +1,69 @@
+//! How does Linux run its rows? By one of three journals: positional calls, a mapping, or a ring.
+//!
+//! Invariant: the open flags come from the row alone; each call's flags too.
+
+mod call;
+pub(crate) mod counters;
+pub(crate) mod inspect;
+pub(crate) mod journal;
+mod map;
+mod positional;
+mod ring;
+pub(crate) mod thread;
+
+use super::unix::open_file;
+use crate::commit::{OpenError, Target};
+use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
+use crate::{Commit, Error};
+use std::fs::File;
+
+pub(crate) const SYSTEM: System = System::Linux;
+
+pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+    let file = open_journal(method, target)?;
+    match method.write {
+        Write::Positional => Ok(Box::new(positional::open(file, 0, method.sync, target)?)),
+        Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method.sync, target)?)),
+        Write::Mapped => Ok(Box::new(map::open(&file, target)?)),
+        Write::Ring { flag, registered, poll } => {
+            let settings = ring::Settings { rw_flags: rwf(flag), registered, poll, sync: method.sync };
+            Ok(Box::new(ring::open(file, settings, target)?))
+        }
+        Write::Overlapped => Err(OpenError::unavailable("overlapped I/O is Windows'")),
+    }
+}
+
+/// Opens with the row's flags. `EINVAL` from `open` with `O_DIRECT` is how a file system says it has none.
+fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
+    let cache = match method.cache {
+        Cache::Direct => libc::O_DIRECT,
+        Cache::Buffered | Cache::NoCache => 0,
+    };
+    let sync = match method.open_sync {
+        OpenSync::None | OpenSync::WriteThrough => 0,
+        OpenSync::Data => libc::O_DSYNC,
+        OpenSync::Full => libc::O_SYNC,
+    };
+    open_file(&target.path, cache | sync | libc::O_CLOEXEC).map_err(|error| no_direct(method, error))
+}
+
+fn no_direct(method: &Method, error: Error) -> OpenError {
+    if method.cache == Cache::Direct && error.raw_os_error() == Some(libc::EINVAL) {
+        OpenError::unavailable("this file system has no O_DIRECT")
+    } else {
+        OpenError::Failed(error)
+    }
+}
+
+/// The kernel's `RWF_*` bit for a flag (`linux/fs.h`).
+fn rwf(flag: WriteFlag) -> libc::c_int {
+    const RWF_ATOMIC: libc::c_int = 0x40;
+    const RWF_DONTCACHE: libc::c_int = 0x80;
+    match flag {
+        WriteFlag::None => 0,
+        WriteFlag::Dsync => libc::RWF_DSYNC,
+        WriteFlag::Sync => libc::RWF_SYNC,
+        WriteFlag::DontCache => RWF_DONTCACHE,
+        WriteFlag::Atomic => RWF_ATOMIC,
+    }
+}

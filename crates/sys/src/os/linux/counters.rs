@@ -1,0 +1,35 @@
+//! How are Linux's block counters read? `/sys/block/<dev>/stat`, opened once and read again at offset 0.
+
+use crate::counters::Counts;
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+pub(crate) struct Reader {
+    files: Vec<(PathBuf, File)>,
+}
+
+impl Reader {
+    pub(crate) fn open(leaves: &[&str]) -> Option<Self> {
+        let open = |name: &&str| {
+            let path = PathBuf::from(format!("/sys/class/block/{name}/stat"));
+            File::open(&path).ok().map(|file| (path, file))
+        };
+        let reader = Self { files: leaves.iter().map(open).collect::<Option<_>>()? };
+        reader.read().is_ok().then_some(reader)
+    }
+
+    pub(crate) fn read(&self) -> Result<Counts> {
+        let mut sum = Counts::default();
+        for (path, file) in &self.files {
+            let mut text = [0; 512];
+            let read = file.read_at(&mut text, 0).map_err(|error| Error::new("read", path, error))?;
+            let counts = std::str::from_utf8(&text[..read]).ok().and_then(Counts::parse);
+            let counts = counts.ok_or_else(|| Error::new("read", path, io::ErrorKind::InvalidData.into()))?;
+            sum = sum.plus(&counts);
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,147 @@
+//! What does Linux tell about a path? `/proc/self/mountinfo`, `/sys`, and a few calls, put together.
+//!
+//! | file | question |
+//! | --- | --- |
+//! | `roots` | where is it read from? |
+//! | `mounts` | which mount is a path on? |
+//! | `kinds` | what does a file system's name tell? |
+//! | `stack` | what does a mount stand on, down to the leaf disks? |
+//! | `devices` | what is one block device? |
+//! | `machine`, `hypervisor` | what machine is this, and does it really exist? |
+//! | `lies` | who turns syncs into nothing? |
+//! | `zfs` | what do the ZFS tools tell, which no file does? |
+//! | `calls` | which system calls does all that need? |
+//!
+//! Invariants: the only failures are those of the path itself; whatever else is not told is `None` or
+//! `Unknown`; reading and judging are apart, so that a test can put a made-up `/proc` and `/sys` in place.
+
+mod calls;
+mod devices;
+mod hypervisor;
+mod kinds;
+mod lies;
+mod machine;
+mod mounts;
+mod roots;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod zfs;
+
+use crate::error::{Error, Result};
+use crate::inspect::{Device, Environment, FileSystem, FoundLie};
+use mounts::{Key, Mount};
+use roots::Roots;
+use stack::{Below, Walk};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+pub(crate) fn environment(path: &Path) -> Result<Environment> {
+    let roots = Roots {
+        root: "/".into(),
+        proc: "/proc".into(),
+        sys: "/sys".into(),
+        is_nocow: calls::is_nocow,
+        zfs_sync: zfs::sync_property,
+        zpool_status: zfs::pool_status,
+    };
+    let metadata = fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+    let mounts = mounts::parse(&roots.proc_text("self/mountinfo").unwrap_or_default());
+    let under = if metadata.file_type().is_block_device() {
+        under_device(&roots, &mounts, path, stack::split(metadata.rdev()))
+    } else {
+        under_folder(&roots, &mounts, path, &metadata)?
+    };
+    Ok(on_this_machine(&roots, &mounts, under))
+}
+
+/// What a path stands on.
+struct Under {
+    file_system: FileSystem,
+    devices: Vec<Device>,
+    lies: Vec<FoundLie>,
+}
+
+fn under_folder(roots: &Roots, mounts: &[Mount], path: &Path, metadata: &Metadata) -> Result<Under> {
+    let space = calls::space(path)?;
+    let real = fs::canonicalize(path).map_err(|error| Error::new("realpath", path, error))?;
+    let device = stack::split(metadata.dev());
+    let key = Key { id: calls::mount_id(path, &roots.proc), device: Some(device), path: &real };
+    let mut walk = Walk::new(roots, mounts);
+    let unlisted = Mount::unlisted(device, kinds::name_by_magic(calls::magic(path)));
+    let mount = mounts::find(mounts, &key).unwrap_or(&unlisted);
+    let below = walk.mount(mount, &real);
+    let file_system = FileSystem {
+        read_only: space.read_only || mount.is_read_only(),
+        block_bytes: space.block_bytes,
+        free_bytes: space.free_bytes,
+        total_bytes: space.total_bytes,
+        ..mounted(mount, below)
+    };
+    Ok(Under { file_system, devices: walk.devices, lies: walk.lies })
+}
+
+/// What the mount table and the walk tell, without the sizes, which only a call tells.
+fn mounted(mount: &Mount, below: Below) -> FileSystem {
+    FileSystem {
+        kind: mount.kind.clone(),
+        source: mount.source.to_string_lossy().into_owned(),
+        options: mount.options(),
+        medium: below.medium,
+        copy_on_write: below.copy_on_write,
+        read_only: mount.is_read_only(),
+        block_bytes: 0,
+        free_bytes: 0,
+        total_bytes: 0,
+    }
+}
+
+/// A device without a file system: all of it is there to be written.
+fn under_device(roots: &Roots, mounts: &[Mount], path: &Path, number: (u32, u32)) -> Under {
+    let mut walk = Walk::new(roots, mounts);
+    let below = walk.device(number).unwrap_or(stack::UNKNOWN);
+    let top = walk.devices.first();
+    let bytes = top.and_then(|device| device.bytes).unwrap_or(0);
+    let folder = roots.block_by_number(number);
+    let file_system = FileSystem {
+        kind: "block device".to_owned(),
+        source: path.display().to_string(),
+        options: Vec::new(),
+        medium: below.medium,
+        copy_on_write: below.copy_on_write,
+        read_only: folder.and_then(|folder| roots::number(&folder.join("ro"))) == Some(1),
+        block_bytes: top.and_then(|device| device.logical_block_bytes).unwrap_or(512),
+        free_bytes: bytes,
+        total_bytes: bytes,
+    };
+    Under { file_system, devices: walk.devices, lies: walk.lies }
+}
+
+fn on_this_machine(roots: &Roots, mounts: &[Mount], under: Under) -> Environment {
+    let cpuinfo = roots.proc_text("cpuinfo").unwrap_or_default();
+    let leaves = under.devices.iter().filter(|device| device.stands_on.is_empty());
+    let transports = leaves.map(|device| device.transport.clone().unwrap_or_default()).collect();
+    let own = std::env::var("container").ok();
+    let first = || machine::container_variable(&fs::read(roots.proc.join("1/environ")).ok()?);
+    let said = own.or_else(first);
+    let maps = roots.proc_text("self/maps");
+    let preload = std::env::var("LD_PRELOAD").ok();
+    let mut lies = under.lies;
+    lies.extend(lies::of_process(maps.as_deref(), preload.as_deref(), calls::swallowed_syncs()));
+    Environment {
+        system: machine::system(roots),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_model: machine::cpu_model(&cpuinfo),
+        memory_bytes: roots.proc_text("meminfo").as_deref().and_then(machine::memory_bytes),
+        hypervisor: hypervisor::name(&hypervisor::signs(roots, &cpuinfo, transports)),
+        container: machine::container(roots, mounts, said.as_deref()),
+        wine: None,
+        pressure: machine::pressure(roots),
+        clock: crate::clock::resolution(),
+        file_system: under.file_system,
+        devices: under.devices,
+        lies,
+        writeback: machine::writeback(roots),
+    }
+}

@@ -1,0 +1,129 @@
+//! Which system calls does inspection make itself? Six questions that no file in `/proc` answers.
+//!
+//! Invariant: none of them changes anything.
+
+use super::lies::Swallowed;
+use crate::error::{Error, Result};
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The size of a file system.
+pub(super) struct Space {
+    pub(super) block_bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) total_bytes: u64,
+    pub(super) read_only: bool,
+}
+
+/// statvfs(3).
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the fields' types differ between C libraries"
+)]
+pub(super) fn space(path: &Path) -> Result<Space> {
+    let fail = |error| Error::new("statvfs", path, error);
+    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| fail(error.into()))?;
+    // SAFETY: all zeros is a valid `statvfs`.
+    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero byte and the structure is live and writable.
+    let code = unsafe { libc::statvfs(c_path.as_ptr(), &raw mut told) };
+    if code != 0 {
+        return Err(fail(io::Error::last_os_error()));
+    }
+    let unit = if told.f_frsize == 0 { told.f_bsize } else { told.f_frsize } as u64;
+    Ok(Space {
+        block_bytes: told.f_bsize as u64,
+        free_bytes: unit.saturating_mul(told.f_bavail as u64),
+        total_bytes: unit.saturating_mul(told.f_blocks as u64),
+        read_only: told.f_flag & libc::ST_RDONLY != 0,
+    })
+}
+
+/// The magic number that statfs(2) gives for the file system of `path`.
+pub(super) fn magic(path: &Path) -> Option<u32> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeros is a valid `statfs`.
+    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero byte and the structure is live and writable.
+    let code = unsafe { libc::statfs(path.as_ptr(), &raw mut told) };
+    // Where the field is signed and narrow, a magic with the top bit set comes out negative.
+    let number = i128::from(told.f_type) & i128::from(u32::MAX);
+    u32::try_from(number).ok().filter(|_| code == 0)
+}
+
+/// The id of the mount that a path is on, as `/proc/self/mountinfo` counts them.
+pub(super) fn mount_id(path: &Path, proc: &Path) -> Option<u64> {
+    let handle =
+        OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
+    let told = std::fs::read_to_string(proc.join(format!("self/fdinfo/{}", handle.as_raw_fd()))).ok()?;
+    told.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// Whether the folder or file has the attribute "no copy on write", which new files in a folder inherit.
+pub(super) fn is_nocow(path: &Path) -> bool {
+    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+    // Without O_NONBLOCK a pipe would wait here for its writer.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
+    let Ok(file) = opened else { return false };
+    // The request's number says `long`, the kernel writes an `int`: room for both.
+    let mut flags: [libc::c_int; 2] = [0; 2];
+    // SAFETY: the request writes at most a `long`, for which the array has room.
+    let code = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
+    code == 0 && flags[0] & FS_NOCOW_FL != 0
+}
+
+/// A sync call, asked in vain; the result is its return code.
+type Sync = fn(RawFd) -> libc::c_long;
+
+/// Each sync call as libc offers it, and bare.
+const SYNCS: [(Sync, Sync); 2] = [
+    (
+        // SAFETY: takes any integer; a wrong descriptor is an error, not undefined behaviour.
+        |fd| libc::c_long::from(unsafe { libc::fsync(fd) }),
+        // SAFETY: as above; the number goes with its one integer argument.
+        |fd| unsafe { libc::syscall(libc::SYS_fsync, fd) },
+    ),
+    (
+        // SAFETY: as above.
+        |fd| libc::c_long::from(unsafe { libc::fdatasync(fd) }),
+        // SAFETY: as above.
+        |fd| unsafe { libc::syscall(libc::SYS_fdatasync, fd) },
+    ),
+];
+
+/// Who answers syncs that must fail with success: of no descriptor, and of a pipe, which cannot be synced.
+pub(super) fn swallowed_syncs() -> Swallowed {
+    let pipe = io::pipe().ok();
+    let descriptors = [Some(-1), pipe.as_ref().map(|(reader, _)| reader.as_raw_fd())];
+    let differs = |fd: RawFd| SYNCS.iter().any(|(libc, bare)| libc(fd) == 0 && bare(fd) != 0);
+    Swallowed {
+        by_libc: descriptors.into_iter().flatten().any(differs),
+        by_kernel: SYNCS.iter().any(|(_, bare)| bare(-1) == 0),
+    }
+}
+
+/// The name that a hypervisor gives itself to the guest's CPU, on x86.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn cpuid_hypervisor() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
+        return None;
+    }
+    let told = __cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [told.ebx, told.ecx, told.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let name = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Other CPUs have no such register.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn cpuid_hypervisor() -> Option<String> {
+    None
+}

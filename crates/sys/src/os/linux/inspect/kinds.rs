@@ -1,0 +1,122 @@
+//! What does a file system's name tell? Where it keeps its data, and whether it overwrites in place.
+//!
+//! Invariant: a name that is not in the table says nothing; its medium is then told by what is under it.
+
+use crate::durability::Medium;
+
+/// What a name tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// Where the data is kept; `None` where the devices under it decide.
+    pub(super) medium: Option<Medium>,
+    /// Whether overwrites go to new blocks unless told otherwise.
+    pub(super) copy_on_write: bool,
+}
+
+/// Kept in memory.
+const MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
+
+/// Kept by a server, another kernel or a FUSE process. Names that begin with `fuse.` belong here too.
+const SERVER: [&str; 23] = [
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "virtiofs",
+    "ceph",
+    "fuse",
+    "fuseblk",
+    "lustre",
+    "afs",
+    "coda",
+    "beegfs",
+    "glusterfs",
+    "orangefs",
+    "pvfs2",
+    "gpfs",
+    "ncpfs",
+    "vboxsf",
+    "vmhgfs",
+    "prl_fs",
+    "drvfs",
+];
+
+/// Never overwrite in place, or not always: trees of new blocks, and logs.
+const COPY_ON_WRITE: [&str; 7] = ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs", "ubifs", "jffs2"];
+
+/// Without a block device of their own that `st_dev` names, yet on one.
+const ON_BLOCKS: [&str; 5] = ["btrfs", "zfs", "bcachefs", "ubifs", "jffs2"];
+
+/// Names by the magic number of statfs(2), as in `linux/magic.h`, for a mount that no table lists.
+const NAME_BY_MAGIC: [(u32, &str); 15] = [
+    (0x0000_EF53, "ext2/3/4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683E, "btrfs"),
+    (0xF2F5_2010, "f2fs"),
+    (0x2FC1_2FC1, "zfs"),
+    (0xCA45_1A4E, "bcachefs"),
+    (0x794C_7630, "overlay"),
+    (0x0102_1994, "tmpfs"),
+    (0x8584_58F6, "ramfs"),
+    (0x0000_6969, "nfs"),
+    (0x6573_5546, "fuse"),
+    (0xFF53_4D42, "cifs"),
+    (0xFE53_4D42, "smb3"),
+    (0x0102_1997, "9p"),
+    (0x00C3_6400, "ceph"),
+];
+
+/// The name that goes with a magic number.
+pub(super) fn name_by_magic(magic: Option<u32>) -> &'static str {
+    NAME_BY_MAGIC.iter().find(|(number, _)| Some(*number) == magic).map_or("unknown", |(_, name)| name)
+}
+
+/// What `name` tells.
+pub(super) fn kind(name: &str) -> Kind {
+    let medium = if MEMORY.contains(&name) {
+        Some(Medium::Memory)
+    } else if SERVER.contains(&name) || name.starts_with("fuse.") {
+        Some(Medium::Server)
+    } else if ON_BLOCKS.contains(&name) {
+        Some(Medium::Block)
+    } else {
+        None
+    };
+    Kind { medium, copy_on_write: COPY_ON_WRITE.contains(&name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic_numbers_have_one_name_each() {
+        for (at, (magic, name)) in NAME_BY_MAGIC.iter().enumerate() {
+            assert_eq!(name_by_magic(Some(*magic)), *name);
+            assert!(NAME_BY_MAGIC[..at].iter().all(|(other, _)| other != magic), "{name}");
+        }
+        assert_eq!(name_by_magic(Some(1)), "unknown");
+        assert_eq!(name_by_magic(None), "unknown");
+    }
+
+    #[test]
+    fn names_tell_the_medium_and_copy_on_write() {
+        let rows = [
+            ("tmpfs", Some(Medium::Memory), false),
+            ("nfs4", Some(Medium::Server), false),
+            ("fuse.sshfs", Some(Medium::Server), false),
+            ("fusectl", None, false),
+            ("btrfs", Some(Medium::Block), true),
+            ("zfs", Some(Medium::Block), true),
+            ("f2fs", None, true),
+            ("ext4", None, false),
+            ("overlay", None, false),
+            ("", None, false),
+        ];
+        for (name, medium, copy_on_write) in rows {
+            assert_eq!(kind(name), Kind { medium, copy_on_write }, "{name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Where do facts come from? From `/proc`, `/sys` and a few files, all below roots that a test can move.
+//!
+//! Invariant: what cannot be read is `None`; nothing here fails and nothing here decides.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The places that are read, and the questions that only a live system can answer.
+pub(super) struct Roots {
+    /// `/`, for what mount tables name: images behind loop devices, device nodes, container marks.
+    pub(super) root: PathBuf,
+    /// `/proc`.
+    pub(super) proc: PathBuf,
+    /// `/sys`.
+    pub(super) sys: PathBuf,
+    /// Whether a folder passes "no copy on write" to its new files.
+    pub(super) is_nocow: fn(&Path) -> bool,
+    /// A ZFS dataset's `sync` property.
+    pub(super) zfs_sync: fn(&str) -> Option<String>,
+    /// What `zpool status -LP` says about a pool.
+    pub(super) zpool_status: fn(&str) -> Option<String>,
+}
+
+impl Roots {
+    /// The text of a file below `/proc`.
+    pub(super) fn proc_text(&self, path: &str) -> Option<String> {
+        text(&self.proc.join(path))
+    }
+
+    /// The text of a file below `/sys`.
+    pub(super) fn sys_text(&self, path: &str) -> Option<String> {
+        text(&self.sys.join(path))
+    }
+
+    /// An absolute path as a mount table names it, below the root.
+    pub(super) fn below_root(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The folder of a block device in `/sys/devices`, by the kernel's name.
+    pub(super) fn block_by_name(&self, name: &str) -> Option<PathBuf> {
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return None;
+        }
+        fs::canonicalize(self.sys.join("class/block").join(name)).ok()
+    }
+
+    /// The folder of a block device in `/sys/devices`, by its number.
+    pub(super) fn block_by_number(&self, (major, minor): (u32, u32)) -> Option<PathBuf> {
+        fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}"))).ok()
+    }
+}
+
+/// The text of a file without the white space around it; `None` if it is absent, unreadable or empty.
+pub(super) fn text(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The number in a file.
+pub(super) fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
+}
+
+/// The names in a folder, sorted so that reports do not change from run to run; none if it cannot be read.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,21 @@
+//! What do the ZFS tools tell? A pool's devices and a dataset's `sync` property are in no file.
+//!
+//! Invariant: run only for a ZFS mount; where the tools are absent or refuse, nothing is told.
+
+use std::process::{Command, Stdio};
+
+/// A dataset's `sync` property: `standard`, `always` or `disabled`.
+pub(super) fn sync_property(dataset: &str) -> Option<String> {
+    output("zfs", &["get", "-H", "-o", "value", "sync", dataset]).map(|value| value.trim().to_owned())
+}
+
+/// The state of a pool, its devices by full path.
+pub(super) fn pool_status(pool: &str) -> Option<String> {
+    output("zpool", &["status", "-LP", pool])
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let done =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+}

@@ -1,0 +1,150 @@
+//! How do the rows that call `pwrite` or `pwritev2` run, with any sync behind?
+//!
+//! Invariant: one write loop for all of them; the sync is chosen once, at open.
+
+use super::call;
+use crate::commit::{OpenError, Target, uninterrupted, write_all};
+use crate::error::{Error, Result};
+use crate::method::Sync;
+use crate::os::unix::{FSYNC, SyncCall, open_file};
+use crate::Commit;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+pub(super) struct Positional {
+    file: File,
+    path: PathBuf,
+    flags: libc::c_int,
+    sync: Syncing,
+    /// The last write, for calls that sync a range.
+    last: Range<u64>,
+    /// Whether writes cover only part of a page, which then must be in the cache.
+    partial_pages: bool,
+}
+
+enum Syncing {
+    None,
+    /// On the journal's own descriptor.
+    Same(SyncCall),
+    /// On a second descriptor.
+    Other(File, SyncCall),
+    /// The last range only.
+    Range,
+    /// In a thread that does nothing else.
+    Thread(Option<Helper>),
+}
+
+/// A thread that syncs on demand.
+struct Helper {
+    demand: SyncSender<()>,
+    done: Receiver<Result<()>>,
+    thread: JoinHandle<()>,
+}
+
+pub(super) fn open(
+    file: File,
+    flags: libc::c_int,
+    sync: Sync,
+    target: &Target,
+) -> std::result::Result<Positional, OpenError> {
+    let sync = match sync {
+        Sync::None => Syncing::None,
+        Sync::Fsync => Syncing::Same(FSYNC),
+        Sync::Fdatasync => Syncing::Same(call::FDATASYNC),
+        Sync::Syncfs => Syncing::Same(call::SYNCFS),
+        Sync::SyncFileRange => Syncing::Range,
+        Sync::FdatasyncOtherDescriptor => Syncing::Other(open_file(&target.path, libc::O_CLOEXEC)?, call::FDATASYNC),
+        Sync::FdatasyncOtherThread => Syncing::Thread(Some(Helper::start(&file, target)?)),
+        other => return Err(OpenError::unavailable(format!("{other:?} does not go with pwrite on Linux"))),
+    };
+    let partial_pages = !target.write_bytes.is_multiple_of(4096);
+    Ok(Positional { file, path: target.path.clone(), flags, sync, last: 0..0, partial_pages })
+}
+
+impl Commit for Positional {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (fd, flags) = (self.file.as_raw_fd(), self.flags);
+        let operation = if flags == 0 { "pwrite" } else { "pwritev2" };
+        self.last = offset..offset + bytes.len() as u64;
+        write_all(operation, &self.path, offset, bytes, |offset, bytes| call::write_at(fd, offset, bytes, flags))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        match &self.sync {
+            Syncing::None => Ok(()),
+            Syncing::Same(sync) => uninterrupted(sync.name, &self.path, || (sync.call)(self.file.as_raw_fd())),
+            Syncing::Other(file, sync) => uninterrupted(sync.name, &self.path, || (sync.call)(file.as_raw_fd())),
+            Syncing::Range => {
+                let (offset, bytes) = (self.last.start, self.last.end - self.last.start);
+                uninterrupted("sync_file_range", &self.path, || {
+                    call::sync_file_range(self.file.as_raw_fd(), offset, bytes)
+                })
+            }
+            Syncing::Thread(helper) => match helper {
+                Some(helper) => helper.sync(&self.path),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn warm(&mut self, range: Range<u64>) -> Result<()> {
+        if self.partial_pages {
+            let mut chunk = vec![0; 1 << 20];
+            let mut offset = range.start;
+            while offset < range.end {
+                match self.file.read_at(&mut chunk, offset) {
+                    Ok(0) => break,
+                    Ok(read) => offset += read as u64,
+                    Err(error) => return Err(Error::new("pread", &self.path, error)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Helper {
+    fn start(file: &File, target: &Target) -> Result<Self> {
+        let file = file.try_clone().map_err(|error| Error::new("dup", &target.path, error))?;
+        let path = target.path.clone();
+        let (demand, demands) = sync_channel::<()>(1);
+        let (answer, done) = sync_channel(1);
+        let run = move || {
+            while demands.recv().is_ok() {
+                let result = uninterrupted("fdatasync", &path, || (call::FDATASYNC.call)(file.as_raw_fd()));
+                if answer.send(result).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("seawall-sync".to_owned())
+            .spawn(run)
+            .map_err(|error| Error::new("clone", &target.path, error))?;
+        Ok(Self { demand, done, thread })
+    }
+
+    fn sync(&self, path: &std::path::Path) -> Result<()> {
+        let gone = || Error::new("fdatasync", path, std::io::ErrorKind::BrokenPipe.into());
+        self.demand.send(()).map_err(|_| gone())?;
+        self.done.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Positional {
+    fn drop(&mut self) {
+        if let Syncing::Thread(helper) = &mut self.sync
+            && let Some(Helper { demand, done, thread }) = helper.take()
+        {
+            drop(demand);
+            drop(done);
+            // The thread ends when its channel closes; a panic in it has already been printed.
+            let _ = thread.join();
+        }
+    }
+}

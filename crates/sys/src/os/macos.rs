@@ -1,0 +1,50 @@
+//! How does macOS run its rows? With positional writes, and with `fcntl` where fsync(2) is not enough.
+//!
+//! Apple's fsync(2): data goes to the drive, which may keep it in its cache; `F_FULLFSYNC` asks the drive to
+//! flush it, `F_BARRIERFSYNC` (fcntl(2)) to keep the order.
+
+pub(crate) mod inspect;
+pub(crate) mod journal;
+pub(crate) mod thread;
+
+pub(crate) use super::no_counters as counters;
+use super::posix::Positional;
+use super::unix::{FSYNC, SyncCall, check, open_file};
+use crate::commit::{OpenError, Target};
+use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
+use crate::{Commit, Error};
+use std::os::fd::AsRawFd;
+
+pub(crate) const SYSTEM: System = System::MacOs;
+
+const FULL_FSYNC: SyncCall = SyncCall {
+    name: "fcntl(F_FULLFSYNC)",
+    // SAFETY: takes no pointer; a stale descriptor is an error, not undefined behaviour.
+    call: |fd| check(unsafe { libc::fcntl(fd, libc::F_FULLFSYNC) }),
+};
+
+const BARRIER_FSYNC: SyncCall = SyncCall {
+    name: "fcntl(F_BARRIERFSYNC)",
+    // SAFETY: takes no pointer; a stale descriptor is an error, not undefined behaviour.
+    call: |fd| check(unsafe { libc::fcntl(fd, libc::F_BARRIERFSYNC) }),
+};
+
+pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+    let sync = match method.sync {
+        Sync::None => None,
+        Sync::Fsync => Some(FSYNC),
+        Sync::FullFsync => Some(FULL_FSYNC),
+        Sync::BarrierFsync => Some(BARRIER_FSYNC),
+        other => return Err(OpenError::unavailable(format!("{other:?} is not macOS'"))),
+    };
+    if method.write != Write::Positional || method.open_sync != OpenSync::None {
+        return Err(OpenError::unavailable("macOS rows are positional writes without open flags"));
+    }
+    let file = open_file(&target.path, libc::O_CLOEXEC)?;
+    if method.cache == Cache::NoCache {
+        // SAFETY: takes an integer argument; a stale descriptor is an error, not undefined behaviour.
+        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_NOCACHE, 1) })
+            .map_err(|error| Error::new("fcntl(F_NOCACHE)", &target.path, error))?;
+    }
+    Ok(Box::new(Positional { file, path: target.path.clone(), sync }))
+}

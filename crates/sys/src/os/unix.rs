@@ -1,0 +1,42 @@
+//! What do the Unix systems share? Turning a `-1` into an error, fsync, and opening the journal.
+//!
+//! Invariant: every call's return code passes through [`check`].
+
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+/// Turns a C return code into a result.
+pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
+    if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A sync call on a descriptor: its name for errors, and the call itself.
+#[derive(Clone, Copy)]
+pub(crate) struct SyncCall {
+    pub(crate) name: &'static str,
+    pub(crate) call: fn(RawFd) -> io::Result<()>,
+}
+
+/// fsync(2), exactly: the standard library's `sync_all` is `F_FULLFSYNC` on macOS.
+pub(crate) const FSYNC: SyncCall = SyncCall {
+    name: "fsync",
+    // SAFETY: fsync takes any integer; a stale descriptor is an error, not undefined behaviour.
+    call: |fd| check(unsafe { libc::fsync(fd) }),
+};
+
+/// Opens the journal with extra `open` flags; it must exist.
+///
+/// # Errors
+/// `open`, the path and the cause.
+pub(crate) fn open_file(path: &Path, flags: libc::c_int) -> Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(|error| Error::new("open", path, error))
+}

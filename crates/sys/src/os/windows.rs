@@ -1,0 +1,60 @@
+//! How does Windows run its rows? By one of three journals: positional calls, a mapping, or overlapped writes.
+//!
+//! Invariants: the open flags come from the row alone; every handle shares reading, writing and deleting, so
+//! that several lanes can hold one journal open.
+
+mod call;
+pub(crate) mod inspect;
+pub(crate) mod journal;
+mod map;
+mod ntdll;
+mod overlapped;
+mod positional;
+mod storage;
+pub(crate) mod thread;
+mod volume;
+
+pub(crate) use super::no_counters as counters;
+use crate::commit::{OpenError, Target};
+use crate::method::{Cache, Method, OpenSync, System, Write};
+use crate::{Commit, Error};
+use std::fs::{File, OpenOptions};
+use std::os::windows::fs::OpenOptionsExt;
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_FLAG_NO_BUFFERING, FILE_FLAG_OVERLAPPED, FILE_FLAG_WRITE_THROUGH, FILE_SHARE_DELETE, FILE_SHARE_READ,
+    FILE_SHARE_WRITE,
+};
+
+pub(crate) const SYSTEM: System = System::Windows;
+
+pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+    let file = open_journal(method, target)?;
+    match method.write {
+        Write::Positional => Ok(Box::new(positional::open(file, method.sync, target)?)),
+        Write::Mapped => Ok(Box::new(map::open(file, method.sync, target)?)),
+        Write::Overlapped => Ok(Box::new(overlapped::open(file, method.sync, target)?)),
+        Write::Flagged(_) | Write::Ring { .. } => Err(OpenError::unavailable("pwritev2 and io_uring are Linux'")),
+    }
+}
+
+/// Opens the existing journal by `CreateFileW` with the row's flags.
+fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
+    let cache = match method.cache {
+        Cache::Direct => FILE_FLAG_NO_BUFFERING,
+        Cache::Buffered => 0,
+        Cache::NoCache => return Err(OpenError::unavailable("F_NOCACHE is macOS'")),
+    };
+    let sync = match method.open_sync {
+        OpenSync::None => 0,
+        OpenSync::WriteThrough => FILE_FLAG_WRITE_THROUGH,
+        OpenSync::Data | OpenSync::Full => return Err(OpenError::unavailable("O_DSYNC and O_SYNC are POSIX'")),
+    };
+    let overlapped = if method.write == Write::Overlapped { FILE_FLAG_OVERLAPPED } else { 0 };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
+        .custom_flags(cache | sync | overlapped)
+        .open(&target.path);
+    file.map_err(|error| Error::new("CreateFileW", &target.path, error).into())
+}

@@ -1,0 +1,123 @@
+//! What does Windows tell about a path, and is it Windows?
+
+use super::storage::{self, Disk};
+use super::volume::{self, Volume};
+use super::ntdll;
+use crate::durability::{DeviceCache, Lie};
+use crate::error::Result;
+use crate::inspect::{Device, Environment, FoundLie, Pressure};
+use crate::os::cpuid;
+use std::path::Path;
+use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
+
+pub(crate) fn environment(path: &Path) -> Result<Environment> {
+    let wine = ntdll::wine_version();
+    let volume = volume::of(path)?;
+    let disks = match (&wine, &volume.device) {
+        // Wine makes up a disk for each letter.
+        (Some(_), _) | (None, None) => Vec::new(),
+        (None, Some(device)) => storage::disks(device),
+    };
+    let file_system =
+        if wine.is_some() { volume.file_system_under_wine()? } else { volume.file_system(&disks)? };
+    Ok(Environment {
+        system: system(wine.as_deref()),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_model: cpuid::brand(),
+        memory_bytes: memory_bytes(),
+        hypervisor: cpuid::hypervisor(),
+        container: None,
+        lies: lies(wine.as_deref(), &disks),
+        wine,
+        pressure: Pressure::default(),
+        clock: crate::clock::resolution(),
+        file_system,
+        devices: stack(&volume, disks),
+        writeback: Vec::new(),
+    })
+}
+
+/// Name, build and architecture; under Wine also what is under it.
+fn system(wine: Option<&str>) -> String {
+    let version = ntdll::windows_version().unwrap_or_default();
+    let windows = format!("Windows {version} {}", std::env::consts::ARCH);
+    match wine {
+        Some(wine) => {
+            let host = ntdll::wine_host().unwrap_or_else(|| "an unnamed system".to_owned());
+            format!("{windows} played by Wine {wine} on {host}")
+        }
+        None => windows,
+    }
+}
+
+/// The volume and, under it, its disks.
+fn stack(volume: &Volume, disks: Vec<Disk>) -> Vec<Device> {
+    if disks.is_empty() {
+        return Vec::new();
+    }
+    let top = Device {
+        name: volume.root.display().to_string(),
+        kind: "volume".to_owned(),
+        stands_on: disks.iter().map(|disk| disk.device.name.clone()).collect(),
+        model: None,
+        transport: None,
+        bytes: None,
+        write_cache: DeviceCache::Unknown,
+        fua: None,
+        rotational: None,
+        logical_block_bytes: None,
+        physical_block_bytes: None,
+        atomic_write_bytes: None,
+        polls: None,
+        scheduler: None,
+    };
+    std::iter::once(top).chain(disks.into_iter().map(|disk| disk.device)).collect()
+}
+
+/// What turns flushes and flags into nothing here.
+fn lies(wine: Option<&str>, disks: &[Disk]) -> Vec<FoundLie> {
+    let flags = wine.map(|version| FoundLie { lie: Lie::WineFlags, evidence: format!("ntdll says that it is Wine {version}") });
+    let barriers = disks.iter().filter(|disk| disk.flushes_turned_off).map(|disk| FoundLie {
+        lie: Lie::BarriersOff,
+        evidence: format!("write-cache buffer flushing is turned off in the properties of {}", disk.device.name),
+    });
+    flags.into_iter().chain(barriers).collect()
+}
+
+fn memory_bytes() -> Option<u64> {
+    let size = u32::try_from(size_of::<MEMORYSTATUSEX>()).ok()?;
+    let mut status = MEMORYSTATUSEX { dwLength: size, ..MEMORYSTATUSEX::default() };
+    // SAFETY: the pointer is to a live structure that says its own size.
+    let told = unsafe { GlobalMemoryStatusEx(&raw mut status) };
+    (told != 0).then_some(status.ullTotalPhys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durability::{Class, FileState, Medium, Promiser, classify};
+
+    #[test]
+    fn wine_is_recognised_and_its_word_on_files_is_not_taken() {
+        let here = environment(Path::new(".")).expect("an environment");
+        println!("{here:#?}");
+        let found: Vec<Lie> = here.lies.iter().map(|found| found.lie).collect();
+        assert_eq!(here.wine.is_some(), found.contains(&Lie::WineFlags), "{found:?}");
+        assert!(here.file_system.total_bytes >= here.file_system.free_bytes && here.file_system.block_bytes > 0);
+        if here.wine.is_some() {
+            assert_eq!(here.promiser(), Promiser::Wine);
+            assert_eq!(here.file_system.medium, Medium::Unknown);
+            assert!(here.devices.is_empty() && here.file_system.kind.starts_with("unknown"));
+            let around = here.surroundings(FileState::ZeroFilled);
+            for method in crate::methods::here().iter().filter(|method| method.sync == crate::method::Sync::None) {
+                assert_eq!(classify(method, &around).class, Class::ProcessCrash, "{}", method.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_that_names_it() {
+        let error = environment(Path::new("no such folder")).expect_err("refused");
+        assert!(error.to_string().contains("no such folder"), "{error}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What has the kernel counted for the calling thread? User and kernel time in units of 100 ns
+//! (`GetThreadTimes`), in steps of the scheduler's tick. `QueryThreadCycleTime` is finer but counts cycles, and
+//! Microsoft warns against turning them into time. Switches and run-queue waits are not told by thread.
+
+use crate::error::{Error, Result};
+use crate::thread::{Pinned, Times};
+use std::io;
+use windows_sys::Win32::Foundation::FILETIME;
+use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes, SetThreadAffinityMask};
+
+/// The calling thread's accounts; there is nothing to hold open.
+pub(crate) struct Accounts;
+
+impl Accounts {
+    pub(crate) fn open() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "the same shape on every system")]
+    pub(crate) fn wait_ns(&self) -> Option<u64> {
+        None
+    }
+
+    #[expect(clippy::unused_self, reason = "the same shape on every system")]
+    pub(crate) fn times(&self) -> Times {
+        let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
+        // SAFETY: takes nothing; gives a constant that stands for the calling thread.
+        let thread = unsafe { GetCurrentThread() };
+        // SAFETY: the four pointers are to live, writable structures of the right type.
+        let known = unsafe {
+            GetThreadTimes(thread, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
+        };
+        if known == 0 {
+            return Times::default();
+        }
+        Times { user_ns: nanoseconds(user), system_ns: nanoseconds(kernel), ..Times::default() }
+    }
+}
+
+fn nanoseconds(time: FILETIME) -> u64 {
+    ((u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime)) * 100
+}
+
+/// Pins the calling thread to `cpu` of its processor group: `SetThreadAffinityMask`.
+pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
+    let mask = u32::try_from(cpu).ok().and_then(|cpu| 1_usize.checked_shl(cpu));
+    let Some(mask) = mask else {
+        let absurd = io::Error::new(io::ErrorKind::InvalidInput, format!("a processor group has no CPU {cpu}"));
+        return Err(Error::new("SetThreadAffinityMask", "thread", absurd));
+    };
+    // SAFETY: takes nothing; gives a constant that stands for the calling thread.
+    let thread = unsafe { GetCurrentThread() };
+    // SAFETY: takes a handle and an integer; a wrong mask is an error, not undefined behaviour.
+    let before = unsafe { SetThreadAffinityMask(thread, mask) };
+    if before == 0 { Err(Error::last_os("SetThreadAffinityMask", "thread")) } else { Ok(Pinned::To(cpu)) }
+}

@@ -1,0 +1,82 @@
+//! Does every row of the table write what it is told, on a real file? Content, never latencies.
+
+use seawall_sys::buffer::Aligned;
+use seawall_sys::durability::FileState;
+use seawall_sys::journal::{Recipe, make};
+use seawall_sys::{Commit, OpenError, Target, methods, open, prove};
+
+const WRITE_BYTES: usize = 16 << 10;
+const JOURNAL_BYTES: u64 = 1 << 20;
+
+/// A folder on the file system of the build tree: the temporary folder may be in memory.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
+}
+
+fn commit_twice(commit: &mut dyn Commit) {
+    for (seed, offset) in [(1, 0), (2, JOURNAL_BYTES - WRITE_BYTES as u64)] {
+        commit.warm(offset..offset + WRITE_BYTES as u64).expect("warmed");
+        commit.write(offset, Aligned::incompressible(WRITE_BYTES, seed).as_slice()).expect("written");
+        commit.sync().expect("synced");
+    }
+}
+
+#[test]
+fn every_method_of_this_system_commits_the_bytes_it_was_given_or_says_why_not() {
+    let dir = folder();
+    let mut ran = 0;
+    for method in methods::here() {
+        let path = dir.path().join(method.id);
+        let recipe = Recipe {
+            state: FileState::ZeroFilled,
+            bytes: JOURNAL_BYTES,
+            fill_bytes: 1 << 20,
+            keep_cached: false,
+        };
+        make(&path, &recipe, &mut |_| true).expect("a journal");
+        let target = Target { path: path.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
+        match prove(method, &target).and_then(|()| open(method, &target)) {
+            Ok(mut commit) => {
+                commit_twice(commit.as_mut());
+                drop(commit);
+                let content = std::fs::read(&path).expect("read back");
+                assert_eq!(content.len() as u64, JOURNAL_BYTES, "{}", method.id);
+                assert!(
+                    content.starts_with(Aligned::incompressible(WRITE_BYTES, 1).as_slice()),
+                    "{}",
+                    method.id
+                );
+                assert!(
+                    content.ends_with(Aligned::incompressible(WRITE_BYTES, 2).as_slice()),
+                    "{}",
+                    method.id
+                );
+                let between = &content[WRITE_BYTES..content.len() - WRITE_BYTES];
+                assert!(between.iter().all(|byte| *byte == 0), "{} wrote elsewhere", method.id);
+                ran += 1;
+            }
+            Err(OpenError::Unavailable(reason)) => println!("{}: n/a: {reason}", method.id),
+            Err(error) => panic!("{}: {error}", method.id),
+        }
+    }
+    assert!(ran >= 5, "only {ran} methods ran: every system has at least five that need nothing special");
+}
+
+#[test]
+fn a_method_of_another_system_is_refused_by_name() {
+    let here = methods::here()[0].system;
+    let elsewhere =
+        methods::ALL.into_iter().flatten().find(|method| method.system != here).expect("another system");
+    let target = Target { path: "nothing".into(), journal_bytes: 1, write_bytes: 512 };
+    let refused = open(elsewhere, &target).err().expect("refused");
+    assert!(matches!(refused, OpenError::Unavailable(_)), "{refused}");
+}
+
+#[test]
+fn a_missing_journal_is_an_error_that_names_it() {
+    let dir = folder();
+    let path = dir.path().join("missing");
+    let target = Target { path: path.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
+    let error = open(&methods::here()[0], &target).err().expect("refused").to_string();
+    assert!(error.contains(&path.display().to_string()), "{error}");
+}

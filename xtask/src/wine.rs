@@ -1,0 +1,115 @@
+//! How do the Windows rows run without Windows? Cross-built with mingw, under Wine, with one fixture.
+//!
+//! ```text
+//!   target/wine/bcryptprimitives.dll   the fixture, built from tests/wine/bcryptprimitives.c
+//!   target/wine/prefix/                Wine's own C: drive and registry, apart from the user's
+//! ```
+//!
+//! Invariants: what a machine lacks is named with the package that brings it, all of it at once; nothing outside
+//! `target/` is written but the Rust target; a test that fails under Wine fails this.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "x86_64-pc-windows-gnu";
+const COMPILER: &str = "x86_64-w64-mingw32-gcc";
+
+/// A Wine that is ready to run what cargo builds for Windows.
+pub(crate) struct Wine {
+    program: &'static str,
+    folder: PathBuf,
+}
+
+/// Runs the tests of `seawall-sys` under Wine.
+///
+/// # Errors
+/// What is missing on this machine, or which step failed.
+pub(crate) fn test() -> Result<(), String> {
+    let wine = Wine::prepare()?;
+    let tested = run(wine.cargo().args(["test", "--package", "seawall-sys", "--target", TARGET]));
+    // The server of this prefix would outlive the tests otherwise.
+    let ended = run(wine.command().args(["wineboot", "--kill"]));
+    tested.and(ended)
+}
+
+impl Wine {
+    /// Finds the tools, builds the fixture and makes the prefix.
+    ///
+    /// # Errors
+    /// What is missing on this machine, or which step failed.
+    pub(crate) fn prepare() -> Result<Self, String> {
+        let program = tools()?;
+        run(Command::new("rustup").args(["target", "add", TARGET]))?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in no workspace")?;
+        let folder = root.join("target").join("wine");
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let wine = Self { program, folder };
+        wine.build_fixture(root)?;
+        run(wine.command().args(["wineboot", "--init"]))?;
+        Ok(wine)
+    }
+
+    fn build_fixture(&self, root: &Path) -> Result<(), String> {
+        let source = root.join("tests").join("wine").join("bcryptprimitives.c");
+        let library = self.folder.join("bcryptprimitives.dll");
+        run(Command::new(COMPILER)
+            .args(["-shared", "-O2", "-Wall", "-Werror", "-o"])
+            .args([&library, &source])
+            .arg("-ladvapi32"))
+    }
+
+    /// cargo, told to run Windows programs under this Wine.
+    pub(crate) fn cargo(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.program);
+        self.surround(&mut cargo);
+        cargo
+    }
+
+    /// Wine itself.
+    pub(crate) fn command(&self) -> Command {
+        let mut wine = Command::new(self.program);
+        wine.stdin(Stdio::null());
+        self.surround(&mut wine);
+        wine
+    }
+
+    fn surround(&self, command: &mut Command) {
+        command
+            .env("WINEPREFIX", self.folder.join("prefix"))
+            .env("WINEDEBUG", "-all")
+            // The loader looks along this path for what Wine lacks; `Z:` is the host's root.
+            .env("WINEPATH", format!("Z:{}", self.folder.display()).replace('/', "\\"))
+            // No .NET and no browser engine: their installers would ask in a window.
+            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
+            .env_remove("DISPLAY");
+    }
+}
+
+/// Wine's program name, if everything is there.
+fn tools() -> Result<&'static str, String> {
+    let answers = |program: &str| {
+        let asked =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    let wine = ["wine", "wine64"].into_iter().find(|program| answers(program));
+    let missing: Vec<&str> = [
+        (wine.is_some(), "wine and wine64 (Wine)"),
+        (answers(COMPILER), "gcc-mingw-w64-x86-64 (the compiler x86_64-w64-mingw32-gcc)"),
+    ]
+    .into_iter()
+    .filter_map(|(there, package)| (!there).then_some(package))
+    .collect();
+    match wine {
+        Some(wine) if missing.is_empty() => Ok(wine),
+        _ => Err(format!("missing Debian packages, to be had with apt-get install: {}", missing.join(", "))),
+    }
+}
+
+/// Runs a command and demands success.
+fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed ({status}): {command:?}")) }
+}
