@@ -30,3 +30,4 @@ pub mod thread;
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
 pub use error::{Error, Result};
 pub use method::Method;
+pub use os::mistakes;
