@@ -24,12 +24,15 @@ enum Command {
     /// Runs as the child that is recorded, cut off or killed.
     Victim(Orders),
     /// Try.
+    Block { fs: usize, #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long, default_value_t=1000)] states: u64, #[arg(long, default_value_t=40)] transactions: u64},
+    /// Try.
     Try { #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long)] dump: bool },
 }
 
 pub(crate) fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Victim(orders) => victim::run(&orders),
+        Command::Block { fs, seed, hold, method, sabotage, states, transactions } => block(fs, seed, hold, method, sabotage, states, transactions),
         Command::Try { seed, hold, method, sabotage, dump } => attempt(seed, hold, method, sabotage, dump),
     };
     match result {
@@ -59,5 +62,21 @@ fn attempt(seed: u64, hold: u64, method: String, sabotage: Sabotage, dump: bool)
         let found = search(&events, Timeline::new(seed, 60), Search { seed, rule, images_per_event: 8, only: None }, &mut tally)?;
         println!("{rule:?} {tally:?} {found:?} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
     }
+    Ok(())
+}
+
+fn block(fs: usize, seed: u64, hold: u64, method: String, sabotage: Sabotage, states: u64, transactions: u64) -> Result<(), Box<dyn std::error::Error>> {
+    use crate::blocks::{campaign, volume, event::Event};
+    crate::interrupt::listen()?;
+    let clock = seawall_sys::clock::monotonic_ns();
+    let scene = campaign::Scene { file_system: &volume::FILE_SYSTEMS[fs], seed, held_in_1000: hold, method, sabotage, transactions };
+    let recording = campaign::record(&scene)?;
+    println!("{} events, {} flushes, {} marks, {} pages, {} ms", recording.events.len(), recording.events.iter().filter(|e| matches!(e, Event::Flush{..})).count(), recording.events.iter().filter(|e| matches!(e, Event::Mark(_))).count(), recording.start.len(), (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
+    let mut all = 0; let w = crate::blocks::window::walk(&recording, |_| {all+=1; true})?;
+    println!("{w} windows {all} states");
+    let tally = campaign::Tally::default();
+    let clock = seawall_sys::clock::monotonic_ns();
+    let found = campaign::Search { recording: &recording, file_system: scene.file_system, jobs: 2, states_max: states, only: None, nested: true, tally: &tally }.run()?;
+    println!("{tally:?} {found:?} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
     Ok(())
 }

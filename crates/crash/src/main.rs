@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+mod blocks;
+#[cfg(target_os = "linux")]
 mod bytes;
 #[cfg(target_os = "linux")]
 mod directory_disk;
@@ -13,6 +15,8 @@ mod directory_disk;
 mod files;
 #[cfg(target_os = "linux")]
 mod fuse;
+#[cfg(target_os = "linux")]
+mod interrupt;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]

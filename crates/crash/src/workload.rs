@@ -8,6 +8,7 @@
 //! opened LIFE LSN    recovery handed out the log up to here
 //! acked LSN          everything before this was acknowledged
 //! trim LSN           about to ask that everything before this may go
+//! exposed LSN        the harness itself recovered the log and read it up to here
 //! ```
 
 use seawall::Lsn;
@@ -57,6 +58,11 @@ impl Timeline {
         Self { seed, transactions, ledger: Ledger::default() }
     }
 
+    /// Goes on from what is known already.
+    pub(crate) fn from_ledger(ledger: Ledger) -> Self {
+        Self { seed: 0, transactions: 0, ledger }
+    }
+
     /// What is known now.
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -90,6 +96,7 @@ impl Timeline {
             ("acked", Some(lsn), None) => {
                 self.ledger.acknowledged = self.ledger.acknowledged.max(Lsn::new(lsn));
             }
+            ("exposed", Some(lsn), None) => self.ledger.exposed(Lsn::new(lsn)),
             ("trim", Some(lsn), None) => self.ledger.trimmed = self.ledger.trimmed.max(Lsn::new(lsn)),
             _ => return Err(format!("the victim said {text:?}")),
         }

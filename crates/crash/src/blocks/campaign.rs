@@ -1,0 +1,261 @@
+//! Does recovery find everything that was acknowledged in every state that a real file system may be left in?
+//!
+//! A recording is made once per victim; its states are handed to workers, each with a disk and a loop device of its
+//! own, which put a state in place, mount it, run the real recovery in the mounted directory and judge. Some states
+//! are recorded in turn while they are mounted and recovered, and the crashes in *that* are judged as well.
+//!
+//! A torn write of the superblock of ext4 (whose checksum covers 1024 bytes) can make the mount itself fail. No log
+//! can do anything about it, so mounts that fail *in torn states* are counted apart; in any other state they are
+//! findings.
+
+use std::io;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use seawall::sim::outside::judge;
+use seawall::sim::rng::mix;
+
+use super::volume::{FileSystem, Volume};
+use super::window::{Recording, State, walk};
+use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::victim::{LAYOUT, Orders};
+use crate::workload::Timeline;
+
+/// The log's directory in the file system.
+const LOG: &str = "log";
+
+/// Once in so many states the recovery is recorded too.
+const NESTED_ONE_IN: u64 = 61;
+/// Of the states of such a recording so many are judged.
+const NESTED_STATES_MAX: u64 = 24;
+
+/// What a recording is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    /// On which file system.
+    pub(crate) file_system: &'static FileSystem,
+    /// Where records and chance come from.
+    pub(crate) seed: u64,
+    /// How many of 1000 replies are held back.
+    pub(crate) held_in_1000: u64,
+    /// The commit method.
+    pub(crate) method: String,
+    /// What the victim leaves out.
+    pub(crate) sabotage: Sabotage,
+    /// Transactions.
+    pub(crate) transactions: u64,
+}
+
+/// What has been seen.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Distinct states mounted and judged.
+    pub(crate) states: AtomicU64,
+    /// Of these, states of a disk that lost its power again during recovery.
+    pub(crate) nested: AtomicU64,
+    /// Of these, states with a torn write.
+    pub(crate) torn: AtomicU64,
+    /// Torn states that the kernel refused to mount: not judged.
+    pub(crate) unmountable: AtomicU64,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// The state's number in the recording.
+    pub(crate) state: u64,
+    /// Set if the power went a second time, during recovery: the state's number in that recording.
+    pub(crate) nested: Option<u64>,
+    /// What was broken.
+    pub(crate) violation: String,
+}
+
+/// Runs the victim on a fresh file system and records what its disk is told.
+///
+/// # Errors
+/// Whatever prevents it, and the victim's own failure.
+pub(crate) fn record(scene: &Scene) -> io::Result<Recording> {
+    let volume = Volume::new(scene.file_system, scene.seed)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let dir = mounted.path().join(LOG);
+    std::fs::create_dir(&dir)?;
+    rustix::fs::syncfs(std::fs::File::open(mounted.path())?)?;
+    volume.recorder().hold_back(scene.held_in_1000);
+    let start = volume.file().start_record();
+    let orders = Orders {
+        dir,
+        marks: Some(volume.marks()),
+        seed: scene.seed,
+        life: 1,
+        transactions: scene.transactions,
+        method: scene.method.clone(),
+        sabotage: scene.sabotage,
+    };
+    let status = Command::new(std::env::current_exe()?).args(orders.arguments()).status();
+    let events = volume.file().take_record();
+    volume.recorder().hold_back(0);
+    if !status?.success() {
+        return Err(io::Error::other("the victim failed"));
+    }
+    let timeline = Timeline::new(scene.seed, scene.transactions);
+    Ok(Recording { start, events, timeline, seed: scene.seed })
+}
+
+enum Verdict {
+    Kept,
+    Unmountable,
+    Broken(String),
+}
+
+/// Puts `state` in place, mounts and judges it; with `again` records that and gives the recording.
+fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict, Option<Recording>)> {
+    volume.install(state.below.clone(), state.above.clone())?;
+    let start = again.then(|| volume.file().start_record());
+    let mounted = match volume.mount() {
+        Ok(mounted) => mounted,
+        Err(_) if state.torn.is_some() => {
+            volume.file().take_record();
+            return Ok((Verdict::Unmountable, None));
+        }
+        Err(error) => return Ok((Verdict::Broken(format!("the file system does not mount: {error}")), None)),
+    };
+    let method = seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let mut disk = DirectoryDisk::new(&mounted.path().join(LOG), method, Sabotage::None);
+    let verdict = judge(&mut disk, &LAYOUT, &state.ledger, false);
+    drop(disk);
+    if let Ok(end) = verdict {
+        volume.file().mark(format!("exposed {end}"));
+    }
+    mounted.unmount()?;
+    let recording = start.map(|start| Recording {
+        start,
+        events: volume.file().take_record(),
+        timeline: Timeline::from_ledger((*state.ledger).clone()),
+        seed: mix(state.number),
+    });
+    Ok(match verdict {
+        Ok(_) => (Verdict::Kept, recording),
+        Err(violation) => (Verdict::Broken(violation.to_string()), None),
+    })
+}
+
+/// One search through the states of a recording.
+#[derive(Debug)]
+pub(crate) struct Search<'a> {
+    /// The recording.
+    pub(crate) recording: &'a Recording,
+    /// Its file system.
+    pub(crate) file_system: &'static FileSystem,
+    /// Disks and loop devices at work at the same time.
+    pub(crate) jobs: usize,
+    /// Judge at most so many states, spread evenly is not: the first ones.
+    pub(crate) states_max: u64,
+    /// Judge this state only.
+    pub(crate) only: Option<u64>,
+    /// Whether crashes during recovery are tried.
+    pub(crate) nested: bool,
+    /// What is counted.
+    pub(crate) tally: &'a Tally,
+}
+
+impl Search<'_> {
+    /// Judges states until one breaks a promise; gives the first finding.
+    ///
+    /// # Errors
+    /// Whatever keeps the harness from judging.
+    pub(crate) fn run(&self) -> io::Result<Option<Finding>> {
+        let (sender, receiver) = sync_channel::<State>(2 * self.jobs);
+        let receiver = Mutex::new(receiver);
+        let finding = Mutex::new(None);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..self.jobs).map(|_| scope.spawn(|| self.work(&receiver, &finding, &stop))).collect();
+            let mut sent = 0;
+            let walked = walk(self.recording, |state| {
+                if self.only.is_some_and(|only| only != state.number) {
+                    return true;
+                }
+                sent += 1;
+                sent <= self.states_max
+                    && !stop.load(Ordering::SeqCst)
+                    && !crate::interrupt::asked()
+                    && sender.send(state).is_ok()
+            });
+            drop(sender);
+            for worker in workers {
+                worker.join().map_err(|_| io::Error::other("a worker panicked"))??;
+            }
+            walked.map_err(io::Error::other)
+        })?;
+        Ok(finding.into_inner().unwrap_or_default())
+    }
+
+    fn work(
+        &self,
+        states: &Mutex<Receiver<State>>,
+        finding: &Mutex<Option<Finding>>,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        let volume = Volume::new(self.file_system, 0).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+        loop {
+            let next = states.lock().map_err(|_| io::Error::other("a worker panicked"))?.recv();
+            let Ok(state) = next else { return Ok(()) };
+            if stop.load(Ordering::SeqCst) {
+                continue;
+            }
+            let found = self.state(&volume, &state).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+            if let Some(found) = found {
+                stop.store(true, Ordering::SeqCst);
+                let mut first = finding.lock().map_err(|_| io::Error::other("a worker panicked"))?;
+                if first.as_ref().is_none_or(|first| first.state > found.state) {
+                    *first = Some(found);
+                }
+            }
+        }
+    }
+
+    fn state(&self, volume: &Volume, state: &State) -> io::Result<Option<Finding>> {
+        let again = self.nested && mix(self.recording.seed ^ mix(state.number)) % NESTED_ONE_IN == 0;
+        let (verdict, recording) = try_state(volume, state, again)?;
+        if let Some(violation) = self.count(state, verdict) {
+            return Ok(Some(Finding { state: state.number, nested: None, violation }));
+        }
+        let Some(recording) = recording else { return Ok(None) };
+        let mut nested = Vec::new();
+        walk(&recording, |state| {
+            nested.push(state);
+            true
+        })
+        .map_err(io::Error::other)?;
+        // Spread over the whole recovery.
+        let step = usize::try_from((nested.len() as u64).div_ceil(NESTED_STATES_MAX)).unwrap_or(1).max(1);
+        for second in nested.iter().step_by(step) {
+            let (verdict, _) = try_state(volume, second, false)?;
+            self.tally.nested.fetch_add(1, Ordering::Relaxed);
+            if let Some(violation) = self.count(second, verdict) {
+                return Ok(Some(Finding { state: state.number, nested: Some(second.number), violation }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn count(&self, state: &State, verdict: Verdict) -> Option<String> {
+        if matches!(verdict, Verdict::Unmountable) {
+            self.tally.unmountable.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.tally.states.fetch_add(1, Ordering::Relaxed);
+        self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
+        match verdict {
+            Verdict::Broken(violation) => Some(match state.torn {
+                Some(tear) => format!("{violation} ({tear:?})"),
+                None => violation,
+            }),
+            _ => None,
+        }
+    }
+}
