@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -35,6 +36,7 @@ pub(crate) struct FileSystem {
 }
 
 const MIB: u64 = 1 << 20;
+const DETACH_TRIES: u32 = 100;
 
 /// Every file system that is tried.
 pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
@@ -68,11 +70,26 @@ impl LoopDevice {
     }
 }
 
+impl LoopDevice {
+    fn is_attached(&self) -> bool {
+        let name = self.0.trim_start_matches("/dev/");
+        Path::new(&format!("/sys/block/{name}/loop/backing_file")).exists()
+    }
+}
+
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        if let Err(error) = run("losetup", &["--detach", &self.0]) {
-            eprintln!("could not detach: {error}");
+        // While udev looks at the device, detaching only notes the wish.
+        for _ in 0..DETACH_TRIES {
+            if let Err(error) = run("losetup", &["--detach", &self.0]) {
+                eprintln!("could not detach: {error}");
+            }
+            if !self.is_attached() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
+        eprintln!("{} is still attached", self.0);
     }
 }
 

@@ -19,11 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use seawall::sim::rng::Rng;
 use wire::{Reply, Request, errno, opcode};
+
+const LAST_WORDS_TRIES: u32 = 400;
 
 /// How an operation is answered.
 #[derive(Debug)]
@@ -83,10 +86,18 @@ impl Drop for Mount {
             eprintln!("could not unmount {}: {error}", self.path.display());
             return;
         }
-        if let Some(server) = self.server.take() {
-            if let Ok(Err(error)) = server.join() {
-                eprintln!("the file system on {} ended with: {error}", self.path.display());
+        let Some(server) = self.server.take() else { return };
+        // Whoever still holds a file keeps it alive; waiting for that for ever would hang the whole run.
+        for _ in 0..LAST_WORDS_TRIES {
+            if server.is_finished() {
+                break;
             }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if !server.is_finished() {
+            eprintln!("something still holds a file in {}", self.path.display());
+        } else if let Ok(Err(error)) = server.join() {
+            eprintln!("the file system on {} ended with: {error}", self.path.display());
         }
     }
 }
