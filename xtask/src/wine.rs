@@ -17,6 +17,7 @@ const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 /// A Wine that is ready to run what cargo builds for Windows.
 pub(crate) struct Wine {
     program: &'static str,
+    root: PathBuf,
     folder: PathBuf,
 }
 
@@ -39,19 +40,20 @@ impl Wine {
     /// What is missing on this machine, or which step failed.
     pub(crate) fn prepare() -> Result<Self, String> {
         let program = tools()?;
-        run(Command::new("rustup").args(["target", "add", TARGET]))?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in no workspace")?;
+        // In the workspace, so that rustup adds the target to the toolchain that the workspace asks for.
+        run(Command::new("rustup").args(["target", "add", TARGET]).current_dir(root))?;
         let folder = root.join("target").join("wine");
         std::fs::create_dir_all(&folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let wine = Self { program, folder };
-        wine.build_fixture(root)?;
+        let wine = Self { program, root: root.to_path_buf(), folder };
+        wine.build_fixture()?;
         run(wine.command().args(["wineboot", "--init"]))?;
         Ok(wine)
     }
 
-    fn build_fixture(&self, root: &Path) -> Result<(), String> {
-        let source = root.join("tests").join("wine").join("bcryptprimitives.c");
+    fn build_fixture(&self) -> Result<(), String> {
+        let source = self.root.join("tests").join("wine").join("bcryptprimitives.c");
         let library = self.folder.join("bcryptprimitives.dll");
         run(Command::new(COMPILER)
             .args(["-shared", "-O2", "-Wall", "-Werror", "-o"])
@@ -62,7 +64,7 @@ impl Wine {
     /// cargo, told to run Windows programs under this Wine.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.program);
+        cargo.current_dir(&self.root).env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.program);
         self.surround(&mut cargo);
         cargo
     }

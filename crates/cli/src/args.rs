@@ -6,6 +6,7 @@ use crate::exit;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
+use seawall_gauge::require::{self, Requirement};
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
+    /// Writes, reads, checks and measures transaction logs
+    Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
 }
@@ -33,7 +36,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   seawall bench --methods published        only the methods of the published experiment
   seawall bench --size 2300 --file-state appending --methods buffered+fdatasync
   seawall bench --require 'p99<10ms'       for scripts: exit code 3 if missed
-  seawall bench --preset etcd              is this disk fit for etcd?
+  seawall bench --require etcd             is this disk fit for etcd?
 ";
 
 /// Options of `seawall bench`.
@@ -49,9 +52,9 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
     pub(crate) full: bool,
 
-    /// Size of a transaction, such as 16KiB or 2300
-    #[arg(long, value_name = "SIZE", default_value = "16KiB", help_heading = "How much")]
-    size: ByteSize,
+    /// Size of a transaction, such as 16KiB or 2300 [default: 16KiB]
+    #[arg(long, value_name = "SIZE", help_heading = "How much")]
+    size: Option<ByteSize>,
 
     /// Size of the journal
     #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "How much")]
@@ -70,13 +73,15 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", help_heading = "How much")]
     rounds: Option<u32>,
 
-    /// Methods by id, and the groups published, durable and all, separated by commas
-    #[arg(long, value_name = "IDS", default_value = "all", help_heading = "What")]
-    methods: String,
+    /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
+    /// [default: all]
+    #[arg(long, value_name = "IDS", help_heading = "What")]
+    methods: Option<String>,
 
-    /// State of the journal's blocks before they are written
-    #[arg(long, value_name = "STATE", default_value = "zero-filled", help_heading = "What")]
-    file_state: State,
+    /// State of the journal's blocks before they are written: appending, unwritten, zero-filled, write-zeroes
+    /// or recycled [default: zero-filled]
+    #[arg(long, value_name = "STATE", help_heading = "What")]
+    file_state: Option<State>,
 
     /// Size of the writes that fill the journal
     #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = "What")]
@@ -102,13 +107,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
     seed: u64,
 
-    /// End with exit code 3 unless this holds, such as 'p99<10ms' or 'direct+dsync:commits/s>5000'
+    /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
+    /// openshift, cockroachdb), which also sets --size, --methods and --file-state unless they are given
     #[arg(long, value_name = "CONDITION", help_heading = "Verdict")]
     pub(crate) require: Vec<String>,
-
-    /// Measure as this system writes, and require what it needs
-    #[arg(long, value_name = "SYSTEM", help_heading = "Verdict")]
-    pub(crate) preset: Option<String>,
 
     /// Write the result as JSON to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -170,6 +172,18 @@ pub(crate) enum Colour {
     Never,
 }
 
+impl Colour {
+    /// Makes it the choice for everything printed from here on.
+    pub(crate) fn choose(self) {
+        let choice = match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+    }
+}
+
 /// The file states as words of the command line.
 #[derive(Debug, Clone, Copy)]
 struct State(FileState);
@@ -186,9 +200,25 @@ impl std::str::FromStr for State {
 }
 
 impl Bench {
-    /// The plan that the options describe, unchecked.
-    pub(crate) fn plan(&self) -> Result<Plan, String> {
+    /// All that `--require` demands.
+    pub(crate) fn requirement(&self) -> Result<Requirement, String> {
+        if self.require.is_empty() {
+            return Ok(Requirement::default());
+        }
+        require::parse(&self.require.join(","))
+    }
+
+    /// The plan that the options describe, unchecked. What is not given comes from the first preset demanded,
+    /// then from the defaults.
+    pub(crate) fn plan(&self, requirement: &Requirement) -> Result<Plan, String> {
         let defaults = Plan::default();
+        let preset = requirement.presets.first();
+        let transaction_bytes = match self.size {
+            Some(size) => usize::try_from(size.as_u64()).unwrap_or(usize::MAX),
+            None => preset.and_then(|preset| preset.transaction_bytes).unwrap_or(defaults.transaction_bytes),
+        };
+        let methods = self.methods.as_deref().or(preset.and_then(|preset| preset.method)).unwrap_or("all");
+        let state = self.file_state.map(|state| state.0).or(preset.and_then(|preset| preset.file_state));
         let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
             Some(transactions) => Amount::Transactions(transactions),
             None => Amount::TimeNs(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX)),
@@ -198,10 +228,10 @@ impl Bench {
             Amount::Transactions(n) => u32::try_from(n.clamp(1, 16)).unwrap_or(16),
         });
         Ok(Plan {
-            methods: choose_methods(&self.methods)?,
-            transaction_bytes: usize::try_from(self.size.as_u64()).unwrap_or(usize::MAX),
+            methods: choose_methods(methods)?,
+            transaction_bytes,
             journal: Recipe {
-                state: self.file_state.0,
+                state: state.unwrap_or(defaults.journal.state),
                 bytes: self.journal.as_u64(),
                 fill_bytes: self.fill_size.as_u64(),
                 keep_cached: self.keep_cached,
@@ -225,8 +255,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent_and_its_defaults_are_the_library_s() {
         Cli::command().debug_assert();
-        let cli = Cli::parse_from(["seawall", "bench"]);
-        let Command::Bench(bench) = cli.command else { panic!("bench was asked for") };
-        assert_eq!(bench.plan(), Ok(Plan::default()));
+        assert_eq!(plan(&["seawall", "bench"]), Plan::default());
+    }
+
+    fn plan(words: &[&str]) -> Plan {
+        let Command::Bench(bench) = Cli::parse_from(words).command else { panic!("bench was asked for") };
+        bench.plan(&bench.requirement().expect("a requirement")).expect("a plan")
+    }
+
+    #[test]
+    fn a_preset_is_measured_as_its_system_writes_unless_told_otherwise() {
+        let etcd = plan(&["seawall", "bench", "--require", "etcd"]);
+        assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Appending));
+        assert_eq!(
+            plan(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).transaction_bytes,
+            4096
+        );
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! Invariant: nothing is written before the plan was checked and the announcement printed.
 
-use crate::args::{Bench, Colour};
+use crate::args::Bench;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::signals;
 use seawall_gauge::plan::Plan;
 use seawall_gauge::preflight;
+use seawall_gauge::rank::Ranking;
+use seawall_gauge::report::{self, Style};
+use seawall_gauge::require::{self, Checked, Outcome};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::rig::real::RealRig;
 use seawall_gauge::scenario::{RunError, commit};
@@ -16,7 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
-    let plan = options.plan().map_err(Failure::Usage)?;
+    options.color.choose();
+    let requirement = options.requirement().map_err(Failure::Usage)?;
+    let plan = options.plan(&requirement).map_err(Failure::Usage)?;
     plan.check().map_err(Failure::Usage)?;
     let environment = look(options)?;
     preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
@@ -27,13 +32,65 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     signals::listen().map_err(Failure::Told)?;
     let kept = results_folder(options)?;
     let result = measure(options, &plan, environment, kept.as_deref())?;
-    for (row, measured) in result.measured() {
-        anstream::println!("{:26} {:?} {:?}", row.id, measured.durability.class, measured.latency);
+    let told = tell(options, &result, kept.as_deref());
+    let checked = require::check(&Ranking::new(&result), &requirement);
+    anstream::print!("{}", report::requirements(&checked, width(), Style::COLOURED));
+    told?;
+    Ok(verdict(&result, &checked))
+}
+
+fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
+    if !result.complete {
+        ExitCode::from(exit::INTERRUPTED)
+    } else if checked.iter().any(|one| one.outcome != Outcome::Met) {
+        ExitCode::from(exit::MISSED)
+    } else if result.measured().next().is_none() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
-    if let Some(path) = &options.json {
-        result.write(path).map_err(Failure::Told)?;
+}
+
+/// Writes the files that were asked for and prints the report, unless one of them goes to standard output.
+fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), Failure> {
+    let json = || result.to_json();
+    let csv = || Ok(report::csv::csv(result));
+    let markdown = || Ok(report::markdown::markdown(result));
+    let mut printed = false;
+    for (file, text) in [
+        (&options.json, &json as &dyn Fn() -> Result<String, String>),
+        (&options.csv, &csv),
+        (&options.markdown, &markdown),
+    ] {
+        let Some(file) = file else { continue };
+        let text = text().map_err(Failure::Told)?;
+        if file == Path::new("-") {
+            anstream::print!("{text}");
+            printed = true;
+        } else {
+            write(file, &text)?;
+        }
     }
-    Ok(if result.complete { ExitCode::SUCCESS } else { ExitCode::from(exit::INTERRUPTED) })
+    if !printed {
+        anstream::print!("{}", report::terminal(result, width(), Style::COLOURED));
+    }
+    if let Some(folder) = kept {
+        let report = report::markdown::markdown(result);
+        write(&folder.join("report.md"), &report)?;
+        anstream::eprintln!("kept in {}", folder.display());
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text)
+        .map_err(|error| Failure::Told(format!("cannot write {}: {error}", file.display())))
+}
+
+/// Columns of the terminal, or what is assumed of a pipe.
+fn width() -> usize {
+    let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 160))
 }
 
 /// What is under the folder or device, which must exist.

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod exit;
+mod log_command;
 mod methods;
 mod progress;
 mod signals;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().command {
         args::Command::Bench(options) => bench::run(&options),
+        args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
     };
     outcome.unwrap_or_else(|failure| {

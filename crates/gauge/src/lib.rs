@@ -8,17 +8,29 @@
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
 //! 4. [`result`] is what comes out: environment, histograms, counters; written after every round.
-//! 5. [`evidence`], [`rank`] and [`findings`] judge it; [`advise`] turns the best method into settings.
+//! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
+//!    settings; [`require`] holds it against what was demanded.
 //! 6. [`report`] tells it: table, Markdown, CSV, JSON.
 //!
 //! Invariants: judging is pure and works on a result read back from its file just as well; nothing is
 //! measured by one module and named by another; a method that did not run is listed with its reason.
 
+pub mod advise;
+pub mod evidence;
+pub mod figures;
+pub mod findings;
 pub mod latency;
+pub mod lookup;
 pub mod measure;
 pub mod plan;
 pub mod preflight;
+pub mod ranges;
+pub mod rank;
+pub mod report;
+pub mod require;
 pub mod result;
 pub mod rig;
+#[cfg(all(test, target_os = "linux"))]
+mod sample;
 pub mod scenario;
 pub mod stats;

@@ -273,6 +273,15 @@ impl RunResult {
         serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))
     }
 
+    /// The result as the text of its file.
+    ///
+    /// # Errors
+    /// In words: a figure cannot be told in JSON.
+    pub fn to_json(&self) -> Result<String, String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| format!("cannot tell the result as JSON: {error}"))
+    }
+
     /// Writes the result to `path`, by way of a temporary file beside it, so that an interruption leaves the
     /// last whole state.
     ///

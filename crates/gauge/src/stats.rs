@@ -21,6 +21,12 @@ impl Ratio {
     pub fn within_noise(&self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
+
+    /// The wider half of the interval.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.estimate).max(self.estimate - self.low)
+    }
 }
 
 /// The ratio of `values` to `base`, paired by position. `None` with fewer than two usable pairs: one round

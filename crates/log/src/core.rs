@@ -171,6 +171,8 @@ pub(crate) struct Core {
     witnessed: Lsn,
     place: Place,
     spares: VecDeque<Spare>,
+    /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
+    held: Option<Spare>,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<Flight>,
@@ -178,6 +180,7 @@ pub(crate) struct Core {
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
+    accepted_records: u64,
     durable_id: u64,
     failed: bool,
 }
@@ -203,12 +206,14 @@ impl Core {
             witnessed: beginning.end,
             place: beginning.place,
             spares: beginning.spares.into(),
+            held: None,
             open: None,
             ready: VecDeque::new(),
             flight: VecDeque::new(),
             free,
             large_bytes: 0,
             next_id: 1,
+            accepted_records: 0,
             durable_id: 0,
             failed: false,
         }
@@ -225,9 +230,28 @@ impl Core {
         self.trim
     }
 
-    /// The batch that the last accepted record went to.
-    pub(crate) fn last_batch(&self) -> u64 {
-        self.next_id.saturating_sub(1)
+    /// The batch that carries the byte before `lsn`; the one under assembly for anything later.
+    pub(crate) fn batch_of(&self, lsn: Lsn) -> u64 {
+        let flight = self.flight.iter().find(|flight| flight.end >= lsn).map(|flight| flight.id);
+        let ready = || self.ready.iter().find(|batch| batch.end() >= lsn).map(|batch| batch.id);
+        flight.or_else(ready).unwrap_or_else(|| self.next_id.saturating_sub(1))
+    }
+
+    /// The batches that wait to be issued, from first to last, `None` if there is none.
+    pub(crate) fn waiting(&self) -> Option<(u64, u64)> {
+        let first = self.ready.front().or(self.open.as_ref())?.id;
+        let last = self.open.as_ref().or(self.ready.back())?.id;
+        Some((first, last))
+    }
+
+    /// Records accepted so far.
+    pub(crate) fn accepted_records(&self) -> u64 {
+        self.accepted_records
+    }
+
+    /// Full batches that wait to be issued.
+    pub(crate) fn full(&self) -> usize {
+        self.ready.len()
     }
 
     /// The last batch that is durable.
@@ -238,6 +262,11 @@ impl Core {
     /// Prepared segments that wait to be started.
     pub(crate) fn spares(&self) -> usize {
         self.spares.len()
+    }
+
+    /// The prepared segment that is started next.
+    pub(crate) fn first_spare(&self) -> Option<Spare> {
+        self.spares.front().copied()
     }
 
     /// Batches under way.
@@ -271,6 +300,7 @@ impl Core {
         room[RECORD_HEADER_BYTES..].copy_from_slice(payload);
         batch.used += bytes;
         batch.records += 1;
+        self.accepted_records += 1;
         Ok(self.accepted(bytes))
     }
 
@@ -284,6 +314,7 @@ impl Core {
         batch.buf.bytes_mut()[at..at + records.len()].copy_from_slice(records);
         batch.used += records.len();
         batch.records += count;
+        self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
     }
 
@@ -347,7 +378,8 @@ impl Core {
         if place.offset + padded + reserve > place.data_end {
             // Header, batch, close mark, second copy of the header.
             let needed = padded + 3 * block;
-            let spare = self.spares.front().filter(|spare| spare.bytes >= needed);
+            let held = self.held.is_some();
+            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             start = Some(Start { bytes: spare.bytes, previous: place.segment });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
@@ -423,9 +455,23 @@ impl Core {
         self.spares.push_back(spare);
     }
 
-    /// Gives up the first spare, because it is too small for what must come next.
-    pub(crate) fn give_up_spare(&mut self) -> Option<Spare> {
-        self.spares.pop_front()
+    /// Takes the first spare away to be replaced, because it is too small for what must come next.
+    pub(crate) fn hold_spare(&mut self) -> Option<Spare> {
+        self.held = self.spares.pop_front();
+        self.held
+    }
+
+    /// Ends the replacement: `larger` takes the place of the spare that was held, or that one comes back.
+    pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
+        let held = self.held.take();
+        if let Some(spare) = larger.or(held) {
+            self.spares.push_front(spare);
+        }
+    }
+
+    /// Whether a spare is being replaced.
+    pub(crate) fn holds_spare(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Hands out the next batch to be written, if one may be issued now.

@@ -1,26 +1,82 @@
 //! A transaction log that commits at the raw speed of the disk and recovers the truth.
+//!
+//! ```no_run
+//! # fn main() -> seawall::Result<()> {
+//! use seawall::{Log, Lsn, Options};
+//!
+//! let log = Log::open("orders", Options::default())?; // locks, recovers
+//! let lsn = log.append(b"one")?; // in memory, in order, not yet durable
+//! log.commit(lsn)?; // durable
+//! log.append_commit(b"two")?; // the two in one; shares its write with everyone else
+//! let end = log.transaction::<seawall::Error>(|tx| {
+//!     tx.append(b"debit")?;
+//!     tx.append(b"credit")
+//! })?; // both or none after any crash
+//! log.commit(end)?;
+//! for record in log.read(Lsn::ZERO)? {
+//!     println!("{}", record?.payload.len());
+//! }
+//! log.close()
+//! # }
+//! ```
+//!
+//! | file | question |
+//! | --- | --- |
+//! | `format` | what is on disk? |
+//! | `core` | who may be told "durable", and what is written next? |
+//! | `seal`, `executor`, `lanes` | how does a batch become bytes on disk? |
+//! | `group`, `gate`, `background` | how do many committers share one write? |
+//! | `keeper`, `shelf` | how do segments come and go? |
+//! | `walk`, `scan`, `reader` | how are records read back? |
+//! | `recovery` | what is in the log after whatever happened? |
+//! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
+//! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
+mod background;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod buffer;
+mod check;
 mod checksum;
+mod choose;
 mod core;
 pub mod disk;
 mod error;
+#[cfg(feature = "simulation")]
 mod executor;
+#[cfg(feature = "simulation")]
+pub mod faults;
 pub mod format;
+mod gate;
+mod group;
 mod keeper;
+mod lanes;
+mod log;
 mod lsn;
 pub mod mutant;
+mod options;
 #[cfg(feature = "simulation")]
 pub mod oracle;
+mod os_disk;
+mod reader;
 mod recovery;
 mod scan;
 mod seal;
 mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
+mod stats;
+mod view;
 mod walk;
 
+pub use crate::log::{Commit, Log, Opened, Transaction};
+pub use check::{Report, Salvaged, salvage, verify};
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
+pub use options::{MethodChoice, Options};
+pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
+pub use seawall_sys::durability::Class as Durability;
+pub use stats::{Stats, Summary};
+pub use view::{View, ViewReader};

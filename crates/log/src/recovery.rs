@@ -32,6 +32,9 @@ use crate::mutant::{self, Mutant};
 use crate::seal::header_blocks;
 use crate::walk::Cursor;
 
+/// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
+const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+
 /// How recovery is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -166,6 +169,7 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
                 }
             }
             Some(FileRole::Preparing(number)) => found.drafts.push(number),
+            None if OURS.contains(&entry.name.as_str()) => {}
             None => found.strangers.push(entry.name),
         }
     }
@@ -273,7 +277,7 @@ pub(crate) fn walk_tail<D: Disk>(
 }
 
 /// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
-fn find_witness<D: Disk>(
+pub(crate) fn find_witness<D: Disk>(
     disk: &mut D,
     window: &mut Window,
     file: FileId,

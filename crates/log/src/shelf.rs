@@ -43,6 +43,11 @@ impl Shelf {
         &self.segments
     }
 
+    /// The size of an ordinary segment in bytes.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
     /// A segment was started and its header is durable.
     pub(crate) fn started(&mut self, header: SegmentHeader) {
         self.segments.push_back(header);

@@ -267,7 +267,8 @@ mod tests {
         let mut all = Vec::new();
         for medium in [Medium::Block, Medium::Memory, Medium::Server, Medium::Unknown] {
             for file_state in FileState::ALL {
-                for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown] {
+                for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
+                {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
                         for bits in 0..32_u8 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];

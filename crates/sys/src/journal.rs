@@ -144,7 +144,8 @@ fn fill_with(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
     let fill_bytes = usize::try_from(recipe.fill_bytes.max(1)).unwrap_or(1 << 20);
-    let block = seed(1).map_or_else(|| Aligned::zeroed(fill_bytes), |seed| Aligned::incompressible(fill_bytes, seed));
+    let block =
+        seed(1).map_or_else(|| Aligned::zeroed(fill_bytes), |seed| Aligned::incompressible(fill_bytes, seed));
     let mut done = 0;
     while done < recipe.bytes {
         let left = usize::try_from(recipe.bytes - done).unwrap_or(usize::MAX);

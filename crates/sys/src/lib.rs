@@ -8,6 +8,7 @@
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
+//! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -25,6 +26,7 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod store;
 pub mod thread;
 
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};

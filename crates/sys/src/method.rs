@@ -211,7 +211,11 @@ impl Reach {
     }
 
     fn deepest(self, other: Self) -> Self {
-        if other.data > self.data { other } else { Self { metadata: self.metadata || other.metadata, ..self } }
+        if other.data > self.data {
+            other
+        } else {
+            Self { metadata: self.metadata || other.metadata, ..self }
+        }
     }
 }
 

@@ -167,7 +167,11 @@ mod tests {
             let mut seen = HashSet::new();
             for method in methods {
                 assert!(seen.insert(method.id), "{} stands twice", method.id);
-                assert!(method.id.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '+'), "{}", method.id);
+                assert!(
+                    method.id.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '+'),
+                    "{}",
+                    method.id
+                );
                 assert!(!method.calls.is_empty() && !method.since.is_empty(), "{}", method.id);
             }
         }
@@ -178,7 +182,8 @@ mod tests {
         for methods in ALL {
             for (i, a) in methods.iter().enumerate() {
                 for b in &methods[i + 1..] {
-                    let same = (a.cache, a.open_sync, a.write, a.sync) == (b.cache, b.open_sync, b.write, b.sync);
+                    let same =
+                        (a.cache, a.open_sync, a.write, a.sync) == (b.cache, b.open_sync, b.write, b.sync);
                     assert!(!same, "{} and {} are one method", a.id, b.id);
                 }
             }
@@ -190,13 +195,7 @@ mod tests {
     #[test]
     fn no_row_claims_more_than_its_calls_give() {
         let expected: [Expected; 4] = [
-            (
-                Linux,
-                &[
-                    ('K', &["buffered", "dontcache"]),
-                    ('O', &["direct", "sync-file-range"]),
-                ],
-            ),
+            (Linux, &[('K', &["buffered", "dontcache"]), ('O', &["direct", "sync-file-range"])]),
             (
                 Windows,
                 &[

@@ -16,6 +16,13 @@
 #[cfg(unix)]
 mod unix;
 
+#[cfg(unix)]
+#[path = "os/store_unix.rs"]
+pub(crate) mod store;
+#[cfg(windows)]
+#[path = "os/store_windows.rs"]
+pub(crate) mod store;
+
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
 
@@ -52,4 +59,6 @@ mod illumos;
 pub(crate) use illumos::{SYSTEM, counters, inspect, journal, open, thread};
 
 #[cfg(not(any(target_os = "linux", windows, target_os = "macos", target_os = "illumos")))]
-compile_error!("Seawall knows Linux, Windows, macOS and illumos; add a folder under os/ and a table in methods.rs");
+compile_error!(
+    "Seawall knows Linux, Windows, macOS and illumos; add a folder under os/ and a table in methods.rs"
+);

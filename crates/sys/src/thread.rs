@@ -106,7 +106,8 @@ mod tests {
         let accounts = Accounts::open();
         let before = accounts.times();
         let mut sum = 0_u64;
-        while accounts.times().since(&before).user_ns + accounts.times().since(&before).system_ns < 20_000_000 {
+        while accounts.times().since(&before).user_ns + accounts.times().since(&before).system_ns < 20_000_000
+        {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

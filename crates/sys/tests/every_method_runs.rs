@@ -63,6 +63,27 @@ fn every_method_of_this_system_commits_the_bytes_it_was_given_or_says_why_not() 
 }
 
 #[test]
+fn several_lanes_hold_one_journal_open_by_any_two_methods() {
+    let dir = folder();
+    let path = dir.path().join("shared");
+    let recipe = Recipe {
+        state: FileState::ZeroFilled,
+        bytes: JOURNAL_BYTES,
+        fill_bytes: 1 << 20,
+        keep_cached: false,
+    };
+    let made = make(&path, &recipe, &mut |_| true).expect("a journal");
+    let target = Target { path, journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
+    let lanes: Vec<_> = methods::here().iter().map(|method| (method.id, open(method, &target))).collect();
+    for (id, lane) in &lanes {
+        if let Err(OpenError::Failed(error)) = lane {
+            panic!("{id}: {error}");
+        }
+    }
+    drop(made);
+}
+
+#[test]
 fn a_method_of_another_system_is_refused_by_name() {
     let here = methods::here()[0].system;
     let elsewhere =

@@ -283,7 +283,7 @@ impl Run<'_> {
         self.tally.states += 1;
         let end = judge(image.clone(), ledger, terms).inspect_err(|violation| {
             if self.campaign.only.is_some() {
-                eprintln!("{violation}; {terms:?}");
+                eprintln!("{violation}; {terms:?}; {:?}", ledger.witnesses);
                 image.describe();
             }
         })?;

@@ -234,7 +234,7 @@ impl Life {
         let end = match accepted {
             Ok(end) => end,
             Err(Refusal::Segment { bytes }) if bytes > SEGMENT_BYTES && self.keeper.is_none() => {
-                let spare = self.core.give_up_spare();
+                let spare = self.core.hold_spare();
                 self.keeper = self.shelf.large_task(bytes, spare).map(|task| Keeper::new(task, 4096));
                 return;
             }
@@ -317,7 +317,9 @@ impl Life {
                 self.core.done(id, job.into_buffer());
                 let events = self.disk.take_trace();
                 self.trace.extend(events.into_iter().map(Step::Disk));
-                self.trace.push(Step::Witnessed(witness));
+                if !self.failed {
+                    self.trace.push(Step::Witnessed(witness));
+                }
             }
         }
     }
@@ -333,13 +335,16 @@ impl Life {
             Ok(Progress::More) => {}
             Ok(end) => {
                 self.keeper = None;
-                if let Some(spare) = self.shelf.finished(end) {
-                    self.core.add_spare(spare);
+                match self.shelf.finished(end) {
+                    Some(spare) if self.core.holds_spare() => self.core.release_spare(Some(spare)),
+                    Some(spare) => self.core.add_spare(spare),
+                    None => {}
                 }
             }
             Err(setback) => {
                 self.keeper = None;
                 self.shelf.set_back();
+                self.core.release_spare(None);
                 if setback.fatal {
                     self.fail();
                 }
@@ -373,7 +378,9 @@ impl Life {
                 self.closing = self.core.mark(Kind::Close);
             }
             self.issue();
+            self.drain();
             self.complete(true);
+            self.drain();
             if self.core.gathered_bytes() > 0 && self.running.is_empty() {
                 self.keep();
             }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: the sync call is chosen once, at open, from the row alone.
 
+pub(crate) mod inspect;
+
 use crate::Commit;
 use crate::commit::{uninterrupted, write_all};
 use crate::error::Result;

@@ -13,6 +13,7 @@ mod positional;
 mod storage;
 pub(crate) mod thread;
 mod volume;
+mod wine;
 
 pub(crate) use super::no_counters as counters;
 use crate::commit::{OpenError, Target};
@@ -21,8 +22,8 @@ use crate::{Commit, Error};
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_NO_BUFFERING, FILE_FLAG_OVERLAPPED, FILE_FLAG_WRITE_THROUGH, FILE_SHARE_DELETE, FILE_SHARE_READ,
-    FILE_SHARE_WRITE,
+    FILE_FLAG_NO_BUFFERING, FILE_FLAG_OVERLAPPED, FILE_FLAG_WRITE_THROUGH, FILE_SHARE_DELETE,
+    FILE_SHARE_READ, FILE_SHARE_WRITE,
 };
 
 pub(crate) const SYSTEM: System = System::Windows;
@@ -33,7 +34,9 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
         Write::Positional => Ok(Box::new(positional::open(file, method.sync, target)?)),
         Write::Mapped => Ok(Box::new(map::open(file, method.sync, target)?)),
         Write::Overlapped => Ok(Box::new(overlapped::open(file, method.sync, target)?)),
-        Write::Flagged(_) | Write::Ring { .. } => Err(OpenError::unavailable("pwritev2 and io_uring are Linux'")),
+        Write::Flagged(_) | Write::Ring { .. } => {
+            Err(OpenError::unavailable("pwritev2 and io_uring are Linux'"))
+        }
     }
 }
 
@@ -47,7 +50,9 @@ fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
     let sync = match method.open_sync {
         OpenSync::None => 0,
         OpenSync::WriteThrough => FILE_FLAG_WRITE_THROUGH,
-        OpenSync::Data | OpenSync::Full => return Err(OpenError::unavailable("O_DSYNC and O_SYNC are POSIX'")),
+        OpenSync::Data | OpenSync::Full => {
+            return Err(OpenError::unavailable("O_DSYNC and O_SYNC are POSIX'"));
+        }
     };
     let overlapped = if method.write == Write::Overlapped { FILE_FLAG_OVERLAPPED } else { 0 };
     let file = OpenOptions::new()

@@ -12,10 +12,14 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Resu
     // SAFETY: takes integers only; wrong ones are errors, not undefined behaviour.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes.cast_signed()) } {
         0 => Ok(()),
-        libc::EINVAL | libc::EOPNOTSUPP => Err(OpenError::unavailable("this file system cannot reserve blocks")),
-        errno => {
-            Err(OpenError::Failed(Error::new("posix_fallocate", path, std::io::Error::from_raw_os_error(errno))))
+        libc::EINVAL | libc::EOPNOTSUPP => {
+            Err(OpenError::unavailable("this file system cannot reserve blocks"))
         }
+        errno => Err(OpenError::Failed(Error::new(
+            "posix_fallocate",
+            path,
+            std::io::Error::from_raw_os_error(errno),
+        ))),
     }
 }
 
@@ -24,11 +28,13 @@ pub(crate) fn write_zeroes(_: &File, _: &Path, _: u64) -> std::result::Result<()
 }
 
 /// illumos has no call to drop a file's pages.
+#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn drop_cache(_: &File, _: &Path) -> Result<()> {
     Ok(())
 }
 
 /// illumos does not tell unwritten extents apart.
+#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn layout(_: &File, _: &Path) -> Result<Option<Layout>> {
     Ok(None)
 }

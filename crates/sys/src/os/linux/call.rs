@@ -23,9 +23,8 @@ pub(super) const SYNCFS: SyncCall = SyncCall {
 
 /// `sync_file_range(2)`: waits for writeback in progress, starts its own, waits for that.
 pub(super) fn sync_file_range(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {
-    const FLAGS: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
-        | libc::SYNC_FILE_RANGE_WRITE
-        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    const FLAGS: libc::c_uint =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: takes any integers; wrong ones are errors, not undefined behaviour.
     check(unsafe { libc::sync_file_range(fd, offset.cast_signed(), bytes.cast_signed(), FLAGS) })
 }

@@ -107,7 +107,9 @@ pub(crate) fn layout(file: &File, path: &Path) -> Result<Option<Layout>> {
         });
         match asked {
             Ok(()) => {}
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => return Ok(None),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         }
         let mapped = &map.extents[..(map.mapped_extents as usize).min(EXTENTS)];

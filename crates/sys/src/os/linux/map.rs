@@ -3,10 +3,10 @@
 //! Invariants: the mapping covers exactly `journal_bytes`, and the file is at least that long when it is
 //! made; no reference into the mapping is ever formed, only raw copies, because other processes may write it.
 
+use crate::Commit;
 use crate::commit::{OpenError, Target, uninterrupted};
 use crate::error::{Error, Result};
 use crate::os::unix::check;
-use crate::Commit;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -30,7 +30,9 @@ pub(super) fn open(file: &File, target: &Target) -> std::result::Result<Map, Ope
     let path = target.path.clone();
     let length = file.metadata().map_err(|error| Error::new("fstat", &path, error))?.len();
     if length < target.journal_bytes {
-        return Err(OpenError::unavailable("a mapping cannot extend the file: the journal must be preallocated"));
+        return Err(OpenError::unavailable(
+            "a mapping cannot extend the file: the journal must be preallocated",
+        ));
     }
     let Ok(bytes) = usize::try_from(target.journal_bytes) else {
         return Err(OpenError::unavailable("the journal does not fit into the address space"));

@@ -3,11 +3,11 @@
 //! Invariant: one write loop for all of them; the sync is chosen once, at open.
 
 use super::call;
+use crate::Commit;
 use crate::commit::{OpenError, Target, uninterrupted, write_all};
 use crate::error::{Error, Result};
 use crate::method::Sync;
 use crate::os::unix::{FSYNC, SyncCall, open_file};
-use crate::Commit;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -58,7 +58,9 @@ pub(super) fn open(
         Sync::Fdatasync => Syncing::Same(call::FDATASYNC),
         Sync::Syncfs => Syncing::Same(call::SYNCFS),
         Sync::SyncFileRange => Syncing::Range,
-        Sync::FdatasyncOtherDescriptor => Syncing::Other(open_file(&target.path, libc::O_CLOEXEC)?, call::FDATASYNC),
+        Sync::FdatasyncOtherDescriptor => {
+            Syncing::Other(open_file(&target.path, libc::O_CLOEXEC)?, call::FDATASYNC)
+        }
         Sync::FdatasyncOtherThread => Syncing::Thread(Some(Helper::start(&file, target)?)),
         other => return Err(OpenError::unavailable(format!("{other:?} does not go with pwrite on Linux"))),
     };
@@ -71,14 +73,20 @@ impl Commit for Positional {
         let (fd, flags) = (self.file.as_raw_fd(), self.flags);
         let operation = if flags == 0 { "pwrite" } else { "pwritev2" };
         self.last = offset..offset + bytes.len() as u64;
-        write_all(operation, &self.path, offset, bytes, |offset, bytes| call::write_at(fd, offset, bytes, flags))
+        write_all(operation, &self.path, offset, bytes, |offset, bytes| {
+            call::write_at(fd, offset, bytes, flags)
+        })
     }
 
     fn sync(&mut self) -> Result<()> {
         match &self.sync {
             Syncing::None => Ok(()),
-            Syncing::Same(sync) => uninterrupted(sync.name, &self.path, || (sync.call)(self.file.as_raw_fd())),
-            Syncing::Other(file, sync) => uninterrupted(sync.name, &self.path, || (sync.call)(file.as_raw_fd())),
+            Syncing::Same(sync) => {
+                uninterrupted(sync.name, &self.path, || (sync.call)(self.file.as_raw_fd()))
+            }
+            Syncing::Other(file, sync) => {
+                uninterrupted(sync.name, &self.path, || (sync.call)(file.as_raw_fd()))
+            }
             Syncing::Range => {
                 let (offset, bytes) = (self.last.start, self.last.end - self.last.start);
                 uninterrupted("sync_file_range", &self.path, || {

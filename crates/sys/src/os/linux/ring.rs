@@ -13,11 +13,11 @@
 //!   cancelled), so the rest is submitted again with an fdatasync of its own;
 //! * every completion is reaped before `write` or `sync` returns.
 
+use crate::Commit;
 use crate::buffer::Aligned;
 use crate::commit::{OpenError, Target};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
-use crate::Commit;
 use io_uring::{IoUring, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -74,7 +74,9 @@ fn refused(path: &Path, error: io::Error) -> OpenError {
             "io_uring is forbidden here (kernel.io_uring_disabled, or a container's seccomp profile)",
         ),
         Some(libc::EINVAL) => OpenError::unavailable("this kernel's io_uring lacks the ring flags"),
-        Some(libc::ENOMEM) => OpenError::unavailable("no locked memory left for a ring: raise RLIMIT_MEMLOCK"),
+        Some(libc::ENOMEM) => {
+            OpenError::unavailable("no locked memory left for a ring: raise RLIMIT_MEMLOCK")
+        }
         _ => OpenError::Failed(Error::new("io_uring_setup", path, error)),
     }
 }
@@ -108,7 +110,9 @@ fn refuse_iopoll_without_queues(path: &Path) -> std::result::Result<(), OpenErro
     match polls.as_deref().map(str::trim) {
         Some("1") => Ok(()),
         Some(_) => Err(OpenError::unavailable("the device has no poll queues (queue/io_poll is 0)")),
-        None => Err(OpenError::unavailable("the file system is not on one block device whose polling can be read")),
+        None => Err(OpenError::unavailable(
+            "the file system is not on one block device whose polling can be read",
+        )),
     }
 }
 
@@ -195,7 +199,8 @@ impl Commit for Ring {
         let linked = self.settings.sync == Sync::RingLinkedFdatasync;
         let mut done = 0;
         while done < bytes.len() {
-            let len = u32::try_from(bytes.len() - done).map_err(|_| self.error("io_uring write", libc::EINVAL))?;
+            let len =
+                u32::try_from(bytes.len() - done).map_err(|_| self.error("io_uring write", libc::EINVAL))?;
             let write = self.write_entry(offset + done as u64, done, len);
             let [write, sync] = if linked {
                 self.run(&[write.flags(squeue::Flags::IO_LINK), self.sync_entry()])?

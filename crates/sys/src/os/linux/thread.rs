@@ -38,7 +38,8 @@ impl Accounts {
             return Times::default();
         }
         let ns = |time: libc::timeval| {
-            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
+            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+                + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
         };
         Times {
             user_ns: ns(usage.ru_utime),

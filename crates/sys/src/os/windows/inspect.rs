@@ -1,8 +1,12 @@
 //! What does Windows tell about a path, and is it Windows?
+//!
+//! Invariants: Wine is recognised by an export that only its ntdll has; under it no disk is listed, because Wine
+//! makes up one for each letter, and whatever flags promise is a lie that is named.
 
+use super::ntdll;
 use super::storage::{self, Disk};
 use super::volume::{self, Volume};
-use super::ntdll;
+use super::wine::{self, Mount};
 use crate::durability::{DeviceCache, Lie};
 use crate::error::Result;
 use crate::inspect::{Device, Environment, FoundLie, Pressure};
@@ -18,8 +22,11 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         (Some(_), _) | (None, None) => Vec::new(),
         (None, Some(device)) => storage::disks(device),
     };
-    let file_system =
-        if wine.is_some() { volume.file_system_under_wine()? } else { volume.file_system(&disks)? };
+    let mount = wine.as_ref().and_then(|_| wine::mount(&volume.folder));
+    let file_system = match wine {
+        Some(_) => volume.file_system_under_wine(mount.as_ref())?,
+        None => volume.file_system(&disks)?,
+    };
     Ok(Environment {
         system: system(wine.as_deref()),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -27,7 +34,7 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         memory_bytes: memory_bytes(),
         hypervisor: cpuid::hypervisor(),
         container: None,
-        lies: lies(wine.as_deref(), &disks),
+        lies: lies(wine.as_deref(), mount.as_ref(), &disks),
         wine,
         pressure: Pressure::default(),
         clock: crate::clock::resolution(),
@@ -75,13 +82,35 @@ fn stack(volume: &Volume, disks: Vec<Disk>) -> Vec<Device> {
 }
 
 /// What turns flushes and flags into nothing here.
-fn lies(wine: Option<&str>, disks: &[Disk]) -> Vec<FoundLie> {
-    let flags = wine.map(|version| FoundLie { lie: Lie::WineFlags, evidence: format!("ntdll says that it is Wine {version}") });
+///
+/// What Wine 8.0 asks of the host, as strace(1) on Linux shows it for each row:
+///
+/// ```text
+///   CreateFileW, with whatever flags    openat(O_RDWR|O_NONBLOCK), by wineserver: WRITE_THROUGH adds no O_DSYNC,
+///                                       NO_BUFFERING no O_DIRECT, and neither changes any later call
+///   WriteFile at an offset              pwrite64
+///   WriteFile on an overlapped handle   pwrite64, before WriteFile returns: nothing is ever in flight
+///   FlushFileBuffers                    fsync, in the calling process
+///   FlushViewOfFile                     msync(MS_ASYNC), which on Linux does nothing; the fsync after it does
+///   NtFlushBuffersFileEx                not exported; later versions make an fsync whatever the flags
+///   SetEndOfFile, to grow               pwrite64 of one byte at the new end, ftruncate, by wineserver: a file
+///                                       full of holes
+/// ```
+///
+/// So rows that end in `FlushFileBuffers` are what fsync is on the host, and all others are page cache.
+fn lies(wine: Option<&str>, mount: Option<&Mount>, disks: &[Disk]) -> Vec<FoundLie> {
+    let flags = wine.map(|version| FoundLie {
+        lie: Lie::WineFlags,
+        evidence: format!("ntdll says that it is Wine {version}"),
+    });
     let barriers = disks.iter().filter(|disk| disk.flushes_turned_off).map(|disk| FoundLie {
         lie: Lie::BarriersOff,
-        evidence: format!("write-cache buffer flushing is turned off in the properties of {}", disk.device.name),
+        evidence: format!(
+            "write-cache buffer flushing is turned off in the properties of {}",
+            disk.device.name
+        ),
     });
-    flags.into_iter().chain(barriers).collect()
+    flags.into_iter().chain(mount.into_iter().flat_map(Mount::lies)).chain(barriers).collect()
 }
 
 fn memory_bytes() -> Option<u64> {
@@ -103,14 +132,35 @@ mod tests {
         println!("{here:#?}");
         let found: Vec<Lie> = here.lies.iter().map(|found| found.lie).collect();
         assert_eq!(here.wine.is_some(), found.contains(&Lie::WineFlags), "{found:?}");
-        assert!(here.file_system.total_bytes >= here.file_system.free_bytes && here.file_system.block_bytes > 0);
+        assert!(
+            here.file_system.total_bytes >= here.file_system.free_bytes && here.file_system.block_bytes > 0
+        );
         if here.wine.is_some() {
             assert_eq!(here.promiser(), Promiser::Wine);
-            assert_eq!(here.file_system.medium, Medium::Unknown);
-            assert!(here.devices.is_empty() && here.file_system.kind.starts_with("unknown"));
+            assert!(here.devices.is_empty() && here.file_system.kind != "NTFS", "{:?}", here.file_system);
             let around = here.surroundings(FileState::ZeroFilled);
-            for method in crate::methods::here().iter().filter(|method| method.sync == crate::method::Sync::None) {
+            for method in
+                crate::methods::here().iter().filter(|method| method.sync == crate::method::Sync::None)
+            {
                 assert_eq!(classify(method, &around).class, Class::ProcessCrash, "{}", method.id);
+            }
+        }
+    }
+
+    #[test]
+    fn under_wine_a_folder_in_memory_is_told_from_the_drive_it_is_on() {
+        let memory = Path::new(r"Z:\dev\shm");
+        if ntdll::wine_version().is_some() && memory.exists() {
+            let there = environment(memory).expect("an environment");
+            assert_eq!(
+                (there.file_system.kind.as_str(), there.file_system.medium),
+                ("tmpfs", Medium::Memory)
+            );
+            let here = environment(Path::new(".")).expect("an environment");
+            assert_ne!(there.file_system.total_bytes, here.file_system.total_bytes, "both are on Z:");
+            for method in crate::methods::here() {
+                let class = classify(method, &there.surroundings(FileState::ZeroFilled)).class;
+                assert_eq!(class, Class::ProcessCrash, "{}", method.id);
             }
         }
     }

@@ -17,8 +17,8 @@ use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use windows_sys::Win32::System::Memory::{
-    CreateFileMappingW, FILE_MAP_READ, FILE_MAP_WRITE, FlushViewOfFile, MEMORY_MAPPED_VIEW_ADDRESS, MapViewOfFile,
-    PAGE_READWRITE, UnmapViewOfFile,
+    CreateFileMappingW, FILE_MAP_READ, FILE_MAP_WRITE, FlushViewOfFile, MEMORY_MAPPED_VIEW_ADDRESS,
+    MapViewOfFile, PAGE_READWRITE, UnmapViewOfFile,
 };
 
 const PAGE: u64 = 4096;
@@ -39,9 +39,12 @@ pub(super) fn open(file: File, sync: Sync, target: &Target) -> std::result::Resu
         return Err(OpenError::unavailable(format!("{sync:?} does not go with a mapping on Windows")));
     }
     let path = target.path.clone();
-    let length = file.metadata().map_err(|error| Error::new("GetFileInformationByHandle", &path, error))?.len();
+    let length =
+        file.metadata().map_err(|error| Error::new("GetFileInformationByHandle", &path, error))?.len();
     if length < target.journal_bytes {
-        return Err(OpenError::unavailable("a mapping must not extend the file: the journal must be preallocated"));
+        return Err(OpenError::unavailable(
+            "a mapping must not extend the file: the journal must be preallocated",
+        ));
     }
     let Ok(bytes) = usize::try_from(target.journal_bytes) else {
         return Err(OpenError::unavailable("the journal does not fit into the address space"));
@@ -58,7 +61,14 @@ fn mapping(file: &File, target: &Target) -> Result<OwnedHandle> {
     let (high, low) = (high(target.journal_bytes), low(target.journal_bytes));
     // SAFETY: no security attributes and no name are passed, and the handle is open.
     let mapping = unsafe {
-        CreateFileMappingW(file.as_raw_handle(), std::ptr::null(), PAGE_READWRITE, high, low, std::ptr::null())
+        CreateFileMappingW(
+            file.as_raw_handle(),
+            std::ptr::null(),
+            PAGE_READWRITE,
+            high,
+            low,
+            std::ptr::null(),
+        )
     };
     if mapping.is_null() {
         return Err(Error::last_os("CreateFileMappingW", &target.path));

@@ -11,8 +11,8 @@ use std::io;
 use std::os::windows::io::AsRawHandle;
 use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
 use windows_sys::Win32::Foundation::{
-    FARPROC, HANDLE, NTSTATUS, RtlNtStatusToDosError, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER,
-    STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
+    FARPROC, HANDLE, NTSTATUS, RtlNtStatusToDosError, STATUS_INVALID_DEVICE_REQUEST,
+    STATUS_INVALID_PARAMETER, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
 };
 use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
@@ -45,27 +45,40 @@ impl Flush {
     /// [`OpenError::Unavailable`] if this Windows, or the file's file system, lacks the call or the flag.
     pub(super) fn find(kind: NtFlush, file: &File) -> Result<Self, OpenError> {
         let flags = flags(kind);
-        if flags != 0
-            && let Some(version) = wine_version()
+        let wine = wine_version();
+        let Some(found) = export(c"NtFlushBuffersFileEx") else {
+            return Err(OpenError::unavailable(match wine {
+                Some(version) => format!("the ntdll of Wine {version} has no NtFlushBuffersFileEx"),
+                None => "this ntdll has no NtFlushBuffersFileEx: it needs Windows 8".to_owned(),
+            }));
+        };
+        // Later versions of Wine have it, and make an fsync of all four.
+        if let Some(version) = wine
+            && flags != 0
         {
             return Err(OpenError::unavailable(format!(
-                "Wine {version} ignores the flags of NtFlushBuffersFileEx: it would be nt-flush under another name"
+                "Wine {version} ignores the flags of NtFlushBuffersFileEx: this would be nt-flush under another name"
             )));
         }
-        let Some(found) = export(c"NtFlushBuffersFileEx") else {
-            return Err(OpenError::unavailable("this ntdll has no NtFlushBuffersFileEx: it needs Windows 8"));
-        };
         // SAFETY: the export of this name has this signature (Windows Driver Kit, ntifs.h).
-        let call = unsafe { std::mem::transmute::<unsafe extern "system" fn() -> isize, NtFlushBuffersFileEx>(found) };
-        let flush = Self { call, flags };
-        match flush.status(file) {
-            STATUS_NOT_SUPPORTED | STATUS_NOT_IMPLEMENTED | STATUS_INVALID_PARAMETER | STATUS_INVALID_DEVICE_REQUEST => {
-                Err(OpenError::unavailable(format!(
-                    "NtFlushBuffersFileEx with flags {flags:#x} is refused by this Windows or file system"
-                )))
-            }
+        let call = unsafe {
+            std::mem::transmute::<unsafe extern "system" fn() -> isize, NtFlushBuffersFileEx>(found)
+        };
+        Self { call, flags }.proven(file)
+    }
+
+    /// Itself, if a flush of `file` is not called unknown.
+    fn proven(self, file: &File) -> Result<Self, OpenError> {
+        match self.status(file) {
+            STATUS_NOT_SUPPORTED
+            | STATUS_NOT_IMPLEMENTED
+            | STATUS_INVALID_PARAMETER
+            | STATUS_INVALID_DEVICE_REQUEST => Err(OpenError::unavailable(format!(
+                "NtFlushBuffersFileEx with flags {:#x} is refused by this Windows or file system",
+                self.flags
+            ))),
             // Any other failure is the caller's to meet when it syncs.
-            _ => Ok(flush),
+            _ => Ok(self),
         }
     }
 
@@ -112,7 +125,8 @@ pub(super) fn wine_version() -> Option<String> {
 pub(super) fn wine_host() -> Option<String> {
     let found = export(c"wine_get_host_version")?;
     // SAFETY: Wine documents this export as `void wine_get_host_version(const char **, const char **)`.
-    let call = unsafe { std::mem::transmute::<unsafe extern "system" fn() -> isize, WineGetHostVersion>(found) };
+    let call =
+        unsafe { std::mem::transmute::<unsafe extern "system" fn() -> isize, WineGetHostVersion>(found) };
     let (mut name, mut release) = (std::ptr::null(), std::ptr::null());
     // SAFETY: both pointers are to live locals.
     unsafe { call(&raw mut name, &raw mut release) };
@@ -136,4 +150,48 @@ pub(super) fn windows_version() -> Option<String> {
     // SAFETY: the pointer is to a live structure that says its own size.
     let status = unsafe { RtlGetVersion(&raw mut info) };
     (status >= 0).then(|| format!("{}.{}.{}", info.dwMajorVersion, info.dwMinorVersion, info.dwBuildNumber))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows_sys::Win32::Foundation::{ERROR_DISK_FULL, STATUS_DISK_FULL};
+
+    /// Answers by the flags, as a file system might.
+    unsafe extern "system" fn pretended(
+        _: HANDLE,
+        flags: u32,
+        parameters: *const c_void,
+        bytes: u32,
+        answer: *mut IO_STATUS_BLOCK,
+    ) -> NTSTATUS {
+        assert!(parameters.is_null() && bytes == 0 && !answer.is_null());
+        match flags {
+            0 => 0,
+            1 => STATUS_DISK_FULL,
+            _ => STATUS_NOT_SUPPORTED,
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_refused_is_unavailable_and_a_failed_flush_is_an_error() {
+        let file = tempfile::tempfile().expect("a file");
+        let flush = |kind| Flush { call: pretended, flags: flags(kind) }.proven(&file);
+        flush(NtFlush::Normal).expect("proven").run(&file).expect("flushed");
+        assert!(matches!(flush(NtFlush::NoSync), Err(OpenError::Unavailable(_))));
+        assert!(matches!(flush(NtFlush::DataSyncOnly), Err(OpenError::Unavailable(_))));
+        let error = flush(NtFlush::DataOnly).expect("not unknown").run(&file).expect_err("failed");
+        assert_eq!(error.raw_os_error(), Some(ERROR_DISK_FULL.cast_signed()));
+    }
+
+    #[test]
+    fn every_row_that_names_the_call_says_why_it_is_not_here() {
+        let file = tempfile::tempfile().expect("a file");
+        for kind in [NtFlush::Normal, NtFlush::DataOnly, NtFlush::NoSync, NtFlush::DataSyncOnly] {
+            match Flush::find(kind, &file) {
+                Ok(flush) => flush.run(&file).expect("flushed"),
+                Err(refused) => assert!(refused.to_string().contains("NtFlushBuffersFileEx"), "{refused}"),
+            }
+        }
+    }
 }

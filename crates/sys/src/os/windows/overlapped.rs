@@ -75,7 +75,13 @@ impl Request {
         // SAFETY: the bytes lie in the owned buffer and the state on the heap; both outlive the request, see
         // the invariants. No count is asked for, as an overlapped handle wants it.
         let queued = check(unsafe {
-            WriteFile(self.file.as_raw_handle(), bytes.as_ptr(), call::count(bytes), std::ptr::null_mut(), self.state)
+            WriteFile(
+                self.file.as_raw_handle(),
+                bytes.as_ptr(),
+                call::count(bytes),
+                std::ptr::null_mut(),
+                self.state,
+            )
         });
         if let Err(error) = queued
             && error.raw_os_error() != Some(ERROR_IO_PENDING.cast_signed())
@@ -85,7 +91,8 @@ impl Request {
         }
         let mut written = 0;
         // SAFETY: the handle and the state are those of the request that was just made.
-        let done = check(unsafe { GetOverlappedResult(self.file.as_raw_handle(), self.state, &raw mut written, 1) });
+        let done =
+            check(unsafe { GetOverlappedResult(self.file.as_raw_handle(), self.state, &raw mut written, 1) });
         self.in_flight = self.is_pending();
         done.map(|()| written as usize)
     }

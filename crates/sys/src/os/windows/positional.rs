@@ -40,7 +40,9 @@ pub(super) fn open(file: File, sync: Sync, target: &Target) -> std::result::Resu
 
 impl Commit for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        write_all("WriteFile", &self.path, offset, bytes, |offset, bytes| call::write_at(&self.file, offset, bytes))
+        write_all("WriteFile", &self.path, offset, bytes, |offset, bytes| {
+            call::write_at(&self.file, offset, bytes)
+        })
     }
 
     fn sync(&mut self) -> Result<()> {

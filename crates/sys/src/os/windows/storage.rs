@@ -16,10 +16,11 @@ use windows_sys::Win32::System::IO::DeviceIoControl;
 use windows_sys::Win32::System::Ioctl::{
     DEVICE_SEEK_PENALTY_DESCRIPTOR, DISK_EXTENT, DISK_GEOMETRY_EX, IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
     IOCTL_STORAGE_QUERY_PROPERTY, PropertyStandardQuery, STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR,
-    STORAGE_DEVICE_DESCRIPTOR, STORAGE_PROPERTY_ID, STORAGE_WRITE_CACHE_PROPERTY, StorageAccessAlignmentProperty,
-    StorageDeviceProperty, StorageDeviceSeekPenaltyProperty, StorageDeviceWriteCacheProperty, VOLUME_DISK_EXTENTS,
-    WriteCacheDisabled, WriteCacheEnabled, WriteCacheTypeNone, WriteCacheTypeWriteBack,
-    WriteCacheTypeWriteThrough, WriteThroughNotSupported, WriteThroughSupported,
+    STORAGE_DEVICE_DESCRIPTOR, STORAGE_PROPERTY_ID, STORAGE_WRITE_CACHE_PROPERTY,
+    StorageAccessAlignmentProperty, StorageDeviceProperty, StorageDeviceSeekPenaltyProperty,
+    StorageDeviceWriteCacheProperty, VOLUME_DISK_EXTENTS, WriteCacheDisabled, WriteCacheEnabled,
+    WriteCacheTypeNone, WriteCacheTypeWriteBack, WriteCacheTypeWriteThrough, WriteThroughNotSupported,
+    WriteThroughSupported,
 };
 
 /// `CTL_CODE(IOCTL_VOLUME_BASE, 0, METHOD_BUFFERED, FILE_ANY_ACCESS)` of winioctl.h.
@@ -68,15 +69,19 @@ fn disk(number: u32) -> Disk {
         polls: None,
         scheduler: None,
     };
-    let Some(handle) = open(&format!(r"\\.\{name}")) else { return Disk { device, flushes_turned_off: false } };
+    let Some(handle) = open(&format!(r"\\.\{name}")) else {
+        return Disk { device, flushes_turned_off: false };
+    };
     if let Some(answer) = property(&handle, StorageDeviceProperty) {
         device.model = model(&answer);
         device.transport = word(&answer, offset_of!(STORAGE_DEVICE_DESCRIPTOR, BusType)).and_then(transport);
     }
     if let Some(answer) = property(&handle, StorageAccessAlignmentProperty) {
         let field = |offset| word(&answer, offset).map(u64::from).filter(|bytes| *bytes > 0);
-        device.logical_block_bytes = field(offset_of!(STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR, BytesPerLogicalSector));
-        device.physical_block_bytes = field(offset_of!(STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR, BytesPerPhysicalSector));
+        device.logical_block_bytes =
+            field(offset_of!(STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR, BytesPerLogicalSector));
+        device.physical_block_bytes =
+            field(offset_of!(STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR, BytesPerPhysicalSector));
     }
     device.rotational = property(&handle, StorageDeviceSeekPenaltyProperty)
         .and_then(|answer| flag(&answer, offset_of!(DEVICE_SEEK_PENALTY_DESCRIPTOR, IncursSeekPenalty)));
@@ -161,7 +166,7 @@ fn property(device: &File, property: STORAGE_PROPERTY_ID) -> Option<Vec<u8>> {
 }
 
 /// The bytes that the driver answers; `None` if it refuses or has more to say than fits.
-fn ask(device: &File, code: u32, question: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn ask(device: &File, code: u32, question: &[u8]) -> Option<Vec<u8>> {
     let mut answer = vec![0; 4096];
     let mut filled = 0;
     let room = u32::try_from(answer.len()).ok()?;

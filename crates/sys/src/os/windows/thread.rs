@@ -45,7 +45,8 @@ fn nanoseconds(time: FILETIME) -> u64 {
 pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
     let mask = u32::try_from(cpu).ok().and_then(|cpu| 1_usize.checked_shl(cpu));
     let Some(mask) = mask else {
-        let absurd = io::Error::new(io::ErrorKind::InvalidInput, format!("a processor group has no CPU {cpu}"));
+        let absurd =
+            io::Error::new(io::ErrorKind::InvalidInput, format!("a processor group has no CPU {cpu}"));
         return Err(Error::new("SetThreadAffinityMask", "thread", absurd));
     };
     // SAFETY: takes nothing; gives a constant that stands for the calling thread.
@@ -53,4 +54,26 @@ pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
     // SAFETY: takes a handle and an integer; a wrong mask is an error, not undefined behaviour.
     let before = unsafe { SetThreadAffinityMask(thread, mask) };
     if before == 0 { Err(Error::last_os("SetThreadAffinityMask", "thread")) } else { Ok(Pinned::To(cpu)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows_sys::Win32::System::Threading::GetCurrentProcessorNumber;
+
+    #[test]
+    fn a_thread_stays_on_the_cpu_it_is_pinned_to() {
+        let pinned = std::thread::spawn(|| {
+            let pinned = pin(0)?;
+            // SAFETY: takes nothing.
+            Ok::<_, Error>((pinned, unsafe { GetCurrentProcessorNumber() }))
+        });
+        let (pinned, cpu) = pinned.join().expect("no panic").expect("CPU 0 is there");
+        assert_eq!((pinned, cpu), (Pinned::To(0), 0));
+    }
+
+    #[test]
+    fn a_file_time_is_in_units_of_100_ns() {
+        assert_eq!(nanoseconds(FILETIME { dwLowDateTime: 3, dwHighDateTime: 1 }), ((1 << 32) + 3) * 100);
+    }
 }

@@ -1,17 +1,19 @@
 //! Which volume is a path on, and what does Windows tell about its file system?
 //!
-//! Invariant: under Wine the file system's name and flags are not taken over: Wine says `NTFS` of whatever it
-//! does not recognise as FAT or a CD.
+//! Invariant: under Wine the file system's name and flags are not taken over, because Wine says `NTFS` of
+//! whatever it does not recognise as FAT or a CD; and a root is never taken for a folder, because Wine's `Z:` is
+//! all of the host's mounts.
 
 use super::call::{check, narrow, wide};
 use super::storage::Disk;
+use super::wine::Mount;
 use crate::durability::Medium;
 use crate::error::{Error, Result};
 use crate::inspect::FileSystem;
 use std::path::{Path, PathBuf};
 use windows_sys::Win32::Storage::FileSystem::{
-    GetDiskFreeSpaceExW, GetDiskFreeSpaceW, GetDriveTypeW, GetVolumeInformationW, GetVolumeNameForVolumeMountPointW,
-    GetVolumePathNameW,
+    GetDiskFreeSpaceExW, GetDiskFreeSpaceW, GetDriveTypeW, GetVolumeInformationW,
+    GetVolumeNameForVolumeMountPointW, GetVolumePathNameW,
 };
 use windows_sys::Win32::System::SystemServices::{
     FILE_DAX_VOLUME, FILE_READ_ONLY_VOLUME, FILE_SUPPORTS_BLOCK_REFCOUNTING, FILE_SUPPORTS_INTEGRITY_STREAMS,
@@ -31,6 +33,8 @@ const FLAGS: [(u32, &str); 6] = [
 
 /// A mounted volume.
 pub(super) struct Volume {
+    /// The folder that was asked for, after symbolic links.
+    pub(super) folder: PathBuf,
     /// Where it is mounted, with a backslash at the end: `C:\`, `\\server\share\`, a folder.
     pub(super) root: PathBuf,
     /// Its name for devices (`\\?\Volume{…}` or `\\.\C:`); `None` for what is on no disk of this machine.
@@ -50,13 +54,14 @@ pub(super) fn of(path: &Path) -> Result<Volume> {
         Err(_) => std::path::absolute(path).map_err(|error| Error::new("GetFullPathNameW", path, error))?,
     };
     let mut root = vec![0; wide(&real).len().max(264) + 1];
-    let room = u32::try_from(root.len()).unwrap_or(u32::MAX);
+    let units_max = u32::try_from(root.len()).unwrap_or(u32::MAX);
     // SAFETY: the path is zero-terminated, and the buffer's length is passed with it.
-    check(unsafe { GetVolumePathNameW(wide(&real).as_ptr(), root.as_mut_ptr(), room) })
+    check(unsafe { GetVolumePathNameW(wide(&real).as_ptr(), root.as_mut_ptr(), units_max) })
         .map_err(|error| Error::new("GetVolumePathNameW", path, error))?;
-    let root = PathBuf::from(narrow(&root));
+    // The other calls want a backslash at the end, which Wine leaves out.
+    let root = PathBuf::from(narrow(&root)).join("");
     let device = device(&root);
-    Ok(Volume { root, device })
+    Ok(Volume { folder: real, root, device })
 }
 
 /// `\\?\C:\x` as `C:\x` and `\\?\UNC\s\x` as `\\s\x`, because the volume calls want them so.
@@ -72,7 +77,8 @@ fn without_prefix(path: &Path) -> PathBuf {
 fn device(root: &Path) -> Option<String> {
     let mut name = [0; 64];
     // SAFETY: the root is zero-terminated and ends in a backslash, and the buffer's length is passed with it.
-    let named = check(unsafe { GetVolumeNameForVolumeMountPointW(wide(root).as_ptr(), name.as_mut_ptr(), 64) });
+    let named =
+        check(unsafe { GetVolumeNameForVolumeMountPointW(wide(root).as_ptr(), name.as_mut_ptr(), 64) });
     if named.is_ok() {
         return Some(narrow(&name).trim_end_matches('\\').to_owned());
     }
@@ -94,7 +100,11 @@ impl Volume {
             copy_on_write: kind == "ReFS",
             kind,
             source: self.device.clone().unwrap_or_else(|| self.root.display().to_string()),
-            options: FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| (*name).to_owned()).collect(),
+            options: FLAGS
+                .iter()
+                .filter(|(bit, _)| flags & bit != 0)
+                .map(|(_, name)| (*name).to_owned())
+                .collect(),
             medium: self.medium(disks),
             read_only: flags & FILE_READ_ONLY_VOLUME != 0,
             block_bytes: self.cluster_bytes()?,
@@ -103,20 +113,19 @@ impl Volume {
         })
     }
 
-    /// The file system under Wine: sizes only, because the rest is what Wine makes up.
+    /// The file system under Wine: the host's where it shows, and sizes only where it does not.
     ///
     /// # Errors
     /// The failed call.
-    pub(super) fn file_system_under_wine(&self) -> Result<FileSystem> {
-        let (claimed, _) = self.information()?;
+    pub(super) fn file_system_under_wine(&self, mount: Option<&Mount>) -> Result<FileSystem> {
         let (free_bytes, total_bytes) = self.space()?;
         Ok(FileSystem {
-            kind: format!("unknown (Wine says {claimed} of any)"),
-            source: self.root.display().to_string(),
-            options: Vec::new(),
-            medium: Medium::Unknown,
-            copy_on_write: false,
-            read_only: false,
+            kind: mount.map_or_else(|| "unknown (hidden by Wine)".to_owned(), |mount| mount.kind.clone()),
+            source: mount.map_or_else(|| self.root.display().to_string(), |mount| mount.source.clone()),
+            options: mount.map_or_else(Vec::new, |mount| mount.options.clone()),
+            medium: mount.map_or(Medium::Unknown, Mount::medium),
+            copy_on_write: mount.is_some_and(Mount::copies_on_write),
+            read_only: mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro")),
             block_bytes: self.cluster_bytes()?,
             free_bytes,
             total_bytes,
@@ -158,12 +167,14 @@ impl Volume {
 
     /// Bytes free to this user, and in all.
     fn space(&self) -> Result<(u64, u64)> {
+        // A server's share is taken only with a backslash at the end.
+        let folder = wide(&self.folder.join(""));
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the root is zero-terminated, the pointers are to live locals, and what is not wanted is null.
+        // SAFETY: the path is zero-terminated, the pointers are to live locals, and what is not wanted is null.
         let told = check(unsafe {
-            GetDiskFreeSpaceExW(wide(&self.root).as_ptr(), &raw mut free, &raw mut total, std::ptr::null_mut())
+            GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut free, &raw mut total, std::ptr::null_mut())
         });
-        told.map_err(|error| Error::new("GetDiskFreeSpaceExW", &self.root, error))?;
+        told.map_err(|error| Error::new("GetDiskFreeSpaceExW", &self.folder, error))?;
         Ok((free, total))
     }
 

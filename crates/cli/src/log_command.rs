@@ -1,0 +1,316 @@
+//! What does `seawall log …` do? One function for each of its commands; the log itself is the library's.
+//!
+//! Invariants: records and results go to standard output; a reader of our output that goes away ends the command
+//! without an error; damage ends it with exit code 1 and the place; nothing but `append` and `trim` opens a log for
+//! writing.
+
+mod records;
+
+use crate::exit::Failure;
+use clap::{Args, Subcommand, ValueEnum};
+use records::{Form, Output};
+use seawall::{Log, Lsn, MethodChoice, Options, Report, Tail, View, salvage, verify};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How often `follow` looks for more.
+const FOLLOW_EVERY: Duration = Duration::from_millis(50);
+
+/// Writes, reads, checks and measures transaction logs
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    #[command(subcommand)]
+    command: LogCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LogCommand {
+    /// Appends records from standard input and prints the LSN of each when it is durable
+    Append(Append),
+    /// Prints records
+    Cat(Cat),
+    /// Prints records and waits for more
+    Follow(Cat),
+    /// Tells what is in a log
+    Stat(Place),
+    /// Checks every byte of a log; exit code 1 and the places if anything is damaged
+    Verify(Place),
+    /// Copies what is intact into a new log
+    Salvage(Salvage),
+    /// Forgets everything before an LSN
+    Trim(Trim),
+    /// Measures the log beside the raw disk
+    Bench(Bench),
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The log's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Append {
+    /// The log's folder; a log is made if there is none
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// How records are told apart on standard input
+    #[arg(long, value_enum, default_value = "text")]
+    format: Form,
+    /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
+    #[arg(long, value_name = "ID")]
+    method: Option<String>,
+    /// Prints nothing but errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+struct Cat {
+    /// The log's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The first LSN; by default the first one that is left
+    #[arg(long, value_name = "LSN")]
+    from: Option<Lsn>,
+    /// How records are printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Form,
+    /// Ends after this many records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct Salvage {
+    /// The damaged log's folder
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The folder of the new log
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Trim {
+    /// The log's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The first LSN to keep
+    #[arg(value_name = "LSN")]
+    lsn: Lsn,
+}
+
+#[derive(Debug, Args)]
+struct Bench {
+    /// A folder on the disk to be measured; about 1.5 GiB are written there and removed again
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Rounds; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Only this workload: W1 … W8, W4a, W4b
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Part of the usual number of commits
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    percent: u64,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Table,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Table {
+    /// A table
+    Text,
+    /// One JSON object a line and workload
+    Json,
+}
+
+/// Runs one `seawall log` command.
+pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
+    let done = match &args.command {
+        LogCommand::Append(options) => append(options),
+        LogCommand::Cat(options) => cat(options),
+        LogCommand::Follow(options) => follow(options),
+        LogCommand::Stat(place) => stat(&place.dir),
+        LogCommand::Verify(place) => return check(&place.dir),
+        LogCommand::Salvage(options) => save(options),
+        LogCommand::Trim(options) => trim(options),
+        LogCommand::Bench(options) => bench(options),
+    };
+    match done {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
+        Err(Stop::Failed(text)) => Err(Failure::Told(text)),
+    }
+}
+
+/// Why a command ends early.
+enum Stop {
+    /// Nobody reads our output any more.
+    Gone,
+    Failed(String),
+}
+
+impl From<seawall::Error> for Stop {
+    fn from(error: seawall::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Gone } else { Self::Failed(error.to_string()) }
+    }
+}
+
+/// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
+fn append(options: &Append) -> Result<(), Stop> {
+    const TOGETHER_MAX: usize = 4096;
+    let mut settings = Options::default();
+    if let Some(id) = &options.method {
+        settings = settings.method(MethodChoice::Named(id.clone()));
+    }
+    let log = Log::open(&options.dir, settings)?;
+    let mut input = records::Input::new(io::stdin().lock(), options.format);
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let mut ends = Vec::new();
+    let mut record = Vec::new();
+    loop {
+        let more = input.next(&mut record)?;
+        if more {
+            ends.push(log.append(&record)?);
+        }
+        let wait = !more || input.would_wait() || ends.len() >= TOGETHER_MAX;
+        if let Some(last) = ends.last().filter(|_| wait) {
+            log.commit(*last)?;
+            if !options.quiet {
+                ends.iter().try_for_each(|lsn| writeln!(output, "{lsn}"))?;
+                output.flush()?;
+            }
+            ends.clear();
+        }
+        if !more {
+            return log.close().map_err(Stop::from);
+        }
+    }
+}
+
+fn cat(options: &Cat) -> Result<(), Stop> {
+    let view = View::open(&options.dir)?;
+    let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
+    let from = options.from.unwrap_or(view.first_lsn());
+    let limit = usize::try_from(options.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    for record in view.read(from)?.take(limit) {
+        output.record(&record?)?;
+    }
+    output.flush().map_err(Stop::from)
+}
+
+fn follow(options: &Cat) -> Result<(), Stop> {
+    let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
+    let mut from = options.from;
+    let mut left = options.limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let view = View::open(&options.dir)?;
+        let start = from.unwrap_or(view.first_lsn());
+        if start > view.end_lsn() {
+            std::thread::sleep(FOLLOW_EVERY);
+            continue;
+        }
+        let mut seen = false;
+        for record in view.read(start)? {
+            let record = record?;
+            output.record(&record)?;
+            from = Some(record.end);
+            seen = true;
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        output.flush()?;
+        if !seen {
+            std::thread::sleep(FOLLOW_EVERY);
+        }
+    }
+    Ok(())
+}
+
+fn stat(dir: &Path) -> Result<(), Stop> {
+    let view = View::open(dir)?;
+    let mut output = io::stdout().lock();
+    writeln!(output, "identity     {}", view.log_id())?;
+    writeln!(output, "first LSN    {}", view.first_lsn())?;
+    writeln!(output, "end LSN      {}", view.end_lsn())?;
+    writeln!(output, "segments     {}", view.segments())?;
+    writeln!(output, "writer       {}", if view.is_written() { "holds the log" } else { "none" })?;
+    Ok(())
+}
+
+fn tail(report: &Report) -> String {
+    match report.tail {
+        Tail::Clean => "closed".to_owned(),
+        _ => format!("not closed; everything before LSN {} is known to have been durable", report.witnessed),
+    }
+}
+
+fn check(dir: &Path) -> Result<ExitCode, Failure> {
+    let report = verify(dir).map_err(|error| Failure::Told(error.to_string()))?;
+    println!("identity     {}, epoch {}, blocks of {} bytes", report.log_id, report.epoch, report.block_bytes);
+    println!("segments     {} and {} prepared", report.segments, report.spares);
+    println!("LSNs         {} to {}", report.first, report.end);
+    println!("intact       {} records of {} bytes in {} batches", report.records, report.bytes, report.batches);
+    println!("tail         {}", tail(&report));
+    for stranger in &report.strangers {
+        println!("not ours     {stranger}");
+    }
+    if report.damage.is_empty() {
+        println!("damage       none");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for damage in &report.damage {
+        println!("damage       {damage}");
+    }
+    let places = report.damage.len();
+    Err(Failure::Told(format!("{places} damaged place(s), the first one in {}", report.damage[0])))
+}
+
+fn save(options: &Salvage) -> Result<(), Stop> {
+    let done = salvage(&options.from, &options.to, Options::default())?;
+    let mut output = io::stdout().lock();
+    writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
+    for damage in &done.report.damage {
+        writeln!(output, "left out     {damage}")?;
+    }
+    Ok(())
+}
+
+fn trim(options: &Trim) -> Result<(), Stop> {
+    let log = Log::open(&options.dir, Options::default().create(false))?;
+    let first = log.trim(options.lsn)?;
+    log.close()?;
+    writeln!(io::stdout().lock(), "first LSN    {first}").map_err(Stop::from)
+}
+
+fn bench(options: &Bench) -> Result<(), Stop> {
+    let plan = seawall::bench::Plan {
+        rounds: options.rounds,
+        percent: options.percent,
+        only: options.only.clone(),
+    };
+    let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
+        anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
+    })?;
+    let mut output = io::stdout().lock();
+    match options.format {
+        Table::Text => write!(output, "{}", seawall::bench::table(&rows))?,
+        Table::Json => rows.iter().try_for_each(|row| writeln!(output, "{}", records::row(row)))?,
+    }
+    Ok(())
+}

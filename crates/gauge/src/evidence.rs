@@ -1,0 +1,301 @@
+//! Did the device do what the class claims? Its own counters say: writes, sectors and flushes per commit.
+//!
+//! ```text
+//!   claimed class   device cache    flushes per commit       verdict
+//!   below power loss     any             any                 nothing claimed
+//!   power loss      none volatile        any                 not needed
+//!   power loss      any                  no counters         cannot tell
+//!   power loss      unknown              < 0.9               cannot tell
+//!   power loss      any                  neighbour flushes   cannot tell
+//!   power loss      write-back           ≥ 0.9               confirmed
+//!   power loss      write-back, FUA      < 0.9, pure direct  by FUA
+//!                                        dsync overwrite
+//!   power loss      write-back           ≥ 0.9 / writers     shared (each writer waits for its own commit,
+//!                                                            so one flush serves at most one of each)
+//!   power loss      write-back           less                contradicted
+//! ```
+//!
+//! Invariants: without counters there are no figures, never zeros; the idle baseline is scaled to the method's
+//! time and taken off; counters are the whole device's, so a busy baseline is told with every verdict.
+
+use crate::lookup;
+use crate::result::{Measured, MethodResult, RunResult};
+use seawall_sys::durability::{Class, DeviceCache};
+use seawall_sys::method::{Cache, Method, OpenSync, Write, WriteFlag};
+use std::fmt;
+
+/// The size in which the kernel counts, bytes.
+const SECTOR_BYTES: f64 = 512.0;
+/// As many flushes a commit as one flush each, but for what the counters miss at a block's edge.
+const ONE_EACH: f64 = 0.9;
+/// A baseline that makes up more than this share of the counts disturbs the verdict.
+const BASELINE_SHARE_MAX: f64 = 0.1;
+
+/// Why a neighbour's flushes leave no verdict: they may hide that this method's are missing, or that they came.
+pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be told from this method's";
+
+/// What the devices did per commit, without the idle baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PerCommit {
+    /// Write requests.
+    pub writes: f64,
+    /// Sectors of 512 bytes.
+    pub sectors: f64,
+    /// Flush requests.
+    pub flushes: f64,
+    /// Bytes written to the devices by bytes committed.
+    pub write_amplification: f64,
+    /// Whether the idle baseline was large enough to matter.
+    pub baseline_matters: bool,
+    /// Whether the idle baseline's flushes were.
+    pub flushes_blurred: bool,
+}
+
+impl PerCommit {
+    /// KiB written to the devices.
+    #[must_use]
+    pub fn kib(&self) -> f64 {
+        self.sectors * SECTOR_BYTES / 1024.0
+    }
+}
+
+/// What the counters say about the class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The class claims no more than the calls could not fail to give.
+    NothingClaimed,
+    /// The device has no volatile write cache: no flush is needed.
+    NotNeeded,
+    /// A flush for each commit.
+    Confirmed,
+    /// No flush, but the write itself was sent with FUA.
+    ByFua,
+    /// Several writers shared flushes, within what is possible.
+    Shared,
+    /// There is nothing to judge by; the words say why.
+    CannotTell(&'static str),
+    /// The flush, or even the write, never reached the device: the class is not confirmed.
+    Contradicted,
+}
+
+/// Figures and verdict of one method.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// The figures; `None` without counters.
+    pub per_commit: Option<PerCommit>,
+    /// What they mean.
+    pub verdict: Verdict,
+}
+
+impl Evidence {
+    /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` without counters.
+    #[must_use]
+    pub fn flushes(&self) -> String {
+        match (self.verdict, self.per_commit) {
+            (Verdict::ByFua, _) => "FUA".to_owned(),
+            (_, Some(each)) => format!("{:.2}", each.flushes),
+            (_, None) => "-".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NothingClaimed => "nothing claimed",
+            Self::NotNeeded => "no flush needed",
+            Self::Confirmed => "confirmed",
+            Self::ByFua => "confirmed by FUA",
+            Self::Shared => "confirmed, flushes shared",
+            Self::CannotTell(reason) => return write!(f, "cannot tell: {reason}"),
+            Self::Contradicted => "not confirmed",
+        })
+    }
+}
+
+/// What the devices did each second while this program did nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IdleRates {
+    /// Write requests.
+    pub writes_per_s: f64,
+    /// KiB written.
+    pub kib_per_s: f64,
+    /// Flush requests.
+    pub flushes_per_s: f64,
+}
+
+/// The idle baseline as rates; `None` without counters.
+#[must_use]
+pub fn idle_rates(result: &RunResult) -> Option<IdleRates> {
+    let idle = result.idle.filter(|idle| idle.elapsed_ns > 0)?;
+    let seconds = idle.elapsed_ns as f64 / 1e9;
+    Some(IdleRates {
+        writes_per_s: idle.counts.writes as f64 / seconds,
+        kib_per_s: idle.counts.sectors as f64 * SECTOR_BYTES / 1024.0 / seconds,
+        flushes_per_s: idle.counts.flushes as f64 / seconds,
+    })
+}
+
+/// The evidence for one method of `result`.
+#[must_use]
+pub fn of(result: &RunResult, row: &MethodResult, measured: &Measured) -> Evidence {
+    let per_commit = per_commit(result, measured);
+    Evidence { per_commit, verdict: verdict(result, row, measured, per_commit) }
+}
+
+fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
+    let counts = measured.counts.filter(|_| measured.commits > 0)?;
+    let scale = result
+        .idle
+        .filter(|idle| idle.elapsed_ns > 0)
+        .map_or(0.0, |idle| measured.elapsed_ns as f64 / idle.elapsed_ns as f64);
+    let idle = result.idle.map(|idle| idle.counts).unwrap_or_default();
+    let commits = measured.commits as f64;
+    let each = |counted: u64, idle: u64| ((counted as f64 - idle as f64 * scale) / commits).max(0.0);
+    let share = |counted: u64, idle: u64| idle as f64 * scale / (counted as f64).max(1.0);
+    let sectors = each(counts.sectors, idle.sectors);
+    let flushes_blurred = share(counts.flushes, idle.flushes) > BASELINE_SHARE_MAX;
+    Some(PerCommit {
+        writes: each(counts.writes, idle.writes),
+        sectors,
+        flushes: each(counts.flushes, idle.flushes),
+        write_amplification: sectors * SECTOR_BYTES * commits / (measured.bytes as f64).max(1.0),
+        baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX || flushes_blurred,
+        flushes_blurred,
+    })
+}
+
+fn verdict(
+    result: &RunResult,
+    row: &MethodResult,
+    measured: &Measured,
+    per_commit: Option<PerCommit>,
+) -> Verdict {
+    let cache = result.environment.device_cache();
+    if measured.durability.class < Class::PowerLoss {
+        return Verdict::NothingClaimed;
+    }
+    if cache == DeviceCache::WriteThrough {
+        return Verdict::NotNeeded;
+    }
+    let Some(each) = per_commit else {
+        return Verdict::CannotTell("this system shows no counters for the device");
+    };
+    let writers = f64::from(result.plan.threads.max(1));
+    if each.flushes_blurred {
+        Verdict::CannotTell(NEIGHBOUR)
+    } else if each.flushes >= ONE_EACH {
+        Verdict::Confirmed
+    } else if cache == DeviceCache::Unknown {
+        Verdict::CannotTell("the device does not say whether its write cache is volatile")
+    } else if forced_by_fua(result, row) && each.writes >= ONE_EACH / writers {
+        Verdict::ByFua
+    } else if writers > 1.0 && each.flushes * writers >= ONE_EACH {
+        Verdict::Shared
+    } else {
+        Verdict::Contradicted
+    }
+}
+
+/// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
+/// by direct I/O under `O_DSYNC`. `O_SYNC` and everything through the cache get a flush instead.
+fn forced_by_fua(result: &RunResult, row: &MethodResult) -> bool {
+    let environment = &result.environment;
+    let mut leaves = environment.leaves().peekable();
+    leaves.peek().is_some()
+        && leaves.all(|leaf| leaf.fua == Some(true))
+        && !result.plan.file_state.needs_metadata()
+        && !environment.file_system.copy_on_write
+        && lookup::method(result, row).is_some_and(is_direct_dsync)
+}
+
+fn is_direct_dsync(method: &Method) -> bool {
+    let dsync = |flag| matches!(flag, WriteFlag::Dsync);
+    let by_write = match method.write {
+        Write::Flagged(flag) | Write::Ring { flag, .. } => dsync(flag),
+        Write::Positional | Write::Mapped | Write::Overlapped => false,
+    };
+    method.cache == Cache::Direct && (method.open_sync == OpenSync::Data || by_write)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, run, volatile};
+    use Verdict::{ByFua, Contradicted};
+    use seawall_sys::counters::Counts;
+    use seawall_sys::durability::FileState;
+
+    fn verdict_of(result: &RunResult, id: &str) -> Evidence {
+        let (row, measured) = result.measured().find(|(row, _)| row.id == id).expect("measured");
+        of(result, row, measured)
+    }
+
+    #[test]
+    fn an_honest_disk_confirms_each_durable_method_and_nothing_is_asked_of_the_others() {
+        let result = volatile(Vec::new());
+        let evidence = |id| verdict_of(&result, id);
+        assert_eq!(
+            (evidence("dsync").verdict, evidence("dsync").flushes()),
+            (Verdict::Confirmed, "1.00".into())
+        );
+        assert_eq!(evidence("direct").verdict, Verdict::NothingClaimed);
+        assert_eq!(evidence("direct").flushes(), "0.00");
+        let each = evidence("dsync").per_commit.expect("counters");
+        assert!((each.kib() - 16.0).abs() < 1e-9 && (each.write_amplification - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_device_with_fua_may_go_without_flushes_for_direct_dsync_overwrites_only() {
+        let fua = |state, writes: bool| {
+            let mut result = run("direct+dsync,direct+sync,dsync", vec![Plant::NoFlushes], |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+            result.plan.file_state = state;
+            if !writes {
+                measured(&mut result, "direct+dsync").counts = Some(Counts::default());
+            }
+            ["direct+dsync", "direct+sync", "dsync"].map(|id| verdict_of(&result, id).verdict)
+        };
+        assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
+        assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
+        assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
+    }
+
+    #[test]
+    fn writers_share_flushes_but_not_more_than_there_are_writers() {
+        let with = |threads, flushes| {
+            let mut result = volatile(Vec::new());
+            result.plan.threads = threads;
+            measured(&mut result, "dsync").counts.as_mut().expect("counts").flushes = flushes;
+            verdict_of(&result, "dsync").verdict
+        };
+        assert_eq!(with(4, 3_000), Verdict::Shared);
+        assert_eq!(with(4, 2_000), Verdict::Contradicted);
+        assert_eq!(with(1, 3_000), Verdict::Contradicted);
+    }
+
+    #[test]
+    fn the_idle_baseline_is_taken_off_and_said_to_matter() {
+        let mut result = volatile(Vec::new());
+        // As many flushes each second as the method made commits each second.
+        let per_s = 12_000.0 / (measured(&mut result, "dsync").elapsed_ns as f64 / 1e9);
+        let idle = result.idle.as_mut().expect("counters");
+        let seconds = idle.elapsed_ns as f64 / 1e9;
+        idle.counts.flushes = format!("{:.0}", per_s * seconds).parse().expect("a number");
+        let evidence = verdict_of(&result, "dsync");
+        let each = evidence.per_commit.expect("counters");
+        assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
+        assert_eq!(evidence.verdict, Verdict::CannotTell(NEIGHBOUR));
+    }
+
+    #[test]
+    fn without_counters_there_are_no_figures() {
+        let mut result = volatile(Vec::new());
+        measured(&mut result, "dsync").counts = None;
+        let evidence = verdict_of(&result, "dsync");
+        assert_eq!((evidence.per_commit, evidence.flushes()), (None, "-".to_owned()));
+        assert!(matches!(evidence.verdict, Verdict::CannotTell(_)));
+    }
+}

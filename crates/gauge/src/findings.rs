@@ -1,0 +1,146 @@
+//! What should the reader of a result know, in plain words, and what can be done about it?
+//!
+//! [`RULES`] is a table: each row looks at the ranking and says nothing, or one sentence with its figures and a
+//! remedy. `trust` asks whether the figures mean what they say, `machine` whether the machine disturbed
+//! them, `cost` why they are as high as they are.
+//!
+//! Invariants: a finding concerns what the reader would otherwise conclude wrongly; a healthy run prints few;
+//! what holds for many methods is said once; rules are pure and tried alone.
+
+mod cost;
+mod machine;
+mod trust;
+
+use crate::figures::listing;
+use crate::rank::Ranking;
+
+/// How much a finding weighs. The gravest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The figures do not mean what they seem to: data would be lost, or something else was measured.
+    Wrong,
+    /// The figures are true but disturbed or incomplete.
+    Caution,
+    /// Good to know.
+    Note,
+}
+
+impl Severity {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Caution => "caution",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One thing found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// Its weight.
+    pub severity: Severity,
+    /// What was found, with its figures.
+    pub sentence: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What a rule says: nothing, or weight, sentence and remedy.
+pub type Found = Option<(Severity, String, String)>;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Unique.
+    pub id: &'static str,
+    /// Looks for it.
+    pub find: fn(&Ranking<'_>) -> Found,
+}
+
+const fn rule(id: &'static str, find: fn(&Ranking<'_>) -> Found) -> Rule {
+    Rule { id, find }
+}
+
+/// All rules; within a severity, findings come in this order.
+#[rustfmt::skip]
+pub const RULES: [Rule; 30] = [
+    rule("cpu-wait",            machine::cpu_wait),
+    rule("lies",                trust::lies),
+    rule("wine",                trust::wine),
+    rule("memory",              trust::memory),
+    rule("contradicted",        trust::contradicted),
+    rule("too-fast",            trust::too_fast),
+    rule("file-state",          trust::file_state),
+    rule("failed",              trust::failed),
+    rule("promiser",            trust::promiser),
+    rule("unvouched",           trust::unvouched),
+    rule("direct-trap",         trust::direct_trap),
+    rule("interrupted",         machine::interrupted),
+    rule("busy",                machine::busy),
+    rule("stolen",              machine::stolen),
+    rule("not-idle",            machine::not_idle),
+    rule("drift",               machine::drift),
+    rule("few-samples",         machine::few_samples),
+    rule("single-round",        machine::single_round),
+    rule("clock",               machine::clock),
+    rule("queueing",            machine::queueing),
+    rule("outside-range",       trust::outside_range),
+    rule("stalls",              cost::stalls),
+    rule("metadata",            cost::metadata),
+    rule("amplification",       cost::amplification),
+    rule("copy-on-write",       cost::copy_on_write),
+    rule("fsync-dearer",        cost::fsync_dearer),
+    rule("same-within-noise",   machine::same_within_noise),
+    rule("burst-credits",       machine::burst_credits),
+    rule("write-buffer",        machine::write_buffer),
+    rule("small-journal",       machine::small_journal),
+];
+
+/// Everything found, gravest first; a wait for CPUs leads its severity, because it changes the headline.
+#[must_use]
+pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = RULES
+        .iter()
+        .filter_map(|rule| {
+            let (severity, sentence, remedy) = (rule.find)(ranking)?;
+            Some(Finding { rule: rule.id, severity, sentence, remedy })
+        })
+        .collect();
+    found.sort_by_key(|finding| finding.severity);
+    found
+}
+
+/// The one sentence above the table, if the figures blame the wrong party or mean something else.
+#[must_use]
+pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
+    const HEADLINES: [(&str, &str); 5] = [
+        ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
+        ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
+        ("memory", "This is memory, not a disk: nothing here outlives a power cut."),
+        ("contradicted", "Flushes never reach the device: \"durable\" is not confirmed here."),
+        ("too-fast", "Too fast for any device: this was answered from memory."),
+    ];
+    ranking.result.measured().next()?;
+    let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
+    if let Some((_, sentence)) = HEADLINES.iter().find(|(id, _)| says(id)) {
+        return Some((*sentence).to_owned());
+    }
+    let waiting = machine::waiting(ranking);
+    let ids: Vec<&str> = waiting.iter().map(|(row, _)| row.id()).collect();
+    (!ids.is_empty())
+        .then(|| format!("Slow commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)))
+}
+
+/// What a rule says when it has something to say.
+#[expect(clippy::unnecessary_wraps, reason = "it is what a rule returns")]
+fn say(severity: Severity, sentence: String, remedy: impl Into<String>) -> Found {
+    Some((severity, sentence, remedy.into()))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -1,0 +1,150 @@
+//! Why does a commit cost what it does? Metadata, amplification, copies, stalls.
+//!
+//! Invariant: only methods that outlive a power cut are looked at, because the others are baselines.
+
+use super::machine::tail_wait;
+use super::{Found, Severity, say};
+use crate::figures::{bytes, duration_ns, listing, significant};
+use crate::rank::{self, Ranked, Ranking, Standing};
+use seawall_sys::durability::FileState;
+
+/// A commit took far longer than the p99.
+pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
+    const TIMES_MAX: u64 = 20;
+    let stall = |row: &&Ranked<'_>| {
+        let p99_ns = row.measured.latency.percentile(99.0).ns();
+        // A wait for a CPU has its own finding.
+        tail_wait(row).is_none()
+            && p99_ns.is_some_and(|p99_ns| row.measured.latency.max_ns() > p99_ns.saturating_mul(TIMES_MAX))
+    };
+    let stalled: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(stall).collect();
+    let worst = stalled.iter().max_by_key(|row| row.measured.latency.max_ns())?;
+    let round = worst.measured.rounds.iter().max_by_key(|round| round.max_ns)?;
+    let p99_ns = worst.measured.latency.percentile(99.0).ns()?;
+    let ids: Vec<&str> = stalled.iter().map(|row| row.id()).filter(|id| *id != worst.id()).collect();
+    let others = if ids.is_empty() { String::new() } else { format!(" Also: {}.", listing(&ids, 3)) };
+    say(
+        Severity::Caution,
+        format!(
+            "The device stalls: one commit of {} took {}, {} times its p99 of {} (round {}).{others}",
+            worst.id(),
+            duration_ns(worst.measured.latency.max_ns()),
+            significant(worst.measured.latency.max_ns() as f64 / p99_ns.max(1) as f64),
+            duration_ns(p99_ns),
+            round.round + 1
+        ),
+        "set timeouts by max, not by p99; `seawall bench --time 10m` shows how often, and whether other writers on the disk cause it",
+    )
+}
+
+/// Each commit journals metadata.
+pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
+    const WRITES_MAX: f64 = 2.0;
+    let plan = &ranking.result.plan;
+    if ranking.result.environment.file_system.copy_on_write {
+        return None;
+    }
+    // The least of all durable methods: a neighbour that wakes up during one block is not the file system.
+    let least = ranking
+        .of(Standing::PowerLoss)
+        .filter_map(|row| Some((row, row.evidence.per_commit.filter(|each| !each.baseline_matters)?.writes)))
+        .min_by(|a, b| a.1.total_cmp(&b.1));
+    let (row, writes) = least.filter(|(_, writes)| *writes > WRITES_MAX)?;
+    let (why, remedy) = match plan.file_state {
+        FileState::Appending => (
+            "each append changes the file's size",
+            "preallocate and recycle the journal: --file-state recycled shows what it gains",
+        ),
+        FileState::Unwritten => (
+            "each first write converts an unwritten extent",
+            "fill the journal once before use: --file-state zero-filled shows what it gains",
+        ),
+        FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => (
+            "though the journal's blocks were ready",
+            "look at the mount options (ext4 `data=journal`, RAID parity) and at what else is committed with the journal",
+        ),
+    };
+    say(
+        Severity::Note,
+        format!(
+            "A commit costs {writes:.2} device writes or more with a journal that is {} ({}): {why}.",
+            plan.file_state.name(),
+            row.id()
+        ),
+        remedy,
+    )
+}
+
+/// A method writes far more than was committed.
+pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
+    const TIMES_MAX: f64 = 3.0;
+    let plan = &ranking.result.plan;
+    let times = |row: &Ranked<'_>| {
+        row.evidence.per_commit.filter(|each| !each.baseline_matters).map(|each| each.write_amplification)
+    };
+    let unavoidable = 4096.0 / plan.transaction_bytes.max(1) as f64;
+    let dear = |row: &Ranked<'_>| times(row).is_some_and(|times| times > TIMES_MAX * unavoidable.max(1.0));
+    let rows: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(|row| dear(row)).collect();
+    let worst = rows.iter().max_by(|a, b| times(a).unwrap_or(0.0).total_cmp(&times(b).unwrap_or(0.0)))?;
+    let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
+    let remedy = if plan.fill_bytes > 4096 && ids.iter().any(|id| id.starts_with("mmap")) {
+        format!(
+            "the journal was filled by writes of {}, and the kernel may write whole page-cache folios of that size: compare --fill-size 4KiB",
+            bytes(plan.fill_bytes)
+        )
+    } else {
+        "commit larger transactions, or several together".to_owned()
+    };
+    say(
+        Severity::Note,
+        format!(
+            "{} wrote {} times the bytes that were committed.",
+            listing(&ids, 3),
+            significant(times(worst).unwrap_or(0.0))
+        ),
+        remedy,
+    )
+}
+
+/// The file system writes each overwrite elsewhere.
+pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
+    let file_system = &ranking.result.environment.file_system;
+    if !file_system.copy_on_write || ranking.best_durable().is_none() {
+        return None;
+    }
+    let remedy = match file_system.kind.as_str() {
+        "btrfs" => {
+            "set `chattr +C` (nodatacow) on the journal's folder before the file is made; it turns off checksums for that file"
+        }
+        "zfs" => {
+            "give the pool a log device (slog), and the dataset a recordsize near the transaction's size"
+        }
+        _ => "put the journal on a file system that overwrites in place",
+    };
+    say(
+        Severity::Note,
+        format!(
+            "{} is copy-on-write: each overwrite allocates new blocks, so preallocating gains nothing.",
+            file_system.kind
+        ),
+        remedy,
+    )
+}
+
+/// fsync costs more than fdatasync.
+pub(super) fn fsync_dearer(ranking: &Ranking<'_>) -> Found {
+    const TIMES_MAX: f64 = 1.15;
+    let (full, data) = (ranking.find("buffered+fsync")?, ranking.find("buffered+fdatasync")?);
+    if full.standing != Standing::PowerLoss || data.standing != Standing::PowerLoss {
+        return None;
+    }
+    let ratio = rank::ratio(full.measured, data.measured).filter(|ratio| ratio.low > TIMES_MAX)?;
+    say(
+        Severity::Note,
+        format!(
+            "fsync takes {} times as long as fdatasync: it commits timestamps that a journal does not need.",
+            significant(ratio.estimate)
+        ),
+        "use fdatasync or O_DSYNC for the journal; `lazytime` helps software that cannot choose",
+    )
+}

@@ -1,0 +1,366 @@
+//! Did the machine, the neighbours or the length of the run disturb the figures?
+//!
+//! Invariant: thresholds are constants beside the rule that uses them, so that a finding can be argued with.
+
+use super::{Found, Severity, say};
+use crate::evidence;
+use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
+use crate::latency::Percentile;
+use crate::rank::{Ranked, Ranking, Standing, ToBest};
+use crate::result::Round;
+use seawall_sys::durability::{DeviceCache, Medium};
+
+/// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
+pub(super) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
+
+/// Whether slow commits of `row` waited for a CPU more than they may, and how much: share of their time.
+#[must_use]
+pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
+    const SLOW_COMMITS_MIN: u64 = 3;
+    row.measured
+        .tail
+        .wait_share()
+        .filter(|share| row.measured.tail.commits >= SLOW_COMMITS_MIN && *share > CPU_WAIT_SHARE_MAX)
+}
+
+/// The rows whose slow commits waited for a CPU, with the share. Baselines that never leave memory wait for
+/// nothing else, so they count only where nothing durable was measured.
+pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, f64)> {
+    let durable = ranking.rows.iter().any(|row| row.standing <= Standing::NotConfirmed);
+    ranking
+        .rows
+        .iter()
+        .filter(|row| !durable || row.standing <= Standing::NotConfirmed)
+        .filter_map(|row| Some((row, tail_wait(row)?)))
+        .collect()
+}
+
+/// Slow commits waited for a CPU.
+pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
+    let waiting = waiting(ranking);
+    let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mean_ns = |ns: u64| duration_ns(ns / worst.measured.tail.commits.max(1));
+    let others = match waiting.len() - 1 {
+        0 => String::new(),
+        others => format!(" {} did the same.", plural(others as u64, "other method", "other methods")),
+    };
+    let all = worst.measured.wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX).map_or(
+        String::new(),
+        |share| {
+            format!(
+                " Over all its commits it was {}: neither are rate and mean the disk's alone.",
+                percent(share.min(1.0))
+            )
+        },
+    );
+    say(
+        Severity::Caution,
+        format!(
+            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{all}{others}",
+            percent(*share),
+            worst.id(),
+            mean_ns(worst.measured.tail.wait_ns),
+            mean_ns(worst.measured.tail.latency_ns)
+        ),
+        "measure on an idle machine or pin the writers (--pin); in production give the journal's thread a CPU of its own",
+    )
+}
+
+/// Not all rounds were run.
+pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
+    let result = ranking.result;
+    if result.complete {
+        return None;
+    }
+    let rounds = result.measured().map(|(_, measured)| measured.rounds.len()).max().unwrap_or(0);
+    say(
+        Severity::Caution,
+        format!(
+            "The run was interrupted in round {rounds} of {}: methods have unequal shares of it.",
+            result.plan.rounds
+        ),
+        "run it to its end before comparing methods",
+    )
+}
+
+/// Other work was on the CPUs before the run began.
+pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
+    const WAITING_PERCENT_MAX: f64 = 10.0;
+    let environment = &ranking.result.environment;
+    let pressure = environment.pressure;
+    let waiting = pressure.waiting_percent_10s.filter(|percent| *percent > WAITING_PERCENT_MAX);
+    let load = pressure.load_1m.filter(|load| *load > environment.cpus as f64);
+    let what = match (waiting, load) {
+        (Some(waiting), _) => {
+            format!("tasks waited for a CPU in {waiting:.0} % of the ten seconds before it")
+        }
+        (None, Some(load)) => format!("load was {load:.1}"),
+        (None, None) => return None,
+    };
+    say(
+        Severity::Caution,
+        format!(
+            "The machine was busy when the run began: {what}, on {}.",
+            plural(environment.cpus as u64, "CPU", "CPUs")
+        ),
+        "stop other work and run again",
+    )
+}
+
+/// The hypervisor gave this machine's CPU time to others.
+pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
+    const STOLEN_PERCENT_MAX: f64 = 2.0;
+    let stolen =
+        ranking.result.environment.pressure.stolen_percent.filter(|percent| *percent > STOLEN_PERCENT_MAX)?;
+    say(
+        Severity::Caution,
+        format!(
+            "The hypervisor took {stolen:.1} % of this machine's CPU time since boot for its other guests."
+        ),
+        "expect longer tails than the disk's own; use a machine with dedicated CPUs",
+    )
+}
+
+/// The disk was in use while this program did nothing.
+pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
+    const WRITES_PER_S_MAX: f64 = 20.0;
+    const FLUSHES_PER_S_MAX: f64 = 5.0;
+    let idle = evidence::idle_rates(ranking.result)?;
+    if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
+        return None;
+    }
+    let claims = |row: &&Ranked<'_>| row.standing <= Standing::NotConfirmed;
+    let blurred = ranking
+        .rows
+        .iter()
+        .filter(claims)
+        .any(|row| row.evidence.per_commit.is_some_and(|each| each.baseline_matters));
+    let so = if blurred { ", but blurs it: counts per commit prove little here" } else { "" };
+    say(
+        Severity::Caution,
+        format!(
+            "A neighbour uses the device: {} writes and {} flushes a second while nothing was measured. It is taken off the evidence{so}.",
+            rate(idle.writes_per_s),
+            rate(idle.flushes_per_s)
+        ),
+        "stop what writes there (`iotop`, `pidstat -d`), or measure on a device of its own",
+    )
+}
+
+/// The device changed its speed during the run.
+pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
+    const TIMES_MAX: f64 = 1.5;
+    let best = ranking.best_durable()?;
+    let rounds: Vec<&Round> = best.measured.rounds.iter().filter(|round| round.commits >= 10).collect();
+    if rounds.len() < 3 {
+        return None;
+    }
+    let slowest = rounds.iter().max_by_key(|round| round.p50_ns)?;
+    let fastest = rounds.iter().min_by_key(|round| round.p50_ns)?;
+    let times = slowest.p50_ns as f64 / (fastest.p50_ns as f64).max(1.0);
+    if times < TIMES_MAX {
+        return None;
+    }
+    let falls = rounds.windows(2).all(|pair| pair[0].p50_ns <= pair[1].p50_ns);
+    let remedy = if falls {
+        "it got slower from round to round: run longer (--time 10m) to see where it settles; burst credits and caches run out"
+    } else {
+        "run again when nothing else uses the device; the ratios between methods hold, since rounds are paired"
+    };
+    say(
+        Severity::Caution,
+        format!(
+            "The device changed during the run: {}'s median was {} in round {} and {} in round {}.",
+            best.id(),
+            duration_ns(fastest.p50_ns),
+            fastest.round + 1,
+            duration_ns(slowest.p50_ns),
+            slowest.round + 1
+        ),
+        remedy,
+    )
+}
+
+/// The tail percentiles stand on few samples.
+pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
+    let best = ranking.best_durable()?;
+    let latency = &best.measured.latency;
+    let standing = latency.percentile(99.9);
+    if matches!(standing, Percentile::Sound(_)) {
+        return None;
+    }
+    let mark = if standing == Percentile::Refused { "refused (-)" } else { "uncertain (~)" };
+    say(
+        Severity::Note,
+        format!(
+            "{} of {} are too few for its p99.9, which takes 10,000: it is {mark}.",
+            plural(latency.count(), "commit", "commits"),
+            best.id()
+        ),
+        "run longer (--time), or fewer methods (--methods)",
+    )
+}
+
+/// One round shows no noise.
+pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
+    if ranking.result.plan.rounds > 1 || ranking.rows.len() < 2 {
+        return None;
+    }
+    say(
+        Severity::Note,
+        "One round cannot tell a difference from noise: the ratios have no interval.".to_owned(),
+        "give --rounds 5 or more",
+    )
+}
+
+/// The clock is too coarse for what was timed.
+pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
+    const SHARE_MAX: f64 = 0.2;
+    let clock = ranking.result.environment.clock;
+    let fastest = ranking.rows.iter().min_by_key(|row| row.p50_ns())?;
+    let p50_ns = fastest.p50_ns() as f64;
+    let coarse = clock.tick_ns as f64 > p50_ns * SHARE_MAX;
+    let dear = clock.read_ns * 2.0 > p50_ns * SHARE_MAX;
+    if !coarse && !dear {
+        return None;
+    }
+    say(
+        Severity::Note,
+        format!(
+            "The clock steps by {} and costs {} a reading, against {} of {}: such a figure is good to a few steps only.",
+            duration_ns(clock.tick_ns),
+            crate::figures::duration(clock.read_ns),
+            duration_ns(fastest.p50_ns()),
+            fastest.id()
+        ),
+        "compare the fast baselines by commits/s; durable rows are not affected if they are ten times slower",
+    )
+}
+
+/// With scheduled arrivals, commits waited for those before them.
+pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
+    let best = ranking.best_durable()?;
+    let response = best.measured.response.as_ref()?;
+    let (seen_ns, own_ns) = (response.percentile(99.0).ns()?, best.measured.latency.percentile(99.0).ns()?);
+    if seen_ns < own_ns.saturating_mul(2) {
+        return None;
+    }
+    say(
+        Severity::Caution,
+        format!(
+            "At this rate commits queue: from scheduled arrival to durable {}'s p99 is {}, though a commit's own is {}.",
+            best.id(),
+            duration_ns(seen_ns),
+            duration_ns(own_ns)
+        ),
+        "size by the response, not by the latency: lower --rate or commit in groups",
+    )
+}
+
+/// Whether an interval says next to nothing.
+fn is_wide(to_best: &ToBest) -> bool {
+    const HALF_WIDTH_MAX: f64 = 0.5;
+    match to_best {
+        ToBest::Ratio(ratio) => ratio.half_width() > HALF_WIDTH_MAX * ratio.estimate,
+        ToBest::Best | ToBest::Single(_) => false,
+    }
+}
+
+/// Several methods are as good as the best, or the run cannot tell.
+pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
+    let same: Vec<&str> = ranking
+        .of(Standing::PowerLoss)
+        .skip(1)
+        .filter(|row| row.to_best.within_noise())
+        .map(Ranked::id)
+        .collect();
+    let best = ranking.best_durable().filter(|_| !same.is_empty())?;
+    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    if wide * 2 > same.len() {
+        return say(
+            Severity::Caution,
+            format!(
+                "Too noisy to rank: {wide} of {} ratios are known to no better than ±50 %, and {} cannot be told from {} (≈).",
+                ranking.of(Standing::PowerLoss).count() - 1,
+                plural(same.len() as u64, "method", "methods"),
+                best.id()
+            ),
+            "measure on an idle machine, or with more --rounds and fewer --methods",
+        );
+    }
+    say(
+        Severity::Note,
+        format!(
+            "{} cannot be told from {} (≈ in the table): same within noise.",
+            listing(&same, 3),
+            best.id()
+        ),
+        "choose among them by what your software supports, or add --rounds",
+    )
+}
+
+/// How long the run was, from first to last block, nanoseconds.
+fn span_ns(ranking: &Ranking<'_>) -> u64 {
+    let rounds = || ranking.rows.iter().flat_map(|row| &row.measured.rounds);
+    let end_ns = rounds().map(|round| round.start_ns + round.elapsed_ns).max().unwrap_or(0);
+    end_ns - rounds().map(|round| round.start_ns).min().unwrap_or(0)
+}
+
+/// A virtual disk may live on burst credits.
+pub(super) fn burst_credits(ranking: &Ranking<'_>) -> Found {
+    const SPAN_MIN_NS: u64 = 600_000_000_000;
+    let environment = &ranking.result.environment;
+    let span_ns = span_ns(ranking);
+    let block = environment.file_system.medium == Medium::Block;
+    if environment.hypervisor.is_none() || !block || span_ns > SPAN_MIN_NS || ranking.best_durable().is_none()
+    {
+        return None;
+    }
+    say(
+        Severity::Note,
+        format!("{} is shorter than a cloud volume's burst credits last.", duration_ns(span_ns)),
+        "for sizing, run --time 30m and look at latency over time",
+    )
+}
+
+/// A fast stream of commits may still be in the SSD's write buffer.
+pub(super) fn write_buffer(ranking: &Ranking<'_>) -> Found {
+    const BYTES_PER_S_MIN: f64 = 200e6;
+    const BYTES_MAX: u64 = 64 << 30;
+    let environment = &ranking.result.environment;
+    let best = ranking.best_durable()?;
+    let written: u64 = ranking.rows.iter().map(|row| row.measured.bytes).sum();
+    let flash = environment.leaves().any(|leaf| leaf.rotational == Some(false));
+    let consumer = environment.device_cache() == DeviceCache::WriteBack && environment.hypervisor.is_none();
+    if !flash || !consumer || best.measured.bytes_per_s() < BYTES_PER_S_MIN || written > BYTES_MAX {
+        return None;
+    }
+    say(
+        Severity::Note,
+        format!(
+            "{} at {} MB/s fit into an SSD's SLC buffer: sustained writing may be several times slower.",
+            bytes(written),
+            significant(best.measured.bytes_per_s() / 1e6)
+        ),
+        "if the journal sustains such a rate, run --time 10m or longer",
+    )
+}
+
+/// The journal went round so often that a device may keep all of it in its cache.
+pub(super) fn small_journal(ranking: &Ranking<'_>) -> Found {
+    const JOURNAL_BYTES_MIN: u64 = 16 << 20;
+    let plan = &ranking.result.plan;
+    let best = ranking.best_durable()?;
+    if plan.journal_bytes >= JOURNAL_BYTES_MIN || best.measured.bytes < plan.journal_bytes * 4 {
+        return None;
+    }
+    say(
+        Severity::Note,
+        format!(
+            "The journal of {} was overwritten {} times: so small a file may live in the device's cache.",
+            bytes(plan.journal_bytes),
+            count(best.measured.bytes / plan.journal_bytes.max(1))
+        ),
+        "give a --journal of the size that your software uses",
+    )
+}

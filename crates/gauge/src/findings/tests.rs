@@ -1,0 +1,157 @@
+use super::*;
+use crate::result::{Outcome, RunResult, Tail};
+use crate::rig::sim::Plant;
+use crate::sample::{healthy, measured, volatile};
+use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium};
+use seawall_sys::inspect::FoundLie;
+
+fn ids(result: &RunResult) -> Vec<&'static str> {
+    find(&Ranking::new(result)).iter().map(|finding| finding.rule).collect()
+}
+
+fn sentence(result: &RunResult, rule: &str) -> String {
+    let found = find(&Ranking::new(result));
+    found
+        .iter()
+        .find(|finding| finding.rule == rule)
+        .map(|finding| finding.sentence.clone())
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_healthy_run_has_no_findings() {
+    assert_eq!(ids(&healthy()), [""; 0]);
+    assert_eq!(headline(&Ranking::new(&healthy())), None);
+}
+
+#[test]
+fn ids_are_unique() {
+    for rule in &RULES {
+        assert_eq!(RULES.iter().filter(|other| other.id == rule.id).count(), 1, "{}", rule.id);
+    }
+}
+
+/// A rule, and what makes it speak when done to a healthy result.
+type Planted = (&'static str, fn(&mut RunResult));
+
+#[test]
+fn what_is_planted_is_found() {
+    const DURABLE: &str = "buffered+fdatasync";
+    let planted: [Planted; 27] = [
+        ("cpu-wait", |r| measured(r, DURABLE).tail = Tail { commits: 100, latency_ns: 1000, wait_ns: 840 }),
+        ("lies", |r| {
+            let evidence = "libeatmydata.so".to_owned();
+            r.environment.lies.push(FoundLie { lie: Lie::Preload, evidence });
+        }),
+        ("wine", |r| r.environment.wine = Some("8.0".to_owned())),
+        ("memory", |r| r.environment.file_system.medium = Medium::Memory),
+        ("contradicted", |r| {
+            r.environment.devices[0].write_cache = DeviceCache::WriteBack;
+            measured(r, DURABLE).counts = Some(seawall_sys::counters::Counts::default());
+        }),
+        ("too-fast", |r| measured(r, "buffered").durability.class = Class::PowerLoss),
+        ("file-state", |r| r.plan.file_state = FileState::Unwritten),
+        ("failed", |r| r.methods[0].outcome = Outcome::Failed { error: "pwrite: EIO".to_owned() }),
+        ("promiser", |r| r.environment.hypervisor = Some("KVM".to_owned())),
+        ("burst-credits", |r| r.environment.hypervisor = Some("KVM".to_owned())),
+        ("interrupted", |r| r.complete = false),
+        ("busy", |r| r.environment.pressure.waiting_percent_10s = Some(43.0)),
+        ("busy", |r| r.environment.pressure.load_1m = Some(7.0)),
+        ("stolen", |r| r.environment.pressure.stolen_percent = Some(9.0)),
+        ("not-idle", |r| r.idle.as_mut().expect("counters").counts.writes = 1000),
+        ("drift", |r| measured(r, "direct").rounds[3].p50_ns *= 2),
+        ("few-samples", |r| {
+            let few = &mut measured(r, "direct").latency;
+            *few = crate::latency::Latency::new();
+            (0..500).for_each(|i| few.record(24_000 + i));
+        }),
+        ("single-round", |r| r.plan.rounds = 1),
+        ("clock", |r| r.environment.clock.tick_ns = 100_000),
+        ("queueing", |r| {
+            let mut response = crate::latency::Latency::new();
+            (0..5000).for_each(|_| response.record(9_000_000));
+            measured(r, "direct").response = Some(response);
+        }),
+        ("outside-range", |r| r.environment.devices[0].rotational = Some(true)),
+        ("stalls", |r| measured(r, "direct").latency.record(80_000_000)),
+        ("metadata", |r| {
+            for id in ["direct", DURABLE] {
+                measured(r, id).counts.as_mut().expect("counts").writes *= 3;
+            }
+        }),
+        ("cpu-wait", |r| {
+            measured(r, DURABLE).tail = Tail { commits: 100, latency_ns: 1000, wait_ns: 840 };
+            measured(r, DURABLE).cpu.wait_ns = Some(500_000_000);
+            assert!(sentence(r, "cpu-wait").contains("Over all its commits"));
+        }),
+        ("amplification", |r| measured(r, DURABLE).counts.as_mut().expect("counts").sectors *= 64),
+        ("copy-on-write", |r| r.environment.file_system.copy_on_write = true),
+        ("small-journal", |r| r.plan.journal_bytes = 1 << 20),
+    ];
+    for (rule, plant) in planted {
+        let mut result = healthy();
+        plant(&mut result);
+        assert!(ids(&result).contains(&rule), "{rule} is not among {:?}", ids(&result));
+    }
+}
+
+#[test]
+fn a_volatile_cache_shows_the_direct_trap_and_methods_alike() {
+    let result = volatile(Vec::new());
+    assert_eq!(ids(&result), ["outside-range", "direct-trap", "same-within-noise", "write-buffer"]);
+    assert!(sentence(&result, "direct-trap").contains("direct is 2.04 times as fast"));
+}
+
+#[test]
+fn a_stall_and_a_wait_for_a_cpu_are_told_apart() {
+    let id = "buffered+fdatasync";
+    let stall = volatile(vec![Plant::Stall { method: id, every: 5_000, ns: 80_000_000 }]);
+    let wait = volatile(vec![Plant::CpuWait { method: id, every: 90, ns: 2_000_000 }]);
+    assert!(sentence(&stall, "stalls").contains(id) && sentence(&stall, "cpu-wait").is_empty());
+    assert!(sentence(&wait, "cpu-wait").contains(id) && sentence(&wait, "stalls").is_empty());
+    assert!(headline(&Ranking::new(&wait)).is_some_and(|words| words.contains("CPU")));
+}
+
+#[test]
+fn a_device_that_counts_no_flushes_contradicts_every_durable_method() {
+    let result = volatile(vec![Plant::NoFlushes]);
+    assert!(sentence(&result, "contradicted").contains("0.00 flushes"));
+    let ranking = Ranking::new(&result);
+    assert!(ranking.best_durable().is_none());
+    assert_eq!(crate::advise::advise(&ranking).method, None);
+}
+
+#[test]
+fn fsync_dearer_than_fdatasync_is_found() {
+    let mut result = volatile(Vec::new());
+    measured(&mut result, "buffered+fsync").rounds.iter_mut().for_each(|round| round.p50_ns *= 2);
+    assert!(sentence(&result, "fsync-dearer").contains("2.00 times"));
+}
+
+#[test]
+fn classes_that_nothing_confirms_are_said_to_be_computed() {
+    let mut result = volatile(Vec::new());
+    for id in ["buffered+fdatasync", "buffered+fsync", "dsync"] {
+        measured(&mut result, id).counts = None;
+    }
+    assert!(sentence(&result, "unvouched").contains("no counters"));
+}
+
+#[test]
+fn a_run_too_noisy_to_rank_says_so() {
+    let mut result = volatile(Vec::new());
+    for (i, id) in ["buffered+fsync", "dsync"].into_iter().enumerate() {
+        for (j, round) in measured(&mut result, id).rounds.iter_mut().enumerate() {
+            round.p50_ns *= if (i + j) % 2 == 0 { 5 } else { 1 };
+        }
+    }
+    assert!(sentence(&result, "same-within-noise").starts_with("Too noisy to rank"));
+}
+
+#[test]
+fn a_neighbour_that_flushes_leaves_no_verdict() {
+    let mut result = volatile(Vec::new());
+    result.idle.as_mut().expect("counters").counts.flushes = 5_000;
+    assert!(sentence(&result, "not-idle").contains("prove little"));
+    assert!(!ids(&result).contains(&"contradicted") && !ids(&result).contains(&"unvouched"));
+}

@@ -1,0 +1,266 @@
+//! Do the figures mean what they say? Lies, contradictions, and what the promise rests on.
+//!
+//! Invariant: a rule names its evidence, never a suspicion alone.
+
+use super::{Found, Severity, say};
+use crate::evidence::{NEIGHBOUR, Verdict};
+use crate::figures::{bytes, duration_ns, listing, significant};
+use crate::ranges::{self, MEMORY_NS};
+use crate::rank::{Ranking, Standing};
+use crate::result::Outcome;
+use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
+
+/// Something turns syncs into nothing.
+pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
+    let environment = &ranking.result.environment;
+    let lies: Vec<_> = environment
+        .lies
+        .iter()
+        .filter(|found| found.lie != Lie::WineFlags || environment.wine.is_none())
+        .collect();
+    let first = lies.first()?;
+    let all: Vec<String> = lies
+        .iter()
+        .map(|found| {
+            let what = match found.lie {
+                Lie::Preload => "a preloaded library swallows sync calls",
+                Lie::BarriersOff => "the file system is mounted with barriers off and sends no flushes",
+                Lie::SyncDisabled => "the file system is told to ignore syncs",
+                Lie::WineFlags => "Wine ignores WRITE_THROUGH and NO_BUFFERING",
+            };
+            format!("{what} ({})", found.evidence)
+        })
+        .collect();
+    let remedy = match first.lie {
+        Lie::Preload => "run without LD_PRELOAD",
+        Lie::BarriersOff => "mount without `nobarrier` or `barrier=0`, unless the cache outlives a power cut",
+        Lie::SyncDisabled => {
+            "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)"
+        }
+        Lie::WineFlags => "measure on Windows itself",
+    };
+    say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
+}
+
+/// A Windows program under Wine.
+pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
+    let version = ranking.result.environment.wine.as_ref()?;
+    say(
+        Severity::Wrong,
+        format!(
+            "This ran under Wine {version}, which ignores WRITE_THROUGH and NO_BUFFERING: rows with these flags are buffered writes, and the rest are the host's."
+        ),
+        "measure on Windows itself, or run the native build on the host",
+    )
+}
+
+/// The file system lives in memory.
+pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
+    let file_system = &ranking.result.environment.file_system;
+    if file_system.medium != Medium::Memory {
+        return None;
+    }
+    say(
+        Severity::Wrong,
+        format!("{} keeps its files in memory: no method here outlives a reboot.", file_system.kind),
+        "give a folder on the disk that the journal will live on",
+    )
+}
+
+/// Methods that claim a flush which the device never saw.
+pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
+    let rows: Vec<_> = ranking.of(Standing::NotConfirmed).collect();
+    let first = rows.first()?;
+    let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
+    let each = first.evidence.per_commit?;
+    let what =
+        if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
+    say(
+        Severity::Wrong,
+        format!(
+            "The {what} never reached the device: {} asked for it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
+            listing(&ids, 3),
+            each.writes,
+            each.flushes,
+            crate::figures::count(first.measured.commits),
+            first.id()
+        ),
+        "look for what swallows it (mount options, the hypervisor's cache mode, a preloaded library); until then count on a system crash at most",
+    )
+}
+
+/// Faster than any device.
+pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
+    let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
+    say(
+        Severity::Wrong,
+        format!(
+            "{} takes {} a commit, and under {} nothing has left memory: whatever acknowledged it was no disk.",
+            best.id(),
+            duration_ns(best.p50_ns()),
+            duration_ns(MEMORY_NS)
+        ),
+        "check what is behind the device (a RAM disk, a hypervisor's write cache in `unsafe` mode)",
+    )
+}
+
+/// The extents are not in the state that was asked for.
+pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
+    let (plan, journal) = (&ranking.result.plan, &ranking.result.journal);
+    let layout =
+        journal.layout_before.filter(|layout| !layout.agrees_with(plan.file_state, plan.journal_bytes))?;
+    say(
+        Severity::Wrong,
+        format!(
+            "The journal was to be {}, but its extents were not: {} written, {} unwritten, {} not yet placed.",
+            plan.file_state.name(),
+            bytes(layout.written_bytes),
+            bytes(layout.unwritten_bytes),
+            bytes(layout.delayed_bytes)
+        ),
+        "read the figures as those of a mixed file; try --file-state recycled",
+    )
+}
+
+/// Methods that ran into an error.
+pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
+    let failed: Vec<(&str, &str)> = ranking
+        .result
+        .methods
+        .iter()
+        .filter_map(|row| match &row.outcome {
+            Outcome::Failed { error } => Some((row.id.as_str(), error.as_str())),
+            _ => None,
+        })
+        .collect();
+    let (_, error) = failed.first()?;
+    let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
+    say(
+        Severity::Wrong,
+        format!("{} failed and was stopped at once: {error}.", listing(&ids, 3)),
+        "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too",
+    )
+}
+
+/// Durability rests on somebody else's word.
+pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
+    ranking.best_durable()?;
+    let environment = &ranking.result.environment;
+    match environment.promiser() {
+        Promiser::Hypervisor => {
+            let name = environment.hypervisor.as_deref().unwrap_or("the hypervisor");
+            say(
+                Severity::Note,
+                format!(
+                    "Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."
+                ),
+                "ask the provider, or check the host's cache mode (QEMU: not `cache=unsafe`)",
+            )
+        }
+        Promiser::Server => say(
+            Severity::Note,
+            format!(
+                "Power-loss durability is promised by the server behind {}, not by a device of this machine.",
+                environment.file_system.kind
+            ),
+            "check the export (NFS: `sync`, not `async`) or the FUSE process",
+        ),
+        Promiser::Unknown => say(
+            Severity::Caution,
+            format!(
+                "No block device shows under {}: who promises durability cannot be told.",
+                environment.file_system.kind
+            ),
+            "measure on a file system whose disk this machine can see",
+        ),
+        Promiser::Device | Promiser::Wine => None,
+    }
+}
+
+/// A class that rests on computation alone, because nothing can be counted.
+pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
+    let best = ranking.best_durable()?;
+    let environment = &ranking.result.environment;
+    if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
+        return None;
+    }
+    let Verdict::CannotTell(reason) = best.evidence.verdict else { return None };
+    if reason == NEIGHBOUR {
+        return None;
+    }
+    say(
+        Severity::Note,
+        format!("The classes are computed and not confirmed by evidence: {reason}."),
+        "on Linux 5.5 or newer the device's flush counter settles it",
+    )
+}
+
+/// Direct I/O alone looks like the winner.
+pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
+    let durable = ranking.best_durable()?;
+    let fast = ranking
+        .rows
+        .iter()
+        .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == 'O')
+        .filter(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())
+        // Direct I/O alone is the one that people take for durable.
+        .min_by_key(|row| (!["direct", "no-buffering"].contains(&row.id()), row.p50_ns()))?;
+    let times = durable.p50_ns() as f64 / fast.p50_ns() as f64;
+    if times < 1.2 {
+        return None;
+    }
+    let why = fast.measured.durability.because.first().map_or("it promises less", String::as_str);
+    say(
+        Severity::Note,
+        format!(
+            "{} is {} times as fast as {}, but {why}: it outlives a {}, not a power cut.",
+            fast.id(),
+            significant(times),
+            durable.id(),
+            fast.standing.name()
+        ),
+        format!("do not commit by {} alone; it is a baseline", fast.id()),
+    )
+}
+
+/// The best durable method lies outside what such devices do.
+pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
+    let best = ranking.best_durable()?;
+    let expected = ranges::expected(ranking);
+    let p50 = duration_ns(best.p50_ns());
+    match expected.verdict {
+        ranges::Verdict::Below => {
+            let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
+            let remedy = if expected.caveat.is_some() {
+                "ask the provider what has to happen before a flush is acknowledged"
+            } else {
+                "find the model's data sheet: power-loss protection explains it, nothing else does"
+            };
+            say(
+                Severity::Caution,
+                format!(
+                    "{p50} a durable commit is faster than such a device should be ({}): {}.",
+                    expected.words(),
+                    range.below
+                ),
+                remedy,
+            )
+        }
+        ranges::Verdict::Above => {
+            let remedy = if ranking.result.plan.file_state == FileState::Appending {
+                "try --file-state recycled first: appending journals metadata with each commit"
+            } else {
+                "look for other load on the device, a slow controller, encryption, or throttling by the provider"
+            };
+            say(
+                Severity::Caution,
+                format!(
+                    "{p50} a durable commit is slower than such a device should be ({}).",
+                    expected.words()
+                ),
+                remedy,
+            )
+        }
+        ranges::Verdict::Within | ranges::Verdict::Memory | ranges::Verdict::None => None,
+    }
+}

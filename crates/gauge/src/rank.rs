@@ -1,0 +1,241 @@
+//! Which method is best? The fastest median among methods that outlive the same thing.
+//!
+//! ```text
+//!   standing                              recommended from
+//!   power loss                            yes
+//!   ---------------------------------------------------- the line
+//!   not confirmed (claims power loss,     no: evidence::Verdict::Contradicted
+//!                  the device disagrees)
+//!   system crash                          no
+//!   process crash                         no
+//! ```
+//!
+//! Invariants: nothing is compared across standings; a ratio is of medians of the same round only, so that drift
+//! cancels; the order is total and depends on the figures alone.
+
+use crate::evidence::{self, Evidence, Verdict};
+use crate::lookup;
+use crate::result::{Measured, MethodResult, RunResult};
+use crate::stats::{Ratio, paired_ratio};
+use seawall_sys::durability::Class;
+use seawall_sys::method::Set;
+
+/// What a commit of a method outlives, as far as the evidence bears it out. Best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Outlives a power cut.
+    PowerLoss,
+    /// Should outlive a power cut, but the device's counters say otherwise.
+    NotConfirmed,
+    /// Outlives a crash of the system.
+    SystemCrash,
+    /// Outlives a crash of the process.
+    ProcessCrash,
+}
+
+impl Standing {
+    /// All, best first.
+    pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
+
+    /// Its name in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerLoss => "power loss",
+            Self::NotConfirmed => "power loss, not confirmed",
+            Self::SystemCrash => "system crash",
+            Self::ProcessCrash => "process crash",
+        }
+    }
+}
+
+/// A method's figure against the best of its standing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ToBest {
+    /// It is the best.
+    Best,
+    /// So many times the best's median, with its interval.
+    Ratio(Ratio),
+    /// So many times, from a single round: no interval.
+    Single(f64),
+}
+
+impl ToBest {
+    /// Whether it is, or cannot be told from, the best.
+    #[must_use]
+    pub fn within_noise(&self) -> bool {
+        match self {
+            Self::Best => true,
+            Self::Ratio(ratio) => same(ratio),
+            Self::Single(_) => false,
+        }
+    }
+}
+
+/// One method in its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Ranked<'a> {
+    /// Its row.
+    pub row: &'a MethodResult,
+    /// Its figures.
+    pub measured: &'a Measured,
+    /// What the device says to it.
+    pub evidence: Evidence,
+    /// Its standing.
+    pub standing: Standing,
+    /// Against the best of its standing.
+    pub to_best: ToBest,
+}
+
+impl Ranked<'_> {
+    /// The method's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.row.id
+    }
+
+    /// The median, nanoseconds.
+    #[must_use]
+    pub fn p50_ns(&self) -> u64 {
+        self.measured.latency.p50_ns()
+    }
+}
+
+/// All methods that ran, judged; what findings, advice and reports are computed from.
+#[derive(Debug, Clone)]
+pub struct Ranking<'a> {
+    /// The result it was computed from.
+    pub result: &'a RunResult,
+    /// Best standing first, best median first within it.
+    pub rows: Vec<Ranked<'a>>,
+}
+
+impl<'a> Ranking<'a> {
+    /// Judges and orders the methods of `result`.
+    #[must_use]
+    pub fn new(result: &'a RunResult) -> Self {
+        let mut rows: Vec<Ranked<'a>> = result
+            .measured()
+            .map(|(row, measured)| {
+                let evidence = evidence::of(result, row, measured);
+                let standing = standing(measured, &evidence);
+                Ranked { row, measured, evidence, standing, to_best: ToBest::Best }
+            })
+            .collect();
+        // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
+        rows.sort_by(|a, b| {
+            let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
+            key(a).cmp(&key(b)).then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
+        });
+        for i in 1..rows.len() {
+            let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
+            if let Some(to_best) = best.map(|best| to_best(&rows[i], best)) {
+                rows[i].to_best = to_best;
+            }
+        }
+        Self { result, rows }
+    }
+
+    /// The rows of one standing, best first.
+    pub fn of(&self, standing: Standing) -> impl Iterator<Item = &Ranked<'a>> {
+        self.rows.iter().filter(move |row| row.standing == standing)
+    }
+
+    /// The best method that outlives a power cut and is not contradicted.
+    #[must_use]
+    pub fn best_durable(&self) -> Option<&Ranked<'a>> {
+        self.of(Standing::PowerLoss).next()
+    }
+
+    /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
+    /// the same within noise.
+    #[must_use]
+    pub fn recommended(&self) -> Option<&Ranked<'a>> {
+        let published = |row: &&Ranked<'_>| {
+            row.to_best.within_noise()
+                && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
+        };
+        self.of(Standing::PowerLoss).find(published).or_else(|| self.best_durable())
+    }
+
+    /// The method called `id`, if it ran.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<&Ranked<'a>> {
+        self.rows.iter().find(|row| row.row.id == id)
+    }
+}
+
+fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
+    match measured.durability.class {
+        Class::PowerLoss if evidence.verdict == Verdict::Contradicted => Standing::NotConfirmed,
+        Class::PowerLoss => Standing::PowerLoss,
+        Class::SystemCrash => Standing::SystemCrash,
+        Class::ProcessCrash => Standing::ProcessCrash,
+    }
+}
+
+fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
+    ratio(row.measured, best.measured)
+        .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
+}
+
+/// Whether two methods cannot be told from each other: by noise, or because they differ by no more than the
+/// histograms resolve.
+#[must_use]
+pub fn same(ratio: &Ratio) -> bool {
+    const RESOLUTION: f64 = 0.002;
+    ratio.within_noise() || (ratio.estimate - 1.0).abs() <= RESOLUTION
+}
+
+/// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
+#[must_use]
+pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
+    let (mut values, mut bases) = (Vec::new(), Vec::new());
+    for round in row.rounds.iter().filter(|round| round.commits > 0) {
+        let same = |other: &&crate::result::Round| other.round == round.round && other.commits > 0;
+        if let Some(other) = base.rounds.iter().find(same) {
+            values.push(round.p50_ns as f64);
+            bases.push(other.p50_ns as f64);
+        }
+    }
+    paired_ratio(&values, &bases)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::rig::sim::Plant;
+    use crate::sample::{measured, volatile};
+
+    #[test]
+    fn standings_come_best_first_and_the_fast_baseline_never_wins() {
+        let result = volatile(Vec::new());
+        let ranking = Ranking::new(&result);
+        assert!(ranking.rows.is_sorted_by_key(|row| (row.standing, row.p50_ns())));
+        let best = ranking.best_durable().expect("one");
+        assert!(best.p50_ns() > ranking.find("direct").expect("ran").p50_ns());
+        assert_eq!(best.to_best, ToBest::Best);
+        assert_eq!(ranking.of(Standing::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
+    }
+
+    #[test]
+    fn a_contradicted_method_is_below_the_line() {
+        let result = volatile(vec![Plant::NoFlushes]);
+        let ranking = Ranking::new(&result);
+        assert_eq!(ranking.find("dsync").expect("ran").standing, Standing::NotConfirmed);
+        assert!(ranking.best_durable().is_none());
+    }
+
+    #[test]
+    fn ratios_pair_rounds_by_number_not_by_place() {
+        let mut result = volatile(Vec::new());
+        let slow = measured(&mut result, "dsync");
+        slow.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1) * 3);
+        slow.rounds.remove(0);
+        let fast = measured(&mut result, "buffered+fsync");
+        fast.rounds.iter_mut().for_each(|round| round.p50_ns = 1000 * u64::from(round.round + 1));
+        let find = |id: &str| result.measured().find(|(row, _)| row.id == id).expect("ran").1;
+        let three = ratio(find("dsync"), find("buffered+fsync")).expect("three rounds");
+        assert!((three.estimate - 3.0).abs() < 1e-9 && !three.within_noise());
+    }
+}

@@ -1,0 +1,89 @@
+//! How is a result told? As a table for the terminal, as Markdown, as CSV; always from the same ranking.
+//!
+//! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
+//! * [`markdown`] has every column; [`csv`] has every raw figure.
+//! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
+//!
+//! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the
+//! terminal's report is wider than asked for; colour adds nothing that the words do not say.
+
+pub mod columns;
+pub mod csv;
+pub mod facts;
+pub mod markdown;
+pub mod table;
+pub mod text;
+
+use crate::require::{Checked, Outcome};
+use crate::result::RunResult;
+use anstyle::{AnsiColor, Effects};
+
+/// Columns assumed when the terminal does not say.
+pub const WIDTH_DEFAULT: usize = 80;
+/// From this width on the terminal's table has more than the essential columns.
+pub const WIDTH_WIDE: usize = 110;
+
+/// Whether and how the terminal's report is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    colour: bool,
+}
+
+/// What a piece of text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A heading.
+    Heading,
+    /// What is recommended.
+    Good,
+    /// What would lose data.
+    Bad,
+    /// What to be careful with.
+    Caution,
+    /// What can be skipped.
+    Dim,
+    /// All else.
+    Plain,
+}
+
+impl Style {
+    /// Without colour, for files and pipes.
+    pub const PLAIN: Self = Self { colour: false };
+    /// With colour.
+    pub const COLOURED: Self = Self { colour: true };
+
+    /// `text` as its role demands. Its width on the screen stays the same.
+    #[must_use]
+    pub fn paint(self, role: Role, text: &str) -> String {
+        let style = match role {
+            Role::Heading => anstyle::Style::new().effects(Effects::BOLD),
+            Role::Good => anstyle::Style::new().fg_color(Some(AnsiColor::Green.into())),
+            Role::Bad => anstyle::Style::new().fg_color(Some(AnsiColor::Red.into())).effects(Effects::BOLD),
+            Role::Caution => anstyle::Style::new().fg_color(Some(AnsiColor::Yellow.into())),
+            Role::Dim => anstyle::Style::new().effects(Effects::DIMMED),
+            Role::Plain => return text.to_owned(),
+        };
+        if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// The whole report for a terminal of `width` columns.
+#[must_use]
+pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
+    table::report(result, width, style)
+}
+
+/// The lines about `--require`: each condition, what became of it, and the figure.
+#[must_use]
+pub fn requirements(checked: &[Checked], width: usize, style: Style) -> String {
+    let mut out = String::new();
+    for one in checked {
+        let role = if one.outcome == Outcome::Met { Role::Good } else { Role::Bad };
+        let text = format!("{} {}: {}", one.outcome.name(), one.condition, one.sentence);
+        for line in text::wrapped("require  ", "         ", &text, width) {
+            out += &style.paint(role, &line);
+            out.push('\n');
+        }
+    }
+    out
+}

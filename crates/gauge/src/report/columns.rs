@@ -1,0 +1,136 @@
+//! Which columns has the table? These: one row a column, for the terminal and for Markdown.
+//!
+//! Invariants: a cell shows `-` for what is not known and never 0; a percentile with fewer than ten samples
+//! beyond it is marked `~`, one with none is `-`.
+
+use crate::evidence::PerCommit;
+use crate::figures::{rate_tight, significant, tight};
+use crate::latency::{Latency, Percentile};
+use crate::rank::{Ranked, ToBest};
+use crate::stats::Ratio;
+
+/// Where a column appears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Everywhere.
+    Essential,
+    /// On wide terminals, as far as they fit, and in Markdown.
+    Wide,
+    /// In Markdown only.
+    Full,
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its head on a terminal, in two lines.
+    pub head: [&'static str; 2],
+    /// Its head in Markdown.
+    pub title: &'static str,
+    /// Where it appears.
+    pub need: Need,
+    /// Its cell for a method.
+    pub cell: fn(&Ranked<'_>) -> String,
+}
+
+const UNKNOWN: &str = "-";
+
+/// The columns, left to right, after the method's name.
+#[rustfmt::skip]
+pub const COLUMNS: [Column; 22] = [
+    Column { head: ["flu-", "shes"],    title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
+    Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
+    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
+    Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
+    Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
+    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.write.as_ref(), 50.0) },
+    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Wide,      cell: |row| part(row.measured.sync.as_ref(), 50.0) },
+    Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      cell: |row| percentile(&row.measured.latency, 90.0) },
+    Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, cell: |row| percentile(&row.measured.latency, 99.0) },
+    Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, cell: |row| percentile(&row.measured.latency, 99.9) },
+    Column { head: ["", "p99.99"],      title: "p99.99",               need: Need::Full,      cell: |row| percentile(&row.measured.latency, 99.99) },
+    Column { head: ["", "max"],         title: "Max",                  need: Need::Essential, cell: |row| tight(row.measured.latency.max_ns() as f64) },
+    Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      cell: |row| part(row.measured.response.as_ref(), 99.0) },
+    Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, cell: |row| rate_tight(row.measured.commits_per_s()) },
+    Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
+    Column { head: ["against", "best"], title: "Against best, ± 95 %", need: Need::Essential, cell: |row| to_best(&row.to_best) },
+    Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.tail.wait_share()) },
+    Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
+    Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
+    Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
+    Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      cell: |row| crate::figures::count(row.measured.commits) },
+    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
+];
+
+fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
+    row.evidence.per_commit.map_or(UNKNOWN.to_owned(), |each| format!("{:.2}", figure(&each)))
+}
+
+/// A percentile with its standing.
+#[must_use]
+pub fn percentile(latency: &Latency, percent: f64) -> String {
+    match latency.percentile(percent) {
+        Percentile::Sound(ns) => tight(ns as f64),
+        Percentile::Uncertain(ns) => format!("~{}", tight(ns as f64)),
+        Percentile::Refused => UNKNOWN.to_owned(),
+    }
+}
+
+fn part(latency: Option<&Latency>, percent: f64) -> String {
+    latency.map_or(UNKNOWN.to_owned(), |latency| percentile(latency, percent))
+}
+
+fn share(share: Option<f64>) -> String {
+    share.map_or(UNKNOWN.to_owned(), |share| format!("{:.0}%", share * 100.0))
+}
+
+/// CPU time of the writers per commit, nanoseconds.
+#[must_use]
+pub fn cpu_ns(row: &Ranked<'_>) -> f64 {
+    let cpu = row.measured.cpu;
+    (cpu.user_ns + cpu.system_ns) as f64 / row.measured.commits.max(1) as f64
+}
+
+fn switches(row: &Ranked<'_>) -> Option<f64> {
+    let cpu = row.measured.cpu;
+    let switches = cpu.voluntary_switches? + cpu.involuntary_switches?;
+    Some(switches as f64 / row.measured.commits.max(1) as f64)
+}
+
+/// `best`, `1.43±.02`, or `≈1.01±.03` where it cannot be told from the best.
+#[must_use]
+pub fn to_best(to_best: &ToBest) -> String {
+    match to_best {
+        ToBest::Best => "best".to_owned(),
+        ToBest::Single(times) => short(*times),
+        ToBest::Ratio(ratio) => {
+            let mark = if to_best.within_noise() { "≈" } else { "" };
+            format!("{mark}{}", with_interval(ratio))
+        }
+    }
+}
+
+fn short(times: f64) -> String {
+    if times < 9.995 {
+        format!("{times:.2}")
+    } else if times < 99.95 {
+        format!("{times:.1}")
+    } else {
+        format!("{times:.0}")
+    }
+}
+
+/// Estimate and the wider half of its interval, with the decimals that the interval leaves any meaning.
+fn with_interval(ratio: &Ratio) -> String {
+    let half = ratio.half_width();
+    let estimate = ratio.estimate;
+    if half < 0.095 && estimate < 9.995 {
+        format!("{estimate:.2}±{}", format!("{half:.2}").trim_start_matches('0'))
+    } else if half < 0.95 && estimate < 99.95 {
+        format!("{estimate:.1}±{}", format!("{half:.1}").trim_start_matches('0'))
+    } else if half < 9.5 {
+        format!("{estimate:.0}±{half:.0}")
+    } else {
+        format!("{estimate:.0}±>9")
+    }
+}

@@ -1,0 +1,165 @@
+//! Under which conditions were the figures measured? The lines above the table.
+//!
+//! Invariant: what the system did not tell is said to be unknown, or left out where nothing hangs on it.
+
+use crate::figures::{bytes, duration_ns, plural, rate, round_duration};
+use crate::rank::{Ranking, Standing};
+use crate::result::RunResult;
+use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser};
+use seawall_sys::inspect::Device;
+
+/// A label and what it says.
+pub type Fact = (&'static str, String);
+
+/// What was done, in one line.
+#[must_use]
+pub fn title(result: &RunResult) -> String {
+    let plan = &result.plan;
+    let loop_kind =
+        plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{} arrivals/s each", rate(per_s)));
+    let amount = match plan.transactions {
+        Some(n) => format!("{} commits a method", crate::figures::count(n)),
+        None => plan.time_ns.map_or(String::new(), |ns| format!("{} in all", round_duration(ns))),
+    };
+    let rounds_run = result.order.len();
+    let rounds = if result.complete {
+        plural(u64::from(plan.rounds), "round", "rounds")
+    } else {
+        format!("{rounds_run} of {} rounds", plan.rounds)
+    };
+    let parts = [
+        format!("seawall {} {}", result.seawall, result.scenario),
+        format!("{} a commit", bytes(plan.transaction_bytes)),
+        amount,
+        rounds,
+        format!("{}, {loop_kind}", plural(u64::from(plan.threads), "writer", "writers")),
+    ];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
+/// The lines.
+#[must_use]
+pub fn facts(ranking: &Ranking<'_>) -> Vec<Fact> {
+    let result = ranking.result;
+    let mut facts = vec![("machine", machine(result)), ("files", file_system(result))];
+    let leaves: Vec<&Device> = result.environment.leaves().collect();
+    if leaves.is_empty() {
+        facts.push(("device", "none that this system shows".to_owned()));
+    }
+    facts.extend(leaves.into_iter().map(|leaf| ("device", device(leaf))));
+    facts.push(("journal", journal(result)));
+    if ranking.of(Standing::PowerLoss).next().is_some() {
+        facts.push(("promise", promise(result)));
+    }
+    facts
+}
+
+fn machine(result: &RunResult) -> String {
+    let environment = &result.environment;
+    let mut parts = vec![environment.system.clone(), plural(environment.cpus as u64, "CPU", "CPUs")];
+    parts.extend(environment.cpu_model.clone());
+    parts.extend(environment.memory_bytes.map(|n| format!("{} memory", bytes(n))));
+    parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine: {name}")));
+    parts.extend(environment.container.as_ref().map(|name| format!("container ({name})")));
+    parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
+    parts.push(match result.plan.pinned_to.as_slice() {
+        [] => "writers not pinned".to_owned(),
+        cpus => format!(
+            "writers pinned to CPU {}",
+            cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        ),
+    });
+    parts.join(", ")
+}
+
+fn file_system(result: &RunResult) -> String {
+    let file_system = &result.environment.file_system;
+    let mut text = format!("{} on {}", file_system.kind, file_system.source);
+    if !file_system.options.is_empty() {
+        text = format!("{text} ({})", file_system.options.join(","));
+    }
+    if file_system.copy_on_write {
+        text += ", copy-on-write";
+    }
+    match file_system.medium {
+        Medium::Memory => text += ", in memory",
+        Medium::Server => text += ", with a server",
+        Medium::Block | Medium::Unknown => {}
+    }
+    text
+}
+
+fn device(leaf: &Device) -> String {
+    let mut parts = vec![leaf.name.clone()];
+    parts.extend(leaf.model.as_ref().map(|model| model.trim().to_owned()));
+    parts.extend(leaf.transport.clone());
+    // What a virtual disk says of turning is a default, not a fact.
+    if leaf.transport.as_deref() != Some("virtio") {
+        let turns = |turns| if turns { "says it turns" } else { "does not turn" };
+        parts.extend(leaf.rotational.map(|rotational| turns(rotational).to_owned()));
+    }
+    parts.push(
+        match leaf.write_cache {
+            DeviceCache::WriteBack => "volatile write cache",
+            DeviceCache::WriteThrough => "no volatile write cache",
+            DeviceCache::Unknown => "write cache unknown",
+        }
+        .to_owned(),
+    );
+    parts.extend(leaf.fua.map(|fua| if fua { "FUA" } else { "no FUA" }.to_owned()));
+    parts.join(", ")
+}
+
+fn journal(result: &RunResult) -> String {
+    let (plan, journal) = (&result.plan, &result.journal);
+    if plan.raw_device {
+        return format!("the raw device, {} of it", bytes(plan.journal_bytes));
+    }
+    let verified = match journal.layout_before {
+        Some(layout) if layout.agrees_with(plan.file_state, plan.journal_bytes) => "verified by its extents",
+        Some(_) => "NOT what its extents show",
+        None => "not verified: this system shows no extents",
+    };
+    let filled = match plan.file_state {
+        FileState::ZeroFilled | FileState::Recycled => format!(" by writes of {}", bytes(plan.fill_bytes)),
+        FileState::Appending | FileState::Unwritten | FileState::WriteZeroes => String::new(),
+    };
+    format!(
+        "{}, {}{filled} in {}, {verified}",
+        bytes(plan.journal_bytes),
+        plan.file_state.name(),
+        duration_ns(journal.made_in_ns)
+    )
+}
+
+/// Who promises that a power cut is outlived.
+#[must_use]
+pub fn promise(result: &RunResult) -> String {
+    match result.environment.promiser() {
+        Promiser::Device => "durability is promised by the device".to_owned(),
+        Promiser::Hypervisor => format!(
+            "durability is promised by the hypervisor, {}, which is less than a device's word",
+            result.environment.hypervisor.as_deref().unwrap_or("unnamed")
+        ),
+        Promiser::Server => {
+            "durability is promised by a server, which is less than a device's word".to_owned()
+        }
+        Promiser::Wine => "durability is promised by Wine, which is no promise".to_owned(),
+        Promiser::Unknown => "who promises durability is unknown".to_owned(),
+    }
+}
+
+/// On whose word it hangs, for the heading over the methods that outlive a power cut.
+#[must_use]
+pub fn condition(result: &RunResult) -> String {
+    match result.environment.promiser() {
+        Promiser::Device => "if the device keeps its word".to_owned(),
+        Promiser::Hypervisor => format!(
+            "if the hypervisor, {}, keeps its word",
+            result.environment.hypervisor.as_deref().unwrap_or("unnamed")
+        ),
+        Promiser::Server => "if the server keeps its word".to_owned(),
+        Promiser::Wine => "on paper: under Wine nobody promises it".to_owned(),
+        Promiser::Unknown => "though who promises it is unknown".to_owned(),
+    }
+}

@@ -1,0 +1,179 @@
+//! How is a result told in a document? As Markdown, with every column.
+//!
+//! Invariant: the published experiment's two figures, elapsed time and cost of a write, are computed from
+//! unrounded values: rounding first once made 0.008 ms read as 0.03.
+
+use super::columns::{COLUMNS, Column};
+use super::facts;
+use crate::advise;
+use crate::figures::{count, rate};
+use crate::findings;
+use crate::plan::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
+use crate::ranges;
+use crate::rank::{Ranked, Ranking, Standing};
+use crate::result::{Measured, Outcome, RunResult};
+
+/// The whole document.
+#[must_use]
+pub fn markdown(result: &RunResult) -> String {
+    let ranking = Ranking::new(result);
+    let mut out = format!("# {}\n\n", facts::title(result));
+    if let Some(headline) = findings::headline(&ranking) {
+        add(&mut out, &format!("**{headline}**\n\n"));
+    }
+    for (label, text) in facts::facts(&ranking) {
+        add(&mut out, &format!("- {label}: {}\n", escaped(&text)));
+    }
+    out += &table(&ranking);
+    out += &not_run(result);
+    out += &found(&ranking);
+    out += &advice(&ranking);
+    out += &published(&ranking);
+    out
+}
+
+/// `text` where Markdown would take some of it for markup.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('*', "\\*")
+        .replace('_', "\\_")
+}
+
+fn add(out: &mut String, text: &str) {
+    out.push_str(text);
+}
+
+fn row(cells: impl IntoIterator<Item = String>) -> String {
+    format!("| {} |\n", cells.into_iter().collect::<Vec<_>>().join(" | "))
+}
+
+/// The columns that say something about at least one method.
+fn columns(ranking: &Ranking<'_>) -> Vec<&'static Column> {
+    COLUMNS.iter().filter(|column| ranking.rows.iter().any(|row| (column.cell)(row) != "-")).collect()
+}
+
+fn table(ranking: &Ranking<'_>) -> String {
+    if ranking.rows.is_empty() {
+        return String::new();
+    }
+    let columns = columns(ranking);
+    let heads = columns.iter().map(|column| column.title.to_owned());
+    let mut out = format!("\n{}", row(["Outlives".to_owned(), "Method".to_owned()].into_iter().chain(heads)));
+    let rules = columns.iter().map(|_| "---:".to_owned());
+    out += &row(["---".to_owned(), "---".to_owned()].into_iter().chain(rules));
+    for ranked in &ranking.rows {
+        let cells = columns.iter().map(|column| (column.cell)(ranked));
+        out +=
+            &row([ranked.standing.name().to_owned(), format!("`{}`", ranked.id())].into_iter().chain(cells));
+    }
+    let promise = ranking
+        .best_durable()
+        .map_or(String::new(), |_| format!(" Power loss: {}.", facts::promise(ranking.result)));
+    add(
+        &mut out,
+        &format!(
+            "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
+        ),
+    );
+    out
+}
+
+fn not_run(result: &RunResult) -> String {
+    let lines: Vec<String> = result
+        .methods
+        .iter()
+        .filter_map(|row| match &row.outcome {
+            Outcome::NotAvailable { reason } => Some(format!("- `{}`: n/a: {}\n", row.id, escaped(reason))),
+            Outcome::Failed { error } => Some(format!("- `{}`: failed: {}\n", row.id, escaped(error))),
+            Outcome::Measured(_) => None,
+        })
+        .collect();
+    if lines.is_empty() { String::new() } else { format!("\n## Not measured\n\n{}", lines.concat()) }
+}
+
+fn found(ranking: &Ranking<'_>) -> String {
+    let found = findings::find(ranking);
+    if found.is_empty() {
+        return "\n## Findings\n\nNone.\n".to_owned();
+    }
+    let line = |finding: &findings::Finding| {
+        format!(
+            "- **{}** {} → {}\n",
+            finding.severity.name(),
+            escaped(&finding.sentence),
+            escaped(&finding.remedy)
+        )
+    };
+    format!("\n## Findings\n\n{}", found.iter().map(line).collect::<String>())
+}
+
+fn advice(ranking: &Ranking<'_>) -> String {
+    let advice = advise::advise(ranking);
+    let mut out = format!("\n## Recommended\n\n{}\n", escaped(&advice.sentence));
+    for setting in &advice.settings {
+        let per_s = setting
+            .commits_per_s
+            .map_or(String::new(), |per_s| format!(", at most {} commits/s for one client", rate(per_s)));
+        add(&mut out, &format!("\n**{}**{per_s}: {}.", setting.product, escaped(&setting.why)));
+        for note in &setting.notes {
+            add(&mut out, &format!(" {}", escaped(note)));
+        }
+        out += "\n";
+        if !setting.lines.is_empty() {
+            add(&mut out, &format!("\n```\n{}\n```\n", setting.lines.join("\n")));
+        }
+    }
+    if !advice.basis.is_empty() {
+        add(&mut out, &format!("\n{}\n", advice.basis));
+    }
+    let expected = ranges::expected(ranking);
+    if !expected.ranges.is_empty() {
+        let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
+        add(&mut out, &format!("\nExpected of such a device, as published: {}{caveat}.\n", expected.words()));
+    }
+    out
+}
+
+/// Whether the run did what the published experiment did.
+#[must_use]
+pub fn is_published_experiment(result: &RunResult) -> bool {
+    result.plan.transactions == Some(PUBLISHED_TRANSACTIONS)
+        && result.plan.transaction_bytes == PUBLISHED_TRANSACTION_BYTES as u64
+}
+
+/// Method, elapsed milliseconds, and milliseconds a write, in table order.
+#[must_use]
+pub fn published_rows(ranking: &Ranking<'_>) -> Vec<(String, String, String)> {
+    let row = |id: &str, measured: &Measured| {
+        let elapsed_ms = measured.elapsed_ns as f64 / 1e6;
+        let cost_ms = elapsed_ms / measured.commits.max(1) as f64;
+        let whole = format!("{elapsed_ms:.0}").parse().map_or_else(|_| format!("{elapsed_ms:.0}"), count);
+        (id.to_owned(), whole, format!("{cost_ms:.4}"))
+    };
+    ranking.result.measured().map(|(method, measured)| row(&method.id, measured)).collect()
+}
+
+fn published(ranking: &Ranking<'_>) -> String {
+    if ranking.rows.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n## As the published tables show it\n\n".to_owned();
+    out += &row(["Method", "Transactions", "Time (ms)", "Write cost (ms)"].map(str::to_owned));
+    out += &row(["---", "---:", "---:", "---:"].map(str::to_owned));
+    for (id, elapsed, cost) in published_rows(ranking) {
+        let commits = ranking.find(&id).map_or(0, |row: &Ranked<'_>| row.measured.commits);
+        out += &row([format!("`{id}`"), count(commits), elapsed, cost]);
+    }
+    let unsafe_ids: Vec<String> = ranking
+        .rows
+        .iter()
+        .filter(|row| row.standing > Standing::PowerLoss)
+        .map(|row| format!("`{}`", row.id()))
+        .collect();
+    if !unsafe_ids.is_empty() {
+        add(&mut out, &format!("\nNot safe for a journal: {}.\n", unsafe_ids.join(", ")));
+    }
+    out
+}

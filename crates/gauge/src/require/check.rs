@@ -1,0 +1,213 @@
+//! Is a condition met? Three answers: met, missed, cannot tell; only the first passes.
+//!
+//! Invariant: a percentile without a sample beyond it is refused, not replaced by the maximum.
+
+use super::{Condition, Figure, Requirement};
+use crate::figures::{count, duration, rate, significant};
+use crate::latency::{Latency, Percentile};
+use crate::rank::{Ranked, Ranking, Standing};
+use crate::require::Preset;
+
+/// What became of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The figure is within its bound.
+    Met,
+    /// It is not.
+    Missed,
+    /// There is no figure; that is not a pass.
+    CannotTell,
+}
+
+impl Outcome {
+    /// In a word or two.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// A condition, held against a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// The condition.
+    pub condition: Condition,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The figure and the method it is of, or why there is none.
+    pub sentence: String,
+}
+
+/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`Outcome::Met`].
+#[must_use]
+pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
+    requirement
+        .conditions
+        .iter()
+        .map(|condition| {
+            let preset = requirement.presets.iter().find(|preset| is_of(condition, preset));
+            let (outcome, mut sentence) = hold(ranking, condition, preset.copied());
+            if let Some(doubt) = preset.and_then(|preset| differs(ranking, preset)) {
+                sentence += &doubt;
+            }
+            Checked { condition: condition.clone(), outcome, sentence }
+        })
+        .collect()
+}
+
+fn is_of(condition: &Condition, preset: &Preset) -> bool {
+    preset.conditions.contains(&condition.text.as_str()) && condition.method.as_deref() == preset.method
+}
+
+fn cannot(why: String) -> (Outcome, String) {
+    (Outcome::CannotTell, why)
+}
+
+fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -> (Outcome, String) {
+    let row = match &condition.method {
+        Some(id) => match ranking.find(id) {
+            Some(row) => row,
+            None => return cannot(format!("{id} was not measured")),
+        },
+        None => match ranking.recommended() {
+            Some(row) => row,
+            None => return cannot("no method here is shown to outlive a power cut".to_owned()),
+        },
+    };
+    let latency = match (condition.sync_only, &row.measured.sync) {
+        (false, _) => &row.measured.latency,
+        (true, Some(sync)) => sync,
+        (true, None) => return cannot(format!("{} has no separate sync to time", row.id())),
+    };
+    let (value, doubt) = match figure(condition, row, latency) {
+        Ok(figure) => figure,
+        Err(why) => return cannot(why),
+    };
+    // A preset is about a database's journal: fast and not durable does not meet it.
+    let durable_enough = preset.is_none() || row.standing == Standing::PowerLoss;
+    let outcome = if within(condition, value) && durable_enough { Outcome::Met } else { Outcome::Missed };
+    let shown = match condition.figure {
+        Figure::CommitsPerS => rate(value),
+        Figure::MbPerS => significant(value),
+        _ => duration(value),
+    };
+    let part = if condition.sync_only { " of the sync" } else { "" };
+    let grade = preset
+        .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
+        .map_or(String::new(), |(_, words)| format!(" ({words})"));
+    let class = match row.standing {
+        Standing::PowerLoss => String::new(),
+        standing if preset.is_some() => format!("; its class is not enough: {}", standing.name()),
+        standing => format!("; note its class: {}", standing.name()),
+    };
+    let name = condition.figure.name();
+    (outcome, format!("{name}{part} is {shown} by {}{grade}{doubt}{class}", row.id()))
+}
+
+/// The figure, and a doubt to be told with it.
+fn figure(condition: &Condition, row: &Ranked<'_>, latency: &Latency) -> Result<(f64, &'static str), String> {
+    Ok(match condition.figure {
+        Figure::CommitsPerS => (row.measured.commits_per_s(), ""),
+        Figure::MbPerS => (row.measured.bytes_per_s() / 1e6, ""),
+        Figure::Max => (latency.max_ns() as f64, ""),
+        Figure::Mean => (latency.mean_ns(), ""),
+        Figure::Percentile(percent) => match latency.percentile(percent) {
+            Percentile::Sound(ns) => (ns as f64, ""),
+            Percentile::Uncertain(ns) => (ns as f64, ", uncertain: fewer than ten samples lie beyond it"),
+            Percentile::Refused => {
+                return Err(format!(
+                    "{} samples of {} are too few for {}, so it is not met; run longer",
+                    count(latency.count()),
+                    row.id(),
+                    condition.figure.name()
+                ));
+            }
+        },
+    })
+}
+
+fn within(condition: &Condition, value: f64) -> bool {
+    let rate = matches!(condition.figure, Figure::CommitsPerS | Figure::MbPerS);
+    match (rate, condition.inclusive) {
+        (false, false) => value < condition.bound,
+        (false, true) => value <= condition.bound,
+        (true, false) => value > condition.bound,
+        (true, true) => value >= condition.bound,
+    }
+}
+
+/// What the run did otherwise than the preset's source means it.
+fn differs(ranking: &Ranking<'_>, preset: &Preset) -> Option<String> {
+    let plan = &ranking.result.plan;
+    let mut otherwise = Vec::new();
+    if let Some(bytes) = preset.transaction_bytes.filter(|bytes| *bytes as u64 != plan.transaction_bytes) {
+        otherwise.push(format!("--size {bytes}"));
+    }
+    if let Some(state) = preset.file_state.filter(|state| *state != plan.file_state) {
+        otherwise.push(format!("--file-state {}", state.name()));
+    }
+    (!otherwise.is_empty()).then(|| format!("; the preset means {}", otherwise.join(" ")))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::require::parse;
+    use crate::rig::sim::Plant;
+    use crate::sample::{run, volatile};
+
+    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(Outcome, String)> {
+        let requirement = parse(text).expect(text);
+        let checked = check(&Ranking::new(result), &requirement);
+        checked.into_iter().map(|one| (one.outcome, one.sentence)).collect()
+    }
+
+    fn outcome(result: &crate::result::RunResult, text: &str) -> Outcome {
+        check_all(result, text)[0].0
+    }
+
+    #[test]
+    fn bounds_are_met_or_missed() {
+        let result = volatile(Vec::new());
+        assert_eq!(outcome(&result, "p99<1ms"), Outcome::Met);
+        assert_eq!(outcome(&result, "p99<10us"), Outcome::Missed);
+        assert_eq!(outcome(&result, "buffered:p50<10us"), Outcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), Outcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000000"), Outcome::Missed);
+        assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is told");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_met_and_says_why() {
+        let result = volatile(Vec::new());
+        let cases = [("dsync:sync-p99<1s", "no separate sync"), ("mmap+msync:p99<1s", "not measured")];
+        for (text, why) in cases {
+            let (outcome, sentence) = check_all(&result, text).remove(0);
+            assert!(outcome == Outcome::CannotTell && sentence.contains(why), "{text}: {sentence}");
+        }
+        let mut few = volatile(Vec::new());
+        crate::sample::measured(&mut few, "dsync").latency = crate::latency::Latency::new();
+        (0..50).for_each(|_| crate::sample::measured(&mut few, "dsync").latency.record(1000));
+        let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
+        assert!(outcome == Outcome::CannotTell && sentence.contains("too few"), "{sentence}");
+        let lying = volatile(vec![Plant::NoFlushes]);
+        assert!(check_all(&lying, "p99<1s")[0].1.contains("no method here"));
+    }
+
+    #[test]
+    fn presets_grade_and_say_what_was_measured_otherwise() {
+        let result = run("buffered+fdatasync", Vec::new(), |_| {});
+        let (outcome, sentence) = check_all(&result, "etcd").remove(0);
+        assert_eq!(outcome, Outcome::Met);
+        assert!(sentence.contains("fast enough") && sentence.contains("--size 2300"), "{sentence}");
+        assert!(check_all(&result, "cockroachdb")[0].1.contains("(good)"));
+        assert!(check_all(&result, "openshift")[0].1.contains("busy cluster"));
+        let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
+        let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
+        assert!(outcome == Outcome::Missed && sentence.contains("not enough"), "{sentence}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Which results do the tests of judging start from? These, of the simulated rig, to be spoilt one by one.
+//!
+//! Invariant: they are exact, so that a rule that speaks speaks because of what the test did.
+
+use crate::plan::{Amount, Plan, choose_methods};
+use crate::result::{Measured, Outcome, RunResult};
+use crate::rig::sim::{Plant, SimRig};
+use crate::scenario::{BlockStart, Observer, commit};
+use seawall_sys::durability::DeviceCache;
+use seawall_sys::inspect::Environment;
+use std::sync::atomic::AtomicBool;
+
+struct Nobody(AtomicBool);
+
+impl Observer for Nobody {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {}
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+/// A run of `methods` on the simulated machine.
+pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Environment)) -> RunResult {
+    let plan = Plan {
+        methods: choose_methods(methods).expect("methods"),
+        amount: Amount::Transactions(12_000),
+        rounds: 4,
+        ..Plan::default()
+    };
+    let mut rig = SimRig::new(plan.journal, plan.seed, plants);
+    environment(rig.environment_mut());
+    commit::run(&plan, &mut rig, &mut Nobody(AtomicBool::new(false))).expect("a result")
+}
+
+/// A protected disk: direct I/O alone is durable there, and twice as fast as a flush.
+pub(crate) fn healthy() -> RunResult {
+    run("buffered,direct,buffered+fdatasync", Vec::new(), |environment| {
+        environment.devices[0].write_cache = DeviceCache::WriteThrough;
+    })
+}
+
+/// A consumer's disk with a volatile cache.
+pub(crate) fn volatile(plants: Vec<Plant>) -> RunResult {
+    run("buffered,direct,buffered+fdatasync,buffered+fsync,dsync", plants, |_| {})
+}
+
+/// The figures of `id`, to be spoilt.
+pub(crate) fn measured<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Measured {
+    let row = result.methods.iter_mut().find(|row| row.id == id).expect("listed");
+    match &mut row.outcome {
+        Outcome::Measured(measured) => measured,
+        other => panic!("{id}: {other:?}"),
+    }
+}

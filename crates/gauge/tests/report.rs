@@ -1,0 +1,251 @@
+//! Do the reports say what they said before? Compared to the byte, on the simulated rig.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p seawall-gauge --test report` rewrites the files; only on purpose.
+//!
+//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its
+//! width; a result read back from its file is told alike.
+#![cfg(target_os = "linux")]
+
+use seawall_gauge::plan::{Amount, Plan, choose_methods};
+use seawall_gauge::rank::Ranking;
+use seawall_gauge::report::{self, Style, csv, markdown};
+use seawall_gauge::require;
+use seawall_gauge::result::{Outcome, RunResult, Tail};
+use seawall_gauge::rig::sim::{Plant, SimRig};
+use seawall_gauge::scenario::{BlockStart, Observer, commit};
+use seawall_sys::durability::{FileState, Lie, Medium, classify};
+use seawall_sys::inspect::{Environment, FoundLie};
+use seawall_sys::method::System;
+use seawall_sys::methods;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Watcher {
+    stop: AtomicBool,
+    blocks: u64,
+    stop_after: Option<u64>,
+}
+
+impl Observer for Watcher {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {
+        self.blocks += 1;
+        if self.stop_after == Some(self.blocks) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+}
+
+/// One simulated run.
+struct Case {
+    name: &'static str,
+    plants: Vec<Plant>,
+    environment: fn(&mut Environment),
+    plan: fn(&mut Plan),
+    stop_after: Option<u64>,
+}
+
+fn case(name: &'static str) -> Case {
+    Case { name, plants: Vec::new(), environment: |_| {}, plan: |_| {}, stop_after: None }
+}
+
+impl Case {
+    fn run(&self) -> RunResult {
+        let mut plan = Plan {
+            methods: choose_methods("all").expect("all"),
+            amount: Amount::Transactions(12_000),
+            rounds: 5,
+            seed: 42,
+            ..Plan::default()
+        };
+        (self.plan)(&mut plan);
+        let mut rig = SimRig::new(plan.journal, plan.seed, self.plants.clone());
+        (self.environment)(rig.environment_mut());
+        let mut watcher = Watcher { stop_after: self.stop_after, ..Watcher::default() };
+        commit::run(&plan, &mut rig, &mut watcher).expect("a result")
+    }
+}
+
+const SPLIT: &str = "buffered+fdatasync";
+
+fn cases() -> Vec<Case> {
+    vec![
+        case("honest"),
+        Case { plants: vec![Plant::Stall { method: SPLIT, every: 5_000, ns: 80_000_000 }], ..case("stall") },
+        Case { plants: vec![Plant::CpuWait { method: SPLIT, every: 90, ns: 2_100_000 }], ..case("cpu-wait") },
+        Case { plants: vec![Plant::NoFlushes], ..case("no-flushes") },
+        Case {
+            environment: |environment| {
+                "tmpfs".clone_into(&mut environment.file_system.kind);
+                "tmpfs".clone_into(&mut environment.file_system.source);
+                environment.file_system.medium = Medium::Memory;
+                environment.devices.clear();
+            },
+            ..case("tmpfs")
+        },
+        Case {
+            environment: |environment| {
+                environment.file_system.options.push("nobarrier".to_owned());
+                let evidence = "mount option `nobarrier`".to_owned();
+                environment.lies.push(FoundLie { lie: Lie::BarriersOff, evidence });
+            },
+            plants: vec![Plant::NoFlushes],
+            ..case("barriers-off")
+        },
+        Case {
+            environment: |environment| {
+                environment.wine = Some("8.0".to_owned());
+                environment.devices.clear();
+                let evidence = "ntdll exports wine_get_version".to_owned();
+                environment.lies.push(FoundLie { lie: Lie::WineFlags, evidence });
+            },
+            ..case("wine")
+        },
+        Case {
+            plants: vec![
+                Plant::Missing { method: "atomic+dsync", reason: "the device has no atomic writes" },
+                Plant::Missing { method: "uring-direct-iopoll", reason: "the device has no poll queues" },
+                Plant::Missing { method: "uring-linked", reason: "io_uring is not allowed here" },
+                Plant::Missing { method: "uring-rwf-dsync", reason: "io_uring is not allowed here" },
+                Plant::Fails { method: "mmap+msync", after: 100 },
+            ],
+            ..case("missing-and-failed")
+        },
+        Case { stop_after: Some(70), ..case("interrupted") },
+        Case {
+            environment: |environment| {
+                environment.hypervisor = Some("KVM".to_owned());
+                environment.devices[0].transport = Some("virtio".to_owned());
+            },
+            plants: vec![Plant::Neighbour { writes_per_s: 2_000_000 }],
+            ..case("virtual-machine-with-neighbour")
+        },
+        Case {
+            plan: |plan| {
+                plan.methods = choose_methods("published").expect("published");
+                plan.amount = Amount::Transactions(65_536);
+                plan.journal.state = FileState::Unwritten;
+            },
+            ..case("published")
+        },
+    ]
+}
+
+fn compare(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).expect("snapshot written");
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = kept.lines().zip(text.lines()).position(|(a, b)| a != b);
+    assert!(
+        kept == text,
+        "{name} differs from line {:?} on; look at it, then UPDATE_SNAPSHOTS=1\n{text}",
+        differs.map(|line| line + 1)
+    );
+}
+
+#[test]
+fn every_report_is_as_it_was() {
+    for case in cases() {
+        let result = case.run();
+        for width in [80, 120] {
+            compare(&format!("{}.{width}.txt", case.name), &report::terminal(&result, width, Style::PLAIN));
+        }
+        if ["honest", "missing-and-failed", "no-flushes", "published"].contains(&case.name) {
+            compare(&format!("{}.md.txt", case.name), &markdown::markdown(&result));
+            compare(&format!("{}.csv.txt", case.name), &csv::csv(&result));
+        }
+    }
+}
+
+#[test]
+fn requirements_are_told_as_before() {
+    let demands = "etcd, openshift and cockroachdb, direct:p99<1ms, p99.99<51us, sync-p50<1us, commits/s>1e6, dsync:sync-p99<1ms";
+    let mut told = Vec::new();
+    for name in ["honest", "no-flushes", "missing-and-failed"] {
+        let case = cases().into_iter().find(|case| case.name == name).expect("a case");
+        let result = case.run();
+        let checked = require::check(&Ranking::new(&result), &require::parse(demands).expect("readable"));
+        told.push(format!("{name}\n{}", report::requirements(&checked, 80, Style::PLAIN)));
+    }
+    let text = told.concat();
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    compare("require.80.txt", &text);
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for case in cases() {
+        let result = case.run();
+        for width in [80, 100, 110, 120, 160] {
+            for line in report::terminal(&result, width, Style::PLAIN).lines() {
+                assert!(line.chars().count() <= width, "{} at {width}: {line}", case.name);
+            }
+        }
+    }
+}
+
+/// Of another system: its ids, without counters and without run-queue waits.
+fn windows() -> RunResult {
+    let mut result = case("honest").run();
+    "Windows 11".clone_into(&mut result.environment.system);
+    let around = result.environment.surroundings(result.plan.file_state);
+    result.methods.truncate(methods::of(System::Windows).len());
+    for (row, method) in result.methods.iter_mut().zip(methods::of(System::Windows)) {
+        method.id.clone_into(&mut row.id);
+        method.calls.clone_into(&mut row.calls);
+        if let Outcome::Measured(measured) = &mut row.outcome {
+            measured.durability = classify(method, &around);
+            measured.letter = method.reach().letter();
+            measured.counts = None;
+            measured.cpu.wait_ns = None;
+            measured.tail = Tail::default();
+        }
+    }
+    result
+}
+
+#[test]
+fn long_names_are_whole_at_80_columns_and_a_column_without_figures_goes_first() {
+    let text = report::terminal(&windows(), 80, Style::PLAIN);
+    assert!(text.contains("\nno-buffering+write-through "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    compare("windows.80.txt", &text);
+}
+
+#[test]
+fn a_result_read_back_from_its_file_is_told_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("result.json");
+    let result = case("honest").run();
+    result.write(&path).expect("written");
+    let read = RunResult::read(&path).expect("read");
+    let all = |result: &RunResult| {
+        [report::terminal(result, 80, Style::PLAIN), markdown::markdown(result), csv::csv(result)]
+    };
+    assert_eq!(all(&result), all(&read));
+}
+
+#[test]
+fn colour_changes_no_word() {
+    let result = case("honest").run();
+    let coloured = report::terminal(&result, 80, Style::COLOURED);
+    assert!(coloured.contains("\u{1b}["));
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        plain += before;
+        rest = after.split_once('m').expect("a whole escape").1;
+    }
+    plain += rest;
+    assert_eq!(plain, report::terminal(&result, 80, Style::PLAIN));
+}

@@ -1,0 +1,131 @@
+//! What happens without anyone waiting for it?
+//!
+//! The *writer* carries batches that nobody leads (full ones, and those that futures wait for) and writes a durable
+//! mark when the log has been idle for a while. The *keeper* prepares segments ahead and recycles trimmed ones. Both
+//! sleep when there is nothing to do: an idle log costs nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::format::Kind;
+use crate::group::Group;
+use crate::keeper::{Keeper, Progress, Setback, Task};
+use crate::lanes::lock;
+
+/// One write of zeros while a segment is prepared, in bytes.
+const FILL_BYTES: usize = 1 << 20;
+
+/// The writer's loop; returns when the log stops.
+pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
+    let mut seen = u64::MAX;
+    while !group.stopping.load(Ordering::SeqCst) {
+        let mut core = lock(&group.core);
+        if group.is_wanted(&core) {
+            if let Some(issue) = core.issue() {
+                group.drive(core, issue);
+                continue;
+            }
+        }
+        let activity = group.activity.load(Ordering::Relaxed);
+        if activity != seen {
+            // Something happened since the last look: look again after a while without anything.
+            drop(core);
+            seen = activity;
+            std::thread::park_timeout(idle);
+            continue;
+        }
+        if core.wants_mark() && core.mark(Kind::Mark) {
+            if let Some(issue) = core.issue() {
+                group.drive(core, issue);
+                continue;
+            }
+        }
+        drop(core);
+        group.writer_asleep.store(true, Ordering::SeqCst);
+        let quiet = group.activity.load(Ordering::SeqCst) == seen && {
+            let core = lock(&group.core);
+            !group.is_wanted(&core)
+        };
+        if quiet && !group.stopping.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
+        group.writer_asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The next piece of housekeeping, if there is any.
+fn next_task(group: &Group) -> Option<Task> {
+    let needed = lock(&group.desk).needed;
+    let mut core = lock(&group.core);
+    let mut shelf = lock(&group.shelf);
+    if let Some(bytes) = needed {
+        let enough = core.first_spare().is_some_and(|spare| spare.bytes >= bytes);
+        if enough {
+            lock(&group.desk).needed = None;
+        } else if bytes > shelf.segment_bytes() {
+            let spare = core.hold_spare();
+            return shelf.large_task(bytes, spare);
+        }
+    }
+    let (spares, trim) = (core.spares(), core.durable_trim());
+    shelf.next_task(spares, trim)
+}
+
+/// The keeper's loop; returns when the log stops.
+pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
+    while !group.stopping.load(Ordering::SeqCst) {
+        let Some(task) = next_task(group) else {
+            std::thread::park();
+            continue;
+        };
+        match carry_out(group, disk, task) {
+            Ok(()) => {}
+            Err(Setback { error, fatal: true }) => {
+                group.fail(error);
+                return;
+            }
+            Err(Setback { error, fatal: false }) => {
+                tracing::warn!(%error, "a segment could not be prepared");
+                lock(&group.shelf).set_back();
+                lock(&group.core).release_spare(None);
+                let mut desk = lock(&group.desk);
+                desk.setback = Some(error);
+                desk.needed = None;
+                drop(desk);
+                group.room.open();
+                // Tried again when a segment is asked for, a new one is started or something is trimmed.
+                std::thread::park();
+            }
+        }
+    }
+}
+
+fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
+    let soft = |error: Error| Setback { error, fatal: false };
+    let mut keeper = Keeper::new(task, FILL_BYTES);
+    let end = loop {
+        match keeper.step(disk)? {
+            Progress::More if group.stopping.load(Ordering::Relaxed) => return Ok(()),
+            Progress::More => {}
+            end => break end,
+        }
+    };
+    if let Progress::Prepared(spare) = end {
+        group.lanes.open(spare.number, spare.bytes).map_err(soft)?;
+    }
+    let mut core = lock(&group.core);
+    match lock(&group.shelf).finished(end) {
+        Some(spare) if core.holds_spare() => core.release_spare(Some(spare)),
+        Some(spare) => core.add_spare(spare),
+        None => {}
+    }
+    drop(core);
+    // What lies before the active segment is written no more.
+    let active = lock(&group.shelf).segments().back().map(|header| header.number);
+    group.lanes.close_before(active.unwrap_or(0));
+    group.room.open();
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! How do many committers share one write?
+//!
+//! Whoever waits for a commit and finds room on the disk leads: it takes everything gathered so far, writes it and
+//! tells those whose records it carried. A lone committer therefore writes itself, without a hand-over; while one
+//! batch is on its way the next one gathers, and up to `in_flight_max` are on their way together.
+//!
+//! ```text
+//!   core lock      gather, issue, done                      never held across a system call
+//!   chain lock     sealing, taken under the core lock, so that batches are sealed in order of issue
+//!   gates          one for each of the last 64 batches; committers sleep at the gate of their batch
+//! ```
+//!
+//! Invariants: the durable LSN is published after the core has moved it and before anyone is woken; after a failure
+//! everyone is woken and nothing is acknowledged; whoever finishes a batch sees to it that what has gathered
+//! meanwhile gets a leader.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::Waker;
+use std::thread::Thread;
+
+use crate::core::{Core, Issue, Refusal, Shape};
+use crate::error::{Error, Result};
+use crate::format::Kind;
+use crate::gate::Gate;
+use crate::lanes::{Lanes, lock};
+use crate::lsn::Lsn;
+use crate::seal::Chain;
+use crate::shelf::Shelf;
+use crate::stats::Meters;
+
+const GATES: usize = 64;
+
+/// What the keeper thread is told, and what it tells.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    /// A segment of this many bytes is needed.
+    pub(crate) needed: Option<u64>,
+    /// Why the last attempt to prepare a segment failed.
+    pub(crate) setback: Option<Error>,
+}
+
+/// Everything that the threads of one log share.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) shape: Shape,
+    pub(crate) core: Mutex<Core>,
+    chain: Mutex<Chain>,
+    pub(crate) lanes: Lanes,
+    pub(crate) shelf: Mutex<Shelf>,
+    pub(crate) desk: Mutex<Desk>,
+    durable: AtomicU64,
+    gates: [Gate; GATES],
+    /// Appends that found no memory or no segment wait here.
+    pub(crate) room: Gate,
+    /// Followers wait here.
+    pub(crate) news: Gate,
+    failure: OnceLock<Arc<Error>>,
+    wakers: Mutex<Vec<(Lsn, Waker)>>,
+    /// Somebody who does not block wants everything before this LSN committed.
+    wanted: AtomicU64,
+    pub(crate) writer: OnceLock<Thread>,
+    pub(crate) keeper: OnceLock<Thread>,
+    /// The writer sleeps without a time limit.
+    pub(crate) writer_asleep: AtomicBool,
+    /// Counts batches that became durable: whether anything happened.
+    pub(crate) activity: AtomicU64,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) meters: Meters,
+}
+
+impl Group {
+    pub(crate) fn new(shape: Shape, core: Core, chain: Chain, lanes: Lanes, shelf: Shelf) -> Self {
+        let durable = core.watermarks().durable.get();
+        Self {
+            shape,
+            core: Mutex::new(core),
+            chain: Mutex::new(chain),
+            lanes,
+            shelf: Mutex::new(shelf),
+            desk: Mutex::default(),
+            durable: AtomicU64::new(durable),
+            gates: std::array::from_fn(|_| Gate::default()),
+            room: Gate::default(),
+            news: Gate::default(),
+            failure: OnceLock::new(),
+            wakers: Mutex::default(),
+            wanted: AtomicU64::new(0),
+            writer: OnceLock::new(),
+            keeper: OnceLock::new(),
+            writer_asleep: AtomicBool::new(false),
+            activity: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
+            meters: Meters::new(),
+        }
+    }
+
+    /// The end of what is durable.
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The error that every operation returns after the first failure.
+    pub(crate) fn failed(&self) -> Option<Error> {
+        self.failure.get().map(|cause| Error::Failed { cause: Arc::clone(cause) })
+    }
+
+    /// Why nothing can be appended or committed, if so.
+    fn refusal(&self) -> Error {
+        self.failed().unwrap_or(Error::Closed)
+    }
+
+    fn gate(&self, batch: u64) -> &Gate {
+        &self.gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
+    }
+
+    /// Has `accept` take records in, waiting for memory and segments as long as it must.
+    pub(crate) fn accept(
+        &self,
+        mut accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
+    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        let mut asked = false;
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return Err(self.refusal());
+            }
+            let mut core = lock(&self.core);
+            let refusal = match accept(&mut core) {
+                Ok(lsn) => {
+                    if core.full() > 0 {
+                        self.wake_writer();
+                    }
+                    return Ok((lsn, core));
+                }
+                Err(refusal) => refusal,
+            };
+            self.stalls.fetch_add(1, Ordering::Relaxed);
+            let ticket = self.room.ticket();
+            match refusal {
+                Refusal::Failed => {
+                    self.room.leave();
+                    return Err(self.refusal());
+                }
+                Refusal::TooLong => {
+                    self.room.leave();
+                    let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
+                    return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
+                }
+                Refusal::Memory => {
+                    drop(core);
+                    self.wake_writer();
+                }
+                Refusal::Segment { bytes } => {
+                    drop(core);
+                    let setback = self.ask_for_segment(bytes, asked);
+                    if let Some(setback) = setback {
+                        self.room.leave();
+                        return Err(setback);
+                    }
+                    asked = true;
+                }
+            }
+            self.room.wait(ticket);
+        }
+    }
+
+    /// Asks the keeper for a segment; returns why there is none if it has been asked before and failed.
+    fn ask_for_segment(&self, bytes: u64, asked: bool) -> Option<Error> {
+        let mut desk = lock(&self.desk);
+        if asked {
+            if let Some(setback) = desk.setback.take() {
+                return Some(setback);
+            }
+        } else {
+            desk.setback = None;
+        }
+        desk.needed = Some(desk.needed.unwrap_or(0).max(bytes));
+        drop(desk);
+        self.wake_keeper();
+        None
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.unpark();
+        }
+    }
+
+    pub(crate) fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    /// Returns when everything before `lsn` is durable, leading the write if nobody else does.
+    pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn) -> Result<()> {
+        loop {
+            if core.watermarks().durable >= lsn {
+                return Ok(());
+            }
+            if let Some(failed) = self.failed() {
+                return Err(failed);
+            }
+            if let Some(issue) = core.issue() {
+                self.drive(core, issue);
+                if self.durable() >= lsn {
+                    return Ok(());
+                }
+                core = lock(&self.core);
+                continue;
+            }
+            let gate = self.gate(core.batch_of(lsn));
+            let ticket = gate.ticket();
+            drop(core);
+            gate.wait(ticket);
+            if self.durable() >= lsn {
+                return Ok(());
+            }
+            core = lock(&self.core);
+        }
+    }
+
+    /// Writes one batch and tells everyone who waited for it.
+    pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        // Taken before the core is let go, so that batches are sealed in the order in which they were issued.
+        let mut chain = lock(&self.chain);
+        drop(core);
+        let job = chain.seal(&self.shape, issue);
+        drop(chain);
+        let began = seawall_sys::clock::monotonic_ns();
+        let carried = self.lanes.carry(&job);
+        let took = seawall_sys::clock::monotonic_ns() - began;
+        if let Err(error) = carried {
+            self.fail(error);
+            return;
+        }
+        let starts = job.starts;
+        self.meters.batch(took, job.records, job.disk_bytes(), starts.is_some());
+        if let Some(header) = starts {
+            lock(&self.shelf).started(header);
+        }
+        let mut core = lock(&self.core);
+        let first = core.durable_batch() + 1;
+        let trim = core.durable_trim();
+        let durable = core.done(job.id, job.into_buffer());
+        let last = core.durable_batch();
+        self.durable.store(durable.get(), Ordering::Release);
+        let waiting = core.waiting();
+        let trimmed = core.durable_trim() > trim;
+        drop(core);
+        self.tell(first, last, waiting, durable);
+        if starts.is_some() || trimmed {
+            self.wake_keeper();
+        }
+    }
+
+    /// Wakes those whose batches are durable, and one of those who wait for the next to be issued.
+    fn tell(&self, first: u64, last: u64, waiting: Option<(u64, u64)>, durable: Lsn) {
+        self.activity.fetch_add(1, Ordering::Relaxed);
+        for batch in first..=last {
+            self.gate(batch).open();
+        }
+        self.room.open();
+        self.news.open();
+        self.wake_futures(durable);
+        if let Some((next, newest)) = waiting {
+            let led = (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one());
+            if !led && (self.wanted.load(Ordering::Relaxed) > durable.get() || newest > next) {
+                self.wake_writer();
+            }
+        }
+        if self.writer_asleep.load(Ordering::Relaxed) {
+            self.wake_writer();
+        }
+    }
+
+    fn wake_futures(&self, durable: Lsn) {
+        let mut wakers = lock(&self.wakers);
+        if wakers.is_empty() {
+            return;
+        }
+        let failed = self.failure.get().is_some();
+        let ready: Vec<Waker> =
+            wakers.extract_if(.., |(lsn, _)| failed || *lsn <= durable).map(|(_, waker)| waker).collect();
+        drop(wakers);
+        ready.into_iter().for_each(Waker::wake);
+    }
+
+    /// The log is finished: everyone is told, nothing is acknowledged any more.
+    pub(crate) fn fail(&self, error: Error) {
+        tracing::error!(%error, "the log failed");
+        // Only the first failure is the cause; later ones are its consequences.
+        let _ = self.failure.set(Arc::new(error));
+        lock(&self.core).fail();
+        self.gates.iter().for_each(Gate::open);
+        self.room.open();
+        self.news.open();
+        self.wake_futures(Lsn::MAX);
+        self.wake_writer();
+        self.wake_keeper();
+    }
+
+    /// Wants everything before `lsn` committed without waiting for it.
+    pub(crate) fn want(&self, lsn: Lsn) {
+        self.wanted.fetch_max(lsn.get(), Ordering::SeqCst);
+        if self.writer_asleep.load(Ordering::SeqCst) || lock(&self.core).in_flight() == 0 {
+            self.wake_writer();
+        }
+    }
+
+    /// Whether somebody wants more committed than has been issued.
+    pub(crate) fn is_wanted(&self, core: &Core) -> bool {
+        core.full() > 0 || self.wanted.load(Ordering::SeqCst) > core.watermarks().syncing.get()
+    }
+
+    /// Wakes `waker` when everything before `lsn` is durable, or at once if it is.
+    pub(crate) fn wake_at(&self, lsn: Lsn, waker: &Waker) {
+        let mut wakers = lock(&self.wakers);
+        match wakers.iter_mut().find(|(at, known)| *at == lsn && known.will_wake(waker)) {
+            Some(_) => {}
+            None => wakers.push((lsn, waker.clone())),
+        }
+    }
+
+    /// Commits everything and then writes the close mark.
+    pub(crate) fn seal_log(&self) -> Result<()> {
+        let core = lock(&self.core);
+        let end = core.watermarks().appended;
+        self.settle(core, end)?;
+        let mut core = lock(&self.core);
+        if core.mark(Kind::Close) {
+            if let Some(issue) = core.issue() {
+                self.drive(core, issue);
+            }
+        }
+        self.failed().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,504 @@
+//! The log as its users see it: open, append, commit, read, follow, trim, close.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+
+use crate::choose::choose;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::format::{LogId, RECORD_HEADER_BYTES, record_header};
+use crate::group::Group;
+use crate::lanes::{Lanes, lock};
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::os_disk::OsDisk;
+use crate::reader::{Follower, Reader};
+use crate::recovery::{self, Plan, Recovered, Tail};
+use crate::seal::Chain;
+use crate::shelf::Shelf;
+use crate::stats::Stats;
+
+/// The name of the lock file in a log's directory.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// What opening found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// How the log had ended.
+    pub tail: Tail,
+    /// The first LSN that is left.
+    pub first: Lsn,
+    /// The end of the log.
+    pub end: Lsn,
+    /// Segments in the log.
+    pub segments: usize,
+    /// How often the log has been opened, this time included.
+    pub epoch: u64,
+    /// The row of the method table that commits go through.
+    pub method: &'static str,
+    /// Files in the directory that are none of the log's.
+    pub strangers: Vec<String>,
+}
+
+/// A transaction log in one directory, opened for writing.
+///
+/// Shared between threads by reference or in an [`Arc`]. Dropping it commits nothing: records that were appended and
+/// not committed are gone. [`Log::close`] commits everything and leaves a mark that says so.
+#[derive(Debug)]
+pub struct Log {
+    group: Arc<Group>,
+    dir: Arc<Path>,
+    record_bytes_max: usize,
+    opened: Opened,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    drafts: Mutex<Vec<Vec<u8>>>,
+    /// Held as long as the log is open.
+    _lock: std::fs::File,
+}
+
+/// A number that no other log has: from the keys that the standard library gives each process.
+fn new_id() -> LogId {
+    use std::hash::{BuildHasher, RandomState};
+    let mut id = [0; 16];
+    for half in id.chunks_mut(8) {
+        half.copy_from_slice(&RandomState::new().hash_one(seawall_sys::clock::monotonic_ns()).to_le_bytes());
+    }
+    LogId(id)
+}
+
+fn make_dir(dir: &Path, create: bool) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    if !create {
+        return Err(Error::NotALog { path: dir.to_path_buf() });
+    }
+    std::fs::create_dir_all(dir).map_err(|source| Error::io("create", dir, source))?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    seawall_sys::store::sync_directory(parent).map_err(|error| crate::choose::from_system(&error))
+}
+
+fn take_lock(dir: &Path) -> Result<std::fs::File> {
+    let path = dir.join(LOCK_FILE);
+    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|source| Error::io("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Locked { path }),
+        Err(std::fs::TryLockError::Error(source)) => Err(Error::io("lock", &path, source)),
+    }
+}
+
+impl Log {
+    /// Opens the log in `dir`: takes the exclusive lock, finds out what is durable and makes the log ready.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
+    /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
+    /// and none is to be made, [`Error::DiskFull`], [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+        options.check()?;
+        let dir = dir.as_ref();
+        make_dir(dir, options.create)?;
+        let lock = take_lock(dir)?;
+        let mut disk = OsDisk::new(dir);
+        let plan = Plan {
+            new_id: new_id(),
+            block_bytes: options.block_bytes,
+            segment_bytes: options.segment_bytes,
+            read_bytes: 1 << 20,
+            dsync: false,
+        };
+        if !options.create && recovery::survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
+            return Err(Error::NotALog { path: dir.to_path_buf() });
+        }
+        let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
+        let method = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
+        #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
+        let mut lanes = Lanes::new(dir, method, options.in_flight_max, options.batch_bytes);
+        #[cfg(feature = "simulation")]
+        {
+            lanes.faults.clone_from(&options.faults);
+            disk.faults.clone_from(&options.faults);
+        }
+        let place = recovered.beginning.place;
+        lanes.open(place.segment, place.data_end + u64::from(recovered.block_bytes))?;
+        for spare in &recovered.beginning.spares {
+            lanes.open(spare.number, spare.bytes)?;
+        }
+        let opened = Opened {
+            tail: recovered.tail,
+            first: recovered.beginning.trim,
+            end: recovered.beginning.end,
+            segments: recovered.segments.len(),
+            epoch: recovered.epoch,
+            method: method.id,
+            strangers: recovered.strangers.clone(),
+        };
+        tracing::info!(dir = %dir.display(), ?opened, "opened");
+        let group = Arc::new(start(recovered, lanes, &options));
+        let log = Self {
+            group,
+            dir: dir.into(),
+            record_bytes_max: options.record_bytes_max,
+            opened,
+            threads: Mutex::default(),
+            drafts: Mutex::default(),
+            _lock: lock,
+        };
+        log.spawn(disk, &options)?;
+        Ok(log)
+    }
+
+    fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
+        let failed = |source| Error::io("start a thread for", self.dir.to_path_buf(), source);
+        let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
+        let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
+        let writer = writer.spawn(move || crate::background::write(&group, idle)).map_err(failed)?;
+        // Set once, here.
+        let _ = self.group.writer.set(writer.thread().clone());
+        lock(&self.threads).push(writer);
+        let group = Arc::clone(&self.group);
+        let keeper = std::thread::Builder::new().name("seawall-keeper".to_owned());
+        let keeper = keeper.spawn(move || crate::background::keep(&group, &mut disk)).map_err(failed)?;
+        let _ = self.group.keeper.set(keeper.thread().clone());
+        lock(&self.threads).push(keeper);
+        Ok(())
+    }
+
+    /// What opening found.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The directory of the log.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn check_length(&self, bytes: usize) -> Result<()> {
+        if bytes > self.record_bytes_max {
+            return Err(Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 });
+        }
+        Ok(())
+    }
+
+    /// Copies a record into memory and gives it its place. It is not durable yet: see [`Log::commit`]. Waits only
+    /// when the memory is full or no prepared segment is left.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], [`Error::DiskFull`] (nothing was written and the log goes on), [`Error::Failed`],
+    /// [`Error::Closed`].
+    #[inline]
+    pub fn append(&self, record: &[u8]) -> Result<Lsn> {
+        self.check_length(record.len())?;
+        self.group.accept(|core| core.append(record)).map(|(lsn, _)| lsn)
+    }
+
+    /// Returns when everything before `lsn` is durable.
+    ///
+    /// # Errors
+    /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
+    pub fn commit(&self, lsn: Lsn) -> Result<()> {
+        if self.group.durable() >= lsn {
+            return Ok(());
+        }
+        let core = lock(&self.group.core);
+        let end = core.watermarks().appended;
+        if lsn > end {
+            return Err(Error::BeyondEnd { lsn, end });
+        }
+        self.group.settle(core, lsn)
+    }
+
+    /// Appends a record and returns when it is durable.
+    ///
+    /// # Errors
+    /// As [`Log::append`] and [`Log::commit`].
+    pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
+        self.check_length(record.len())?;
+        let (lsn, core) = self.group.accept(|core| core.append(record))?;
+        self.group.settle(core, lsn)?;
+        Ok(lsn)
+    }
+
+    /// Appends the records that `work` appends, all or none of them, whatever happens: after a crash either all are
+    /// there or none. Returns the end of the last one; not durable yet.
+    ///
+    /// # Errors
+    /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`].
+    pub fn transaction<E: From<Error>>(
+        &self,
+        work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Lsn, E> {
+        let records = lock(&self.drafts).pop().unwrap_or_default();
+        let bytes_max = self.record_bytes_max;
+        let mut draft = Transaction { records, count: 0, last: 0, bytes_max };
+        let done = work(&mut draft);
+        let end = done.and_then(|()| {
+            // Nothing to write.
+            if draft.count == 0 {
+                return Ok(lock(&self.group.core).watermarks().appended);
+            }
+            draft.finish();
+            let (records, count) = (&draft.records, draft.count);
+            let accepted = self.group.accept(|core| core.append_encoded(records, count));
+            Ok(accepted.map(|(lsn, _)| lsn)?)
+        });
+        draft.records.clear();
+        if draft.records.capacity() <= 4 << 20 {
+            lock(&self.drafts).push(draft.records);
+        }
+        end
+    }
+
+    /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
+    /// will be, whether the future is polled or not.
+    #[must_use]
+    pub fn commit_async(&self, lsn: Lsn) -> Commit {
+        if self.group.durable() < lsn {
+            self.group.want(lsn);
+        }
+        Commit { group: Arc::clone(&self.group), lsn }
+    }
+
+    /// Reads durable records from the first one at or behind `from`; also while the log is written to.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    pub fn read(&self, from: Lsn) -> Result<Reader> {
+        Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
+    }
+
+    /// As [`Log::read`], but waits for more at the end.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn follow(&self, from: Lsn) -> Result<Follower> {
+        self.read(from).map(Follower::new)
+    }
+
+    /// Forgets everything before `lsn`, as far as it is durable; returns the first LSN that is left. Whole segments
+    /// before it are recycled, once that first LSN is durable itself.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], [`Error::Closed`].
+    pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
+        if let Some(failed) = self.group.failed() {
+            return Err(failed);
+        }
+        if self.group.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        let first = lock(&self.group.core).set_trim(lsn);
+        // The mark that carries it is written as soon as the log is idle, if no batch does so before.
+        self.group.activity.fetch_add(1, Ordering::Relaxed);
+        self.group.wake_writer();
+        Ok(first)
+    }
+
+    /// The end of what is durable.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        self.group.durable()
+    }
+
+    /// The end of what was appended.
+    #[must_use]
+    pub fn appended_lsn(&self) -> Lsn {
+        lock(&self.group.core).watermarks().appended
+    }
+
+    /// The first LSN that is left.
+    #[must_use]
+    pub fn first_lsn(&self) -> Lsn {
+        lock(&self.group.core).trim()
+    }
+
+    /// Whether the next segment is prepared, so that the next rotation will not have to wait.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        lock(&self.group.core).spares() > 0
+    }
+
+    /// What the log has done since it was opened.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { method: self.opened.method, ..Stats::default() };
+        self.group.meters.fill(&mut stats);
+        let core = lock(&self.group.core);
+        let marks = core.watermarks();
+        (stats.appended, stats.durable, stats.first) = (marks.appended, marks.durable, core.trim());
+        stats.records = core.accepted_records();
+        drop(core);
+        stats.segments = lock(&self.group.shelf).segments().len() as u64;
+        stats.stalls = self.group.stalls.load(Ordering::Relaxed);
+        stats
+    }
+
+    /// Commits everything, writes the close mark and releases the log.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if something could not be made durable.
+    pub fn close(self) -> Result<()> {
+        self.group.closed.store(true, Ordering::SeqCst);
+        let sealed = match self.group.failed() {
+            Some(failed) => Err(failed),
+            None => self.group.seal_log(),
+        };
+        self.stop();
+        sealed
+    }
+
+    fn stop(&self) {
+        self.group.closed.store(true, Ordering::SeqCst);
+        self.group.stopping.store(true, Ordering::SeqCst);
+        self.group.room.open();
+        self.group.news.open();
+        self.group.wake_writer();
+        self.group.wake_keeper();
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that panicked has nothing left to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn start(recovered: Recovered, lanes: Lanes, options: &Options) -> Group {
+    let shape = recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
+    let headers = recovered.segments.iter().map(|segment| segment.header);
+    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, options.spares);
+    let chain = Chain { link: recovered.link };
+    Group::new(shape, Core::new(shape, recovered.beginning), chain, lanes, shelf)
+}
+
+/// The records of one transaction while it is put together.
+#[derive(Debug)]
+pub struct Transaction {
+    records: Vec<u8>,
+    count: u32,
+    /// Where the header of the last record is.
+    last: usize,
+    bytes_max: usize,
+}
+
+impl Transaction {
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] if the record, or the transaction with it, is longer than the log accepts.
+    pub fn append(&mut self, record: &[u8]) -> Result<()> {
+        let after = self.records.len() + RECORD_HEADER_BYTES + record.len();
+        let head = record_header(record.len(), true).filter(|_| after <= self.bytes_max.saturating_add(4096));
+        let Some(head) = head else {
+            return Err(Error::TooLong { bytes: after as u64, bytes_max: self.bytes_max as u64 });
+        };
+        self.last = self.records.len();
+        self.records.extend_from_slice(&head);
+        self.records.extend_from_slice(record);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The records so far.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether nothing was added yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Marks the last record as the end of the transaction.
+    fn finish(&mut self) {
+        let length = self.records.len() - self.last - RECORD_HEADER_BYTES;
+        if let Some(head) = record_header(length, false) {
+            self.records[self.last..self.last + RECORD_HEADER_BYTES].copy_from_slice(&head);
+        }
+    }
+}
+
+/// Ready when everything before one LSN is durable; see [`Log::commit_async`].
+#[derive(Debug)]
+#[must_use = "a commit that nobody waits for may fail unseen"]
+pub struct Commit {
+    group: Arc<Group>,
+    lsn: Lsn,
+}
+
+impl Commit {
+    /// The LSN that it waits for.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// Whether it is ready now.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.group.durable() >= self.lsn
+    }
+
+    /// Waits for it, without a runtime.
+    ///
+    /// # Errors
+    /// As [`Log::commit`].
+    pub fn wait(self) -> Result<Lsn> {
+        if !self.is_durable() {
+            let core = lock(&self.group.core);
+            let end = core.watermarks().appended;
+            if self.lsn > end {
+                return Err(Error::BeyondEnd { lsn: self.lsn, end });
+            }
+            self.group.settle(core, self.lsn)?;
+        }
+        Ok(self.lsn)
+    }
+
+    fn look(&self) -> Option<Result<Lsn>> {
+        if self.is_durable() {
+            return Some(Ok(self.lsn));
+        }
+        self.group.failed().map(Err)
+    }
+}
+
+impl Future for Commit {
+    type Output = Result<Lsn>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(ready) = self.look() {
+            return Poll::Ready(ready);
+        }
+        let end = lock(&self.group.core).watermarks().appended;
+        if self.lsn > end {
+            return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
+        }
+        self.group.wake_at(self.lsn, context.waker());
+        // It may have become durable between the first look and the registration.
+        match self.look() {
+            Some(ready) => Poll::Ready(ready),
+            None => {
+                self.group.want(self.lsn);
+                Poll::Pending
+            }
+        }
+    }
+}

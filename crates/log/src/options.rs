@@ -1,0 +1,202 @@
+//! How can a log be set up, and why are the bounds where they are?
+
+use std::time::Duration;
+
+use seawall_sys::durability::Class;
+
+use crate::error::{Error, Result};
+use crate::format::{BLOCK_SIZES, RECORD_BYTES_MAX};
+
+/// Which commit method a log uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MethodChoice {
+    /// The fastest one of the asked durability class, by a probe of a few hundred writes when the log is created. The
+    /// answer is kept in the directory.
+    Fastest,
+    /// As [`MethodChoice::Fastest`], but probed anew.
+    ProbeAgain,
+    /// The row of the method table with this id.
+    Named(String),
+}
+
+/// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) segment_bytes: u64,
+    pub(crate) block_bytes: u16,
+    pub(crate) batch_bytes: usize,
+    pub(crate) memory_bytes: usize,
+    pub(crate) record_bytes_max: usize,
+    pub(crate) in_flight_max: usize,
+    pub(crate) idle_mark: Duration,
+    pub(crate) spares: usize,
+    pub(crate) method: MethodChoice,
+    pub(crate) durability: Class,
+    pub(crate) create: bool,
+    #[cfg(feature = "simulation")]
+    pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            block_bytes: 4096,
+            batch_bytes: 1 << 20,
+            memory_bytes: 32 << 20,
+            record_bytes_max: 64 << 20,
+            in_flight_max: 2,
+            idle_mark: Duration::from_millis(5),
+            spares: 1,
+            method: MethodChoice::Fastest,
+            durability: Class::PowerLoss,
+            create: true,
+            #[cfg(feature = "simulation")]
+            faults: None,
+        }
+    }
+}
+
+impl Options {
+    /// Size of one segment in bytes: 64 KiB to 64 GiB, a multiple of 4096. Larger ones rotate more rarely, smaller ones
+    /// are trimmed sooner. Default 64 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// Size of one block in bytes: 512, 1024, 2048 or 4096. Every batch starts on a block, so that no torn write can
+    /// reach an acknowledged byte; less than 4096 saves space where the device's sectors allow it. Fixed when the log
+    /// is created. Default 4096.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: u16) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// The longest ordinary batch in bytes: 4 KiB to 64 MiB, a multiple of 4096, at most half of the memory. Default
+    /// 1 MiB.
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes;
+        self
+    }
+
+    /// Memory for records that are not yet written, in bytes: at least two batches. When it is full, appends wait.
+    /// Default 32 MiB.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// The longest record and the longest transaction in bytes: 1 to 1 GiB. Default 64 MiB.
+    #[must_use]
+    pub fn record_bytes_max(mut self, bytes: usize) -> Self {
+        self.record_bytes_max = bytes;
+        self
+    }
+
+    /// Batches that may be on their way to the disk at the same time: 1 to 16. Default 2.
+    #[must_use]
+    pub fn in_flight_max(mut self, batches: usize) -> Self {
+        self.in_flight_max = batches;
+        self
+    }
+
+    /// How long without a commit until a durable mark is written: 1 ms to 1 h. Until then the last batch has no
+    /// witness, and damage to it cannot be told from a torn write. Default 5 ms.
+    #[must_use]
+    pub fn idle_mark(mut self, wait: Duration) -> Self {
+        self.idle_mark = wait;
+        self
+    }
+
+    /// Segments prepared ahead: 1 to 16. Default 1.
+    #[must_use]
+    pub fn spares(mut self, segments: usize) -> Self {
+        self.spares = segments;
+        self
+    }
+
+    /// Which commit method to use. Default: the fastest of the asked class.
+    #[must_use]
+    pub fn method(mut self, choice: MethodChoice) -> Self {
+        self.method = choice;
+        self
+    }
+
+    /// What an acknowledged record must outlive. Opening fails where no method can promise that. Default: power loss.
+    #[must_use]
+    pub fn durability(mut self, class: Class) -> Self {
+        self.durability = class;
+        self
+    }
+
+    /// Whether to make a log where there is none. Default: yes.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Faults to be met by this log. For tests.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn faults(mut self, faults: std::sync::Arc<crate::faults::Faults>) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+
+    /// Holds every setting against its bounds.
+    pub(crate) fn check(&self) -> Result<()> {
+        let within = |option, ok: bool, reason: &str| {
+            if ok { Ok(()) } else { Err(Error::InvalidOption { option, reason: reason.to_owned() }) }
+        };
+        let segment = (64 << 10..=64 << 30).contains(&self.segment_bytes) && self.segment_bytes % 4096 == 0;
+        within("segment_bytes", segment, "64 KiB to 64 GiB, a multiple of 4096, so that blocks of any size fit")?;
+        let block = BLOCK_SIZES.contains(&self.block_bytes);
+        within("block_bytes", block, "512, 1024, 2048 or 4096: a power of two that devices write as a unit")?;
+        let batch = (4 << 10..=64 << 20).contains(&self.batch_bytes) && self.batch_bytes % 4096 == 0;
+        within("batch_bytes", batch, "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it")?;
+        let memory = self.memory_bytes >= 2 * self.batch_bytes;
+        within("memory_bytes", memory, "at least two batches, so that one gathers while one is written")?;
+        let record = (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max);
+        within("record_bytes_max", record, "1 byte to 1 GiB, the longest record of the format")?;
+        within("in_flight_max", (1..=16).contains(&self.in_flight_max), "1 to 16")?;
+        let hour = Duration::from_secs(3600);
+        let idle = (Duration::from_millis(1)..=hour).contains(&self.idle_mark);
+        within("idle_mark", idle, "1 ms to 1 h: shorter would write marks between commits")?;
+        within("spares", (1..=16).contains(&self.spares), "1 to 16: the hot path never prepares a segment itself")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+    use crate::error::Error;
+    use std::time::Duration;
+
+    #[test]
+    fn every_bound_is_checked_and_named() {
+        let bad: [(&str, Options); 10] = [
+            ("segment_bytes", Options::default().segment_bytes(4096)),
+            ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
+            ("block_bytes", Options::default().block_bytes(4097)),
+            ("batch_bytes", Options::default().batch_bytes(100)),
+            ("memory_bytes", Options::default().memory_bytes(1 << 20)),
+            ("record_bytes_max", Options::default().record_bytes_max(0)),
+            ("record_bytes_max", Options::default().record_bytes_max((1 << 30) + 1)),
+            ("in_flight_max", Options::default().in_flight_max(0)),
+            ("idle_mark", Options::default().idle_mark(Duration::ZERO)),
+            ("spares", Options::default().spares(0)),
+        ];
+        for (name, options) in bad {
+            let refused = options.check();
+            assert!(matches!(refused, Err(Error::InvalidOption { option, .. }) if option == name), "{name}");
+        }
+        assert!(Options::default().check().is_ok());
+    }
+}

@@ -1,0 +1,262 @@
+//! How does one read a log that is being written?
+//!
+//! A [`Reader`] hands out records in order, up to what is durable at that moment and never beyond; ask again and it
+//! goes on where it stopped. A [`Follower`] waits for more. The bytes of a record lie in the buffer they were read
+//! into, which lives as long as the record does.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use seawall_sys::store::{Access, StoreFile};
+
+use crate::buffer::AlignedBuf;
+use crate::choose::from_system;
+use crate::error::{Error, Result};
+use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
+use crate::group::Group;
+use crate::lanes::lock;
+use crate::lsn::Lsn;
+use crate::scan::{Scan, ScannedBatch, Source};
+
+/// The bytes of one record.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    buf: Arc<AlignedBuf>,
+    start: usize,
+    end: usize,
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf.bytes()[self.start..self.end]
+    }
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// One durable record.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Where it starts.
+    pub lsn: Lsn,
+    /// Where it ends, exclusive: what `append` returned for it.
+    pub end: Lsn,
+    /// Whether it is the last one of its transaction.
+    pub ends_transaction: bool,
+    /// Its bytes.
+    pub payload: Payload,
+}
+
+/// What a reader needs to know about the log.
+pub(crate) trait Shelves {
+    /// The started segment behind segment `number`.
+    fn successor(&self, number: u64) -> Option<SegmentHeader>;
+}
+
+impl Shelves for Group {
+    fn successor(&self, number: u64) -> Option<SegmentHeader> {
+        let shelf = lock(&self.shelf);
+        shelf.segments().iter().find(|header| header.number > number).copied()
+    }
+}
+
+/// The files of a log, opened when they are read.
+#[derive(Debug)]
+pub(crate) struct Files<S> {
+    pub(crate) dir: Arc<Path>,
+    pub(crate) shelves: S,
+    open: Option<(u64, StoreFile)>,
+}
+
+impl<S> Files<S> {
+    pub(crate) fn new(dir: Arc<Path>, shelves: S) -> Self {
+        Self { dir, shelves, open: None }
+    }
+}
+
+impl<S: Deref<Target: Shelves>> Source for Files<S> {
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let path = || self.dir.join(segment_name(number));
+        if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+            let file = StoreFile::open_read_only(&path(), Access::Cached);
+            self.open = Some((number, file.map_err(|error| from_system(&error))?));
+        }
+        let Some((_, file)) = &self.open else { return Ok(0) };
+        let mut filled = 0;
+        while filled < buf.len() {
+            match file.read_at(offset + filled as u64, &mut buf[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::io("read", path(), source)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+        self.shelves.successor(number)
+    }
+}
+
+/// Records out of batches, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Unpacked {
+    batch: Option<ScannedBatch>,
+    at: usize,
+    lsn: Lsn,
+}
+
+impl Unpacked {
+    /// Starts with a new batch.
+    pub(crate) fn load(&mut self, batch: ScannedBatch) {
+        self.at = batch.start;
+        self.lsn = batch.header.lsn;
+        self.batch = Some(batch);
+    }
+
+    /// The next record of the batch.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Record> {
+        let batch = self.batch.as_ref()?;
+        let Some(raw) = Records::new(&batch.buf.bytes()[self.at..batch.end]).next() else {
+            self.batch = None;
+            return None;
+        };
+        let start = self.at + RECORD_HEADER_BYTES;
+        let end = start + raw.payload.len();
+        let lsn = self.lsn;
+        self.lsn = lsn.saturating_add((end - self.at) as u64);
+        self.at = end;
+        let payload = Payload { buf: Arc::clone(&batch.buf), start, end };
+        Some(Record { lsn, end: self.lsn, ends_transaction: !raw.more, payload })
+    }
+}
+
+/// Reads durable records in order.
+#[derive(Debug)]
+pub struct Reader {
+    group: Arc<Group>,
+    files: Files<Arc<Group>>,
+    scan: Scan,
+    unpacked: Unpacked,
+    from: Lsn,
+}
+
+/// One read of a segment, in bytes.
+const READ_BYTES: usize = 1 << 20;
+
+impl Reader {
+    /// Starts with the first record at or behind `from`.
+    pub(crate) fn new(group: Arc<Group>, dir: Arc<Path>, from: Lsn) -> Result<Self> {
+        let first = lock(&group.core).trim();
+        if from < first {
+            return Err(Error::Trimmed { lsn: from, first });
+        }
+        let end = lock(&group.core).watermarks().appended;
+        if from > end {
+            return Err(Error::BeyondEnd { lsn: from, end });
+        }
+        let segment = {
+            let shelf = lock(&group.shelf);
+            let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
+            before.or(shelf.segments().front()).copied()
+        };
+        let segment = segment.ok_or_else(|| Error::NotALog { path: dir.to_path_buf() })?;
+        let mut files = Files::new(dir, Arc::clone(&group));
+        let mut scan = Scan::new(segment, READ_BYTES);
+        let durable = group.durable();
+        scan.seek(&mut files, from, durable).map_err(|error| error.in_dir(&files.dir))?;
+        Ok(Self { group, files, scan, unpacked: Unpacked::default(), from })
+    }
+
+    /// The next durable record, or `None` if there is none yet; a later call may find more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the place of damaged data, [`Error::Trimmed`] if the log was trimmed past this
+    /// reader, [`Error::Io`].
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            while let Some(record) = self.unpacked.next() {
+                if record.lsn >= self.from {
+                    return Ok(Some(record));
+                }
+            }
+            let durable = self.group.durable();
+            match self.scan.next_batch(&mut self.files, durable) {
+                Ok(Some(batch)) => self.unpacked.load(batch),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.explain(error)),
+            }
+        }
+    }
+
+    /// A segment that was recycled under the reader looks damaged, and is not.
+    fn explain(&self, error: Error) -> Error {
+        let (lsn, first) = (self.scan.cursor().lsn, lock(&self.group.core).trim());
+        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(&self.files.dir) }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_record().transpose()
+    }
+}
+
+/// Reads durable records as they come.
+#[derive(Debug)]
+pub struct Follower {
+    reader: Reader,
+}
+
+impl Follower {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self { reader }
+    }
+
+    /// The next durable record if there is one now.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`].
+    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+        self.reader.next_record()
+    }
+
+    /// The next durable record; waits for it. `None` when the log was closed and everything has been handed out.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
+    /// handed out.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            let group = Arc::clone(&self.reader.group);
+            let ticket = group.news.ticket();
+            let found = self.reader.next_record();
+            if !matches!(found, Ok(None)) {
+                group.news.leave();
+                return found;
+            }
+            if let Some(failed) = group.failed() {
+                group.news.leave();
+                return Err(failed);
+            }
+            if group.closed.load(Ordering::SeqCst) {
+                group.news.leave();
+                return Ok(None);
+            }
+            group.news.wait(ticket);
+        }
+    }
+}

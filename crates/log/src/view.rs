@@ -1,0 +1,157 @@
+//! How does one look into a log without being its writer?
+//!
+//! A [`View`] reads the log in a directory without taking the lock. While a writer holds the log it shows what is known
+//! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
+//! batch, and after a few idle milliseconds all of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::format::{LogId, SegmentHeader, segment_name};
+use crate::log::LOCK_FILE;
+use crate::lsn::Lsn;
+use crate::os_disk::OsDisk;
+use crate::reader::{Files, Record, Shelves, Unpacked};
+use crate::recovery::{Window, chain, judge, survey, walk_tail};
+use crate::scan::Scan;
+
+/// One read, in bytes.
+const READ_BYTES: usize = 1 << 20;
+
+/// A look at a log at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    dir: Arc<Path>,
+    segments: Arc<Vec<SegmentHeader>>,
+    first: Lsn,
+    end: Lsn,
+    written: bool,
+}
+
+impl Shelves for Vec<SegmentHeader> {
+    fn successor(&self, number: u64) -> Option<SegmentHeader> {
+        self.iter().find(|header| header.number > number).copied()
+    }
+}
+
+/// Whether a writer holds the log.
+fn is_held(dir: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(dir.join(LOCK_FILE)) else { return false };
+    matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+impl View {
+    /// Looks at the log in `dir`.
+    ///
+    /// # Errors
+    /// [`Error::NotALog`], [`Error::Corrupt`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        Self::look(dir).map_err(|error| error.in_dir(dir))
+    }
+
+    fn look(dir: &Path) -> Result<Self> {
+        let written = is_held(dir);
+        let mut disk = OsDisk::read_only(dir);
+        let found = survey(&mut disk)?;
+        let Some(last) = found.started.last().copied() else { return Err(Error::NotALog { path: ".".into() }) };
+        let (members, _) = chain(&found.started)?;
+        let name = segment_name(last.number);
+        let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let mut window = Window::new(READ_BYTES);
+        // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
+        let cursor = if written {
+            walk_tail(&mut disk, &mut window, file, last)?.cursor
+        } else {
+            judge(&mut disk, &mut window, file, last, &found.unstarted)?.cursor
+        };
+        let end = if written { cursor.witnessed } else { cursor.lsn };
+        Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn log_id(&self) -> LogId {
+        self.segments.last().map(|header| header.log_id).unwrap_or_default()
+    }
+
+    /// The first LSN that is left.
+    #[must_use]
+    pub fn first_lsn(&self) -> Lsn {
+        self.first
+    }
+
+    /// The end of what is known to be durable.
+    #[must_use]
+    pub fn end_lsn(&self) -> Lsn {
+        self.end
+    }
+
+    /// Whether a writer held the log when it was looked at.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.written
+    }
+
+    /// Segments of the log.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Reads from the first record at or behind `from` to the end of the view.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    pub fn read(&self, from: Lsn) -> Result<ViewReader> {
+        if from < self.first {
+            return Err(Error::Trimmed { lsn: from, first: self.first });
+        }
+        if from > self.end {
+            return Err(Error::BeyondEnd { lsn: from, end: self.end });
+        }
+        let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from).or(self.segments.first());
+        let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
+        let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
+        let mut scan = Scan::new(segment, READ_BYTES);
+        scan.seek(&mut files, from, self.end).map_err(|error| error.in_dir(&self.dir))?;
+        Ok(ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end })
+    }
+}
+
+/// Reads the records of a [`View`] in order.
+#[derive(Debug)]
+pub struct ViewReader {
+    files: Files<Arc<Vec<SegmentHeader>>>,
+    scan: Scan,
+    unpacked: Unpacked,
+    from: Lsn,
+    end: Lsn,
+}
+
+impl ViewReader {
+    fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            while let Some(record) = self.unpacked.next() {
+                if record.lsn >= self.from {
+                    return Ok(Some(record));
+                }
+            }
+            match self.scan.next_batch(&mut self.files, self.end) {
+                Ok(Some(batch)) => self.unpacked.load(batch),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error.in_dir(&self.files.dir)),
+            }
+        }
+    }
+}
+
+impl Iterator for ViewReader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_record().transpose()
+    }
+}

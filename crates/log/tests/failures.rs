@@ -1,0 +1,281 @@
+//! What does the log do when something fails, and what do others do wrong there?
+//!
+//! The first half names mistakes that logs in use make and shows that this one does not; the second half goes through
+//! the failure paths of opening.
+#![cfg(feature = "simulation")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seawall::faults::Faults;
+use seawall::format::segment_name;
+use seawall::{Error, Log, Lsn, Options, Tail, salvage, verify};
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+fn small() -> Options {
+    // Idle marks would be commits of their own and make the counts of these tests uncertain.
+    Options::default()
+        .segment_bytes(256 << 10)
+        .batch_bytes(16 << 10)
+        .memory_bytes(128 << 10)
+        .idle_mark(Duration::from_secs(600))
+}
+
+fn faulty() -> (Arc<Faults>, Options) {
+    let faults = Arc::new(Faults::default());
+    (Arc::clone(&faults), small().faults(faults))
+}
+
+fn count(log: &Log) -> usize {
+    log.read(log.first_lsn()).expect("reads").map(|record| record.expect("sound")).count()
+}
+
+/// Peers: after one failed sync several go on acknowledging; one acknowledges the failed write itself.
+#[test]
+fn after_one_failed_write_nothing_is_acknowledged_any_more() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    for _ in 0..5 {
+        log.append_commit(b"good").expect("commits");
+    }
+    faults.fail_commit(faults.commits());
+    let failed = log.append_commit(b"lost");
+    assert!(matches!(&failed, Err(Error::Failed { .. })), "{failed:?}");
+    assert_eq!(failed.err().and_then(|error| error.raw_os_error()), Some(5), "the cause is kept");
+    let durable = log.durable_lsn();
+    assert!(matches!(log.append_commit(b"more"), Err(Error::Failed { .. })));
+    assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
+    assert!(matches!(log.trim(durable), Err(Error::Failed { .. })));
+    assert_eq!(log.durable_lsn(), durable);
+    assert!(matches!(log.close(), Err(Error::Failed { .. })));
+    let log = Log::open(dir.path(), small()).expect("opens again");
+    assert!((5..=6).contains(&count(&log)), "the acknowledged ones, and perhaps the one that failed");
+}
+
+/// Peers: in one of them every waiter but the first hangs for ever.
+#[test]
+fn every_waiter_is_told_of_a_failure() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    faults.fail_commit(40);
+    let acknowledged = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while log.append_commit(b"record").is_ok() {
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let lsn = log.append(b"asynchronous").ok();
+        if let Some(lsn) = lsn {
+            let _ = log.commit_async(lsn).wait();
+        }
+        let mut follower = log.follow(Lsn::ZERO).expect("follows");
+        scope.spawn(move || while follower.next_record().is_ok_and(|record| record.is_some()) {});
+    });
+    drop(log);
+    let log = Log::open(dir.path(), small()).expect("opens again");
+    assert!(count(&log) as u64 >= acknowledged.load(Ordering::SeqCst));
+}
+
+/// A failed write is followed by others that succeed: what was in flight beside it must not be acknowledged before it.
+#[test]
+fn acknowledged_is_durable_whichever_commit_fails() {
+    for fail_at in 0..30 {
+        let dir = scratch();
+        let (faults, options) = faulty();
+        faults.fail_commit(fail_at);
+        let log = Log::open(dir.path(), options).expect("opens");
+        let mut acknowledged = 0;
+        while log.append_commit(&vec![1; 9000]).is_ok() {
+            acknowledged += 1;
+        }
+        drop(log);
+        let log = Log::open(dir.path(), small()).expect("opens again");
+        assert!(count(&log) >= acknowledged, "commit {fail_at}");
+    }
+}
+
+/// A full disk shows before anything is written, harms nothing and passes.
+#[test]
+fn a_full_disk_is_reported_and_passes() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    log.append_commit(b"first").expect("commits");
+    faults.set_full(true);
+    let mut acknowledged = 1;
+    let refused = loop {
+        match log.append_commit(&vec![7; 10_000]) {
+            Ok(_) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 1000, "the disk is full");
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    assert_eq!(log.durable_lsn(), log.appended_lsn(), "what was refused left nothing behind");
+    assert!(matches!(log.append(&vec![7; 10_000]), Err(Error::DiskFull { .. })));
+    faults.set_full(false);
+    for _ in 0..100 {
+        log.append_commit(&vec![8; 10_000]).expect("commits again");
+    }
+    log.close().expect("closes");
+    let log = Log::open(dir.path(), small()).expect("opens");
+    assert_eq!(count(&log), acknowledged + 100);
+}
+
+/// A log of `records` records, closed or not.
+fn written(dir: &Path, records: u8, close: bool) {
+    let log = Log::open(dir, small()).expect("opens");
+    for i in 0..records {
+        log.append_commit(&[i; 100]).expect("commits");
+    }
+    if close {
+        log.close().expect("closes");
+    }
+}
+
+fn change(dir: &Path, at: usize, change: impl Fn(&mut [u8])) {
+    let path = dir.join(segment_name(1));
+    let mut bytes = std::fs::read(&path).expect("reads");
+    change(&mut bytes[at..]);
+    std::fs::write(&path, bytes).expect("writes");
+}
+
+/// Peers: four silently drop everything behind a flipped byte in the middle; four hand out garbage.
+#[test]
+fn a_flipped_byte_in_the_middle_is_reported_with_its_place_and_the_rest_is_saved() {
+    let dir = scratch();
+    written(dir.path(), 10, false);
+    change(dir.path(), 4 * 4096 + 120, |bytes| bytes[0] ^= 1);
+    match Log::open(dir.path(), small()) {
+        Err(Error::Corrupt(damage)) => assert_eq!((damage.offset, damage.lsn), (4 * 4096, Lsn::new(3 * 104))),
+        other => panic!("{other:?}"),
+    }
+    let report = verify(dir.path()).expect("verifies");
+    assert_eq!((report.damage.len(), report.records), (1, 9));
+    let rescued = scratch();
+    let done = salvage(dir.path(), rescued.path().join("log"), small()).expect("salvages");
+    assert_eq!(done.records, 9);
+    let log = Log::open(rescued.path().join("log"), small()).expect("opens");
+    let first: Vec<u8> = log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload[0]).collect();
+    assert_eq!(first, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+}
+
+/// Peers: one cannot open a log with a torn last record.
+#[test]
+fn a_torn_last_record_is_cut_off_and_the_log_goes_on() {
+    for torn in [0, 1, 95, 96, 100, 199] {
+        let dir = scratch();
+        written(dir.path(), 10, false);
+        change(dir.path(), 10 * 4096, |bytes| bytes[torn..4096].fill(0));
+        let log = Log::open(dir.path(), small()).expect("opens");
+        assert_eq!(log.opened().tail, Tail::Torn);
+        assert_eq!(count(&log), 9, "torn at {torn}");
+        log.append_commit(b"goes on").expect("commits");
+        drop(log);
+        let log = Log::open(dir.path(), small()).expect("opens");
+        assert_eq!(count(&log), 10);
+        assert!(verify(dir.path()).expect("verifies").damage.is_empty());
+    }
+}
+
+/// The close mark is a witness: damage to the very last record of a closed log is told too.
+#[test]
+fn damage_to_the_last_record_of_a_closed_log_is_corruption() {
+    let dir = scratch();
+    written(dir.path(), 10, true);
+    change(dir.path(), 10 * 4096 + 100, |bytes| bytes[0] ^= 1);
+    assert!(matches!(Log::open(dir.path(), small()), Err(Error::Corrupt(_))));
+}
+
+#[test]
+fn an_idle_log_marks_what_is_durable() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), small().idle_mark(Duration::from_millis(1))).expect("opens");
+    let end = log.append_commit(b"record").expect("commits");
+    let mut waited = 0;
+    while seawall::View::open(dir.path()).expect("looks").end_lsn() < end {
+        std::thread::sleep(Duration::from_millis(2));
+        waited += 1;
+        assert!(waited < 5000, "no mark was written");
+    }
+}
+
+#[test]
+fn a_newer_format_a_foreign_segment_and_a_missing_one_are_told_apart() {
+    let dir = scratch();
+    written(dir.path(), 3, true);
+    let good = std::fs::read(dir.path().join(segment_name(1))).expect("reads");
+    let newer = |bytes: &mut [u8]| {
+        bytes[4] = 2;
+        let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..92]);
+        bytes[92..96].copy_from_slice(&u32::try_from(checksum).expect("32 bits").to_le_bytes());
+    };
+    change(dir.path(), 0, newer);
+    change(dir.path(), good.len() - 4096, newer);
+    assert!(matches!(Log::open(dir.path(), small()), Err(Error::NewerFormat { version: 2, .. })));
+    assert!(matches!(verify(dir.path()), Err(Error::NewerFormat { version: 2, .. })));
+
+    let other = scratch();
+    written(other.path(), 3, true);
+    let path = other.path().join(segment_name(1));
+    std::fs::copy(&path, dir.path().join(segment_name(1))).expect("copies");
+    written(dir.path(), 1, true);
+    assert_eq!(count(&Log::open(dir.path(), small()).expect("opens")), 4, "a moved log is a log");
+}
+
+#[test]
+fn a_missing_segment_is_reported() {
+    for missing in 1..=3 {
+        let dir = scratch();
+        let log = Log::open(dir.path(), small()).expect("opens");
+        for _ in 0..80 {
+            log.append_commit(&vec![3; 10_000]).expect("commits");
+        }
+        log.close().expect("closes");
+        std::fs::remove_file(dir.path().join(segment_name(missing))).expect("is there");
+        assert!(matches!(Log::open(dir.path(), small()), Err(Error::Corrupt(_))), "segment {missing}");
+        assert!(!verify(dir.path()).expect("verifies").damage.is_empty());
+    }
+}
+
+#[test]
+fn other_files_in_the_directory_are_named_and_left_alone() {
+    let dir = scratch();
+    std::fs::write(dir.path().join("notes.txt"), "mine").expect("writes");
+    std::fs::write(dir.path().join("1.seg"), "mine too").expect("writes");
+    let log = Log::open(dir.path(), small()).expect("opens");
+    assert_eq!(log.opened().strangers, ["1.seg", "notes.txt"]);
+    drop(log);
+    assert_eq!(std::fs::read(dir.path().join("1.seg")).expect("is there"), b"mine too");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_directory_is_an_error_that_names_it() {
+    let dir = scratch();
+    let path = dir.path().join("file");
+    std::fs::write(&path, "").expect("writes");
+    match Log::open(path.join("log"), small()) {
+        Err(Error::Io { operation: "create", path: named, .. }) => assert!(named.starts_with(&path)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_method_that_does_not_exist_or_promises_too_little_is_refused() {
+    use seawall::MethodChoice::Named;
+    for id in ["no-such-method", "buffered"] {
+        let dir = scratch();
+        let opened = Log::open(dir.path(), small().method(Named(id.to_owned())));
+        assert!(matches!(opened, Err(Error::InvalidOption { option: "method", .. })), "{id}");
+    }
+}

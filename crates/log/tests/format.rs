@@ -1,0 +1,215 @@
+//! Are the bytes on disk what `format.rs` draws, in every version from now on, and is every damage to them noticed?
+
+use std::fs;
+use std::path::Path;
+
+use seawall::format::{
+    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, Records, SegmentHeader, check_body,
+    file_role, record_header, segment_name,
+};
+use seawall::{Error, Log, Lsn, Options};
+
+const ID: LogId = LogId(*b"0123456789abcdef");
+
+fn segment_header() -> SegmentHeader {
+    SegmentHeader {
+        block_bytes: 512,
+        log_id: ID,
+        epoch: 3,
+        number: 7,
+        segment_bytes: 65_536,
+        first_lsn: Lsn::new(1_000_000),
+        trim_lsn: Lsn::new(999_000),
+        previous: 6,
+        link: 0xDEAD_BEEF,
+    }
+}
+
+/// A batch of two records that are one transaction, and one record by itself.
+fn batch() -> Vec<u8> {
+    let mut body = Vec::new();
+    for (payload, more) in [(&b"debit"[..], true), (b"credit", false), (b"", false)] {
+        body.extend(record_header(payload.len(), more).expect("short"));
+        body.extend_from_slice(payload);
+    }
+    let mut bytes = vec![0; 512];
+    bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(&body);
+    let header = BatchHeader {
+        kind: Kind::Records,
+        log_id: ID,
+        epoch: 3,
+        segment: 7,
+        offset: 512,
+        lsn: Lsn::new(1_000_000),
+        durable: Lsn::new(1_000_000),
+        trim_lsn: Lsn::new(999_000),
+        body_bytes: u32::try_from(body.len()).expect("short"),
+        records: 3,
+        link: 0xDEAD_BEEF,
+        body_checksum: seawall_crc(&bytes[BATCH_HEADER_BYTES..]),
+    };
+    header.encode(&mut bytes);
+    bytes
+}
+
+/// CRC-32C, bit by bit: a second implementation, so that the golden files do not hang on a library.
+fn seawall_crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82F6_3B78 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// Compares with a golden file; writes it only when `SEAWALL_GOLDEN` is set, on purpose.
+fn golden(name: &str, bytes: &[u8]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("SEAWALL_GOLDEN").is_some() {
+        fs::write(&path, bytes).expect("writes the golden file");
+    }
+    let expected = fs::read(&path).expect("the golden file is there");
+    assert!(expected == bytes, "{name}: the format has changed; old logs would no longer be read");
+}
+
+#[test]
+fn the_bytes_are_those_of_version_1() {
+    let mut segment = vec![0; 512];
+    segment_header().encode(0, &mut segment);
+    golden("segment-v1.bin", &segment);
+    golden("batch-v1.bin", &batch());
+}
+
+#[test]
+fn the_golden_files_read_back() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let segment = fs::read(dir.join("segment-v1.bin")).expect("is there");
+    assert_eq!(SegmentHeader::decode(&segment, 0, 7, 65_536), Ok(segment_header()));
+    let bytes = fs::read(dir.join("batch-v1.bin")).expect("is there");
+    let (header, _) = BatchHeader::decode(&bytes).expect("is sound");
+    assert_eq!(check_body(&header, &bytes), Ok(()));
+    let body = &bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize];
+    let records: Vec<(Vec<u8>, bool)> =
+        Records::new(body).map(|record| (record.payload.to_vec(), record.more)).collect();
+    assert_eq!(records, [(b"debit".to_vec(), true), (b"credit".to_vec(), false), (Vec::new(), false)]);
+}
+
+#[test]
+fn every_flipped_bit_of_a_batch_is_noticed() {
+    let good = batch();
+    let accepted = |bytes: &[u8]| {
+        BatchHeader::decode(bytes).is_ok_and(|(header, _)| check_body(&header, bytes).is_ok())
+    };
+    assert!(accepted(&good));
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(!accepted(&bad), "bit {bit}");
+    }
+    for length in 0..good.len() {
+        assert!(!accepted(&good[..length]), "cut to {length} bytes");
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_segment_header_is_noticed_and_the_place_is_bound() {
+    let mut good = vec![0; 512];
+    segment_header().encode(1, &mut good);
+    for bit in 0..BATCH_HEADER_BYTES * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(SegmentHeader::decode(&bad, 1, 7, 65_536).is_err(), "bit {bit}");
+    }
+    assert_eq!(SegmentHeader::decode(&good, 0, 7, 65_536), Err(Fault::Fields), "the other copy");
+    assert_eq!(SegmentHeader::decode(&good, 1, 8, 65_536), Err(Fault::Place), "another name");
+    assert_eq!(SegmentHeader::decode(&good, 1, 7, 65_535), Err(Fault::Length), "a truncated file");
+}
+
+#[test]
+fn a_newer_version_is_told_from_damage() {
+    let mut newer = batch();
+    newer[4] = 2;
+    let checksum = seawall_crc(&newer[..92]);
+    newer[92..96].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(BatchHeader::decode(&newer), Err(Fault::Version(2)));
+}
+
+#[test]
+fn records_and_names_keep_their_bounds() {
+    assert!(record_header(RECORD_BYTES_MAX, true).is_some());
+    assert!(record_header(RECORD_BYTES_MAX + 1, false).is_none());
+    assert!(Records::new(&[5, 0, 0, 0, 1, 2]).next().is_none(), "a record that is longer than its batch");
+    assert_eq!(file_role(&segment_name(9)), Some(seawall::format::FileRole::Segment(9)));
+    for stranger in ["9.seg", "00000000000000000000.seg", "LOCK", "0000000000000000000x.seg", "a.new", ".seg"] {
+        assert_eq!(file_role(stranger), None, "{stranger}");
+    }
+}
+
+fn options() -> Options {
+    Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10).block_bytes(512)
+}
+
+/// A small log on disk: its directory and the length of its records.
+fn small_log() -> (tempfile::TempDir, usize) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let log = Log::open(dir.path(), options()).expect("opens");
+    for i in 0..12_u8 {
+        log.append_commit(&vec![i; usize::from(i) * 37]).expect("commits");
+    }
+    log.close().expect("closes");
+    (dir, 12)
+}
+
+/// Opens a damaged log and reads it; it must end with a typed answer and never hand out anything wrong.
+fn judge(dir: &Path, what: &str) -> bool {
+    let log = match Log::open(dir, options().create(false)) {
+        Ok(log) => log,
+        Err(Error::Corrupt(_) | Error::NotALog { .. } | Error::NewerFormat { .. }) => return true,
+        Err(other) => panic!("{what}: {other}"),
+    };
+    let mut next = 0_u8;
+    for record in log.read(log.first_lsn()).expect("starts") {
+        match record {
+            Ok(record) => {
+                assert!(record.payload.len() == usize::from(next) * 37, "{what}");
+                assert!(record.payload.iter().all(|byte| *byte == next), "{what}");
+                next += 1;
+            }
+            Err(Error::Corrupt(_)) => return true,
+            Err(other) => panic!("{what}: {other}"),
+        }
+    }
+    next != 12
+}
+
+#[test]
+fn damage_to_any_block_of_a_closed_log_is_reported_or_harmless() {
+    let (dir, _) = small_log();
+    let path = dir.path().join(segment_name(1));
+    let good = fs::read(&path).expect("reads");
+    let used = 24 * 512;
+    for byte in (0..used).step_by(61).chain(good.len() - 512..good.len() - 480) {
+        let mut bad = good.clone();
+        bad[byte] ^= 0x10;
+        fs::write(&path, &bad).expect("writes");
+        let noticed = judge(dir.path(), &format!("byte {byte}"));
+        // Both copies of the header, the unused part of their blocks, and the close mark are allowed to be repaired by
+        // what is left; records are not.
+        let records = 512..12 * 512 + 512;
+        assert!(noticed || !records.contains(&byte), "damage at byte {byte} went unnoticed");
+        for entry in fs::read_dir(dir.path()).expect("lists") {
+            let other = entry.expect("lists").path();
+            if other != path && other.extension().is_some_and(|extension| extension == "seg") {
+                fs::remove_file(other).expect("removes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_truncated_segment_is_reported() {
+    let (dir, _) = small_log();
+    let path = dir.path().join(segment_name(1));
+    let good = fs::read(&path).expect("reads");
+    for length in (0..good.len()).step_by(4096 + 512) {
+        fs::write(&path, &good[..length]).expect("writes");
+        assert!(judge(dir.path(), &format!("cut to {length}")), "cut to {length} bytes");
+    }
+}

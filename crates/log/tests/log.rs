@@ -1,0 +1,223 @@
+//! Does the log do what its interface says, on the real file system?
+
+use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use seawall::{Error, Log, Lsn, Options, Tail};
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+fn small() -> Options {
+    Options::default().segment_bytes(256 << 10).batch_bytes(64 << 10).memory_bytes(512 << 10)
+}
+
+fn open(dir: &Path) -> Log {
+    Log::open(dir, small()).expect("opens")
+}
+
+fn all(log: &Log, from: Lsn) -> Vec<Vec<u8>> {
+    log.read(from).expect("reads").map(|record| record.expect("sound").payload.to_vec()).collect()
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_clean_close_and_after_a_drop() {
+    let dir = scratch();
+    let log = open(dir.path());
+    assert_eq!(log.opened().tail, Tail::New);
+    for i in 0..100_u32 {
+        log.append_commit(&i.to_le_bytes()).expect("commits");
+    }
+    log.append(b"never committed").expect("appends");
+    drop(log);
+    let log = open(dir.path());
+    assert_eq!(log.opened().tail, Tail::Torn);
+    let expected: Vec<Vec<u8>> = (0..100_u32).map(|i| i.to_le_bytes().to_vec()).collect();
+    assert_eq!(all(&log, Lsn::ZERO), expected);
+    log.append(b"committed by close").expect("appends");
+    log.close().expect("closes");
+    let log = open(dir.path());
+    assert_eq!(log.opened().tail, Tail::Clean);
+    assert_eq!(all(&log, Lsn::ZERO).last().map(Vec::as_slice), Some(&b"committed by close"[..]));
+}
+
+#[test]
+fn records_of_every_length_come_back() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let lengths = [0, 1, 4091, 4092, 4093, 5000, 65_000, 65_536, 200_000, 300_000, 1 << 20, 3, 0];
+    for (i, length) in lengths.iter().enumerate() {
+        let byte = u8::try_from(i).expect("few");
+        log.append_commit(&vec![byte; *length]).expect("commits");
+    }
+    let check = |log: &Log| {
+        let records = all(log, Lsn::ZERO);
+        assert_eq!(records.len(), lengths.len());
+        for (i, (record, length)) in records.iter().zip(lengths).enumerate() {
+            assert!(record.len() == length && record.iter().all(|byte| usize::from(*byte) == i), "{i}");
+        }
+    };
+    check(&log);
+    log.close().expect("closes");
+    check(&open(dir.path()));
+}
+
+#[test]
+fn many_threads_share_the_log_and_every_record_is_there_once() {
+    let dir = scratch();
+    let log = open(dir.path());
+    std::thread::scope(|scope| {
+        for thread in 0..16_u64 {
+            let log = &log;
+            scope.spawn(move || {
+                for i in 0..200_u64 {
+                    let lsn = log.append_commit(&(thread << 32 | i).to_le_bytes()).expect("commits");
+                    assert!(log.durable_lsn() >= lsn);
+                }
+            });
+        }
+    });
+    let mut seen: Vec<u64> = all(&log, Lsn::ZERO)
+        .into_iter()
+        .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+        .collect();
+    let in_order = |thread: u64| {
+        let of_thread: Vec<u64> = seen.iter().filter(|n| **n >> 32 == thread).copied().collect();
+        of_thread.is_sorted()
+    };
+    assert!((0..16).all(in_order));
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 3200);
+    assert!(log.stats().batches < 3200, "commits share writes");
+}
+
+#[test]
+fn a_transaction_is_one_and_an_abandoned_one_is_none() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let end = log.transaction::<Error>(|tx| (0..300_u32).try_for_each(|i| tx.append(&[7; 500][..(i % 500) as usize])));
+    let end = end.expect("appends");
+    let refused = log.transaction::<Error>(|tx| {
+        tx.append(b"gone")?;
+        Err(Error::WouldBlock)
+    });
+    assert!(matches!(refused, Err(Error::WouldBlock)));
+    log.commit(end).expect("commits");
+    let ends: Vec<bool> =
+        log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").ends_transaction).collect();
+    assert_eq!(ends.len(), 300);
+    assert!(ends[299] && !ends[..299].contains(&true));
+}
+
+#[test]
+fn only_what_is_durable_is_read_and_followed() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let lsn = log.append(b"one").expect("appends");
+    assert!(all(&log, Lsn::ZERO).is_empty());
+    log.commit(lsn).expect("commits");
+    assert_eq!(all(&log, Lsn::ZERO), [b"one"]);
+    std::thread::scope(|scope| {
+        let mut follower = log.follow(Lsn::ZERO).expect("follows");
+        let followed = scope.spawn(move || {
+            let mut seen = 0;
+            while seen < 1001 {
+                if follower.next_record().expect("sound").is_some() {
+                    seen += 1;
+                }
+            }
+            seen
+        });
+        for i in 0..1000_u32 {
+            log.append_commit(&i.to_le_bytes()).expect("commits");
+        }
+        assert_eq!(followed.join().expect("follows to the end"), 1001);
+    });
+}
+
+#[test]
+fn trimmed_segments_are_recycled_and_the_rest_stays() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let mut ends = Vec::new();
+    for i in 0..400_u32 {
+        let mut record = vec![0_u8; 5000];
+        record[..4].copy_from_slice(&i.to_le_bytes());
+        ends.push(log.append_commit(&record).expect("commits"));
+        if i % 50 == 49 {
+            log.trim(ends[i as usize - 20]).expect("trims");
+        }
+    }
+    let first = log.trim(ends[389]).expect("trims");
+    assert_eq!(first, ends[389]);
+    assert!(matches!(log.read(Lsn::ZERO), Err(Error::Trimmed { .. })));
+    assert_eq!(all(&log, first).len(), 10);
+    log.close().expect("closes");
+    let segments = std::fs::read_dir(dir.path())
+        .expect("lists")
+        .filter(|entry| {
+            entry.as_ref().is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "seg"))
+        })
+        .count();
+    assert!(segments < 12, "{segments} segments are left of 2 MB of records in 256 KiB segments");
+    let log = open(dir.path());
+    assert_eq!(log.first_lsn(), first);
+    assert_eq!(all(&log, first).len(), 10);
+}
+
+#[test]
+fn a_second_writer_is_refused() {
+    let dir = scratch();
+    let log = open(dir.path());
+    assert!(matches!(Log::open(dir.path(), small()), Err(Error::Locked { .. })));
+    log.close().expect("closes");
+    open(dir.path());
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn many_commits_are_in_flight_from_one_thread_without_a_runtime() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut pending = std::collections::VecDeque::new();
+    for i in 0..2000_u32 {
+        let lsn = log.append(&i.to_le_bytes()).expect("appends");
+        pending.push_back(log.commit_async(lsn));
+        while pending.len() > 64 {
+            match std::pin::Pin::new(&mut pending[0]).poll(&mut context) {
+                Poll::Ready(done) => {
+                    assert!(log.durable_lsn() >= done.expect("commits"));
+                    pending.pop_front();
+                }
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+    for commit in pending {
+        commit.wait().expect("commits");
+    }
+    assert_eq!(all(&log, Lsn::ZERO).len(), 2000);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_reason() {
+    let dir = scratch();
+    assert!(matches!(Log::open(dir.path(), small().create(false)), Err(Error::NotALog { .. })));
+    let log = Log::open(dir.path(), small().record_bytes_max(100)).expect("opens");
+    assert!(matches!(log.append(&[0; 101]), Err(Error::TooLong { bytes: 101, bytes_max: 100 })));
+    assert!(matches!(log.commit(Lsn::new(1)), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(log.read(Lsn::new(1)), Err(Error::BeyondEnd { .. })));
+    log.append_commit(b"still works").expect("commits");
+}

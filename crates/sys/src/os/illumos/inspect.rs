@@ -1,0 +1,117 @@
+//! What does illumos tell about a path? statvfs(2) for the file system, mnttab(5) for what is mounted and how.
+//!
+//! Invariant: what belongs to a ZFS dataset and not to its mount (`sync`, `logbias`, a separate log device) is
+//! not told here: `sync=disabled` goes unseen, and whoever judges a result must ask `zfs get sync,logbias`.
+
+use crate::durability::Medium;
+use crate::error::{Error, Result};
+use crate::inspect::{Device, Environment, FileSystem};
+use crate::os::cpuid;
+use crate::os::posix::inspect::{pressure, real, system, text, untold_device};
+use crate::os::unix::check;
+use std::path::Path;
+
+const MNTTAB: &str = "/etc/mnttab";
+
+pub(crate) fn environment(path: &Path) -> Result<Environment> {
+    let file_system = file_system(path)?;
+    Ok(Environment {
+        system: system()?,
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_model: cpuid::brand(),
+        memory_bytes: memory_bytes(),
+        hypervisor: cpuid::hypervisor(),
+        container: None,
+        wine: None,
+        pressure: pressure(),
+        clock: crate::clock::resolution(),
+        devices: devices(&file_system),
+        file_system,
+        lies: Vec::new(),
+        writeback: Vec::new(),
+    })
+}
+
+/// A line of mnttab(5): `special mount-point type options time`, apart by tabs.
+struct Mount {
+    source: String,
+    options: Vec<String>,
+}
+
+fn file_system(path: &Path) -> Result<FileSystem> {
+    let (real, for_c) = real(path)?;
+    // SAFETY: all zeros is a valid `statvfs`.
+    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
+    check(unsafe { libc::statvfs(for_c.as_ptr(), &raw mut told) })
+        .map_err(|error| Error::new("statvfs", path, error))?;
+    let table = std::fs::read_to_string(MNTTAB).map_err(|error| Error::new("read", MNTTAB, error))?;
+    let kind = text(&told.f_basetype);
+    // A file system mounted since the table was read is in none of its lines: then the source stays unnamed.
+    let mount = mount(&table, &real, &kind).unwrap_or(Mount { source: String::new(), options: Vec::new() });
+    let block_bytes = told.f_frsize;
+    Ok(FileSystem {
+        medium: medium(&kind),
+        copy_on_write: kind == "zfs",
+        source: mount.source,
+        options: mount.options,
+        read_only: told.f_flag & libc::ST_RDONLY != 0,
+        block_bytes,
+        free_bytes: told.f_bavail.saturating_mul(block_bytes),
+        total_bytes: told.f_blocks.saturating_mul(block_bytes),
+        kind,
+    })
+}
+
+/// The mount of type `kind` with the longest mount point above `path`; the later of two alike, which hides the
+/// earlier.
+fn mount(table: &str, path: &Path, kind: &str) -> Option<Mount> {
+    let lines = table.lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        let (source, point, of) = (fields.next()?, fields.next()?, fields.next()?);
+        let options = fields.next().unwrap_or_default();
+        (of == kind && path.starts_with(point)).then_some((point.len(), source, options))
+    });
+    let (_, source, options) = lines.max_by_key(|(length, ..)| *length)?;
+    Some(Mount { source: source.to_owned(), options: options.split(',').map(str::to_owned).collect() })
+}
+
+fn medium(kind: &str) -> Medium {
+    match kind {
+        "tmpfs" => Medium::Memory,
+        "nfs" | "nfs3" | "nfs4" | "smbfs" => Medium::Server,
+        "zfs" | "ufs" | "pcfs" => Medium::Block,
+        _ => Medium::Unknown,
+    }
+}
+
+/// The pool or slice that is mounted; the disks under it are not told.
+fn devices(file_system: &FileSystem) -> Vec<Device> {
+    let device = match file_system.kind.as_str() {
+        "zfs" => file_system.source.split('/').next().map(|pool| untold_device(pool, "pool")),
+        _ => file_system.source.strip_prefix("/dev/dsk/").map(|slice| untold_device(slice, "slice")),
+    };
+    device.into_iter().filter(|device| !device.name.is_empty()).collect()
+}
+
+fn memory_bytes() -> Option<u64> {
+    // SAFETY: takes any integer; an unknown one is an error, not undefined behaviour.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    // SAFETY: takes any integer; an unknown one is an error, not undefined behaviour.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(pages).ok()?.checked_mul(u64::try_from(page_bytes).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_point_above_a_path_is_its_own() {
+        let table = "rpool/ROOT/x\t/\tzfs\tdev=1,rw\t1\nswap\t/tmp\ttmpfs\txattr\t2\ntank/db\t/db\tzfs\tdev=2,rw,noatime\t3\n";
+        let found = mount(table, Path::new("/db/journal"), "zfs").expect("a mount");
+        assert_eq!((found.source.as_str(), found.options.len()), ("tank/db", 3));
+        assert_eq!(mount(table, Path::new("/dbx"), "zfs").expect("a mount").source, "rpool/ROOT/x");
+        assert!(mount(table, Path::new("/tmp"), "nfs").is_none());
+    }
+}

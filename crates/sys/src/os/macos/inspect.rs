@@ -1,0 +1,118 @@
+//! What does macOS tell about a path? statfs(2) for the file system, sysctl(3) for the machine; nothing, without
+//! the I/O Kit, about the drive's cache.
+//!
+//! Invariant: a drive's write cache is `Unknown`, which counts as volatile: Apple's drives have one.
+
+use crate::durability::Medium;
+use crate::error::{Error, Result};
+use crate::inspect::{Device, Environment, FileSystem};
+use crate::os::cpuid;
+use crate::os::posix::inspect::{pressure, real, system, text, untold_device};
+use crate::os::unix::check;
+use std::ffi::CStr;
+use std::path::Path;
+
+/// The mount flags of statfs(2) that matter to a journal, in words.
+const FLAGS: [(libc::c_int, &str); 7] = [
+    (libc::MNT_RDONLY, "read-only"),
+    (libc::MNT_SYNCHRONOUS, "synchronous"),
+    (libc::MNT_ASYNC, "asynchronous"),
+    (libc::MNT_LOCAL, "local"),
+    (libc::MNT_JOURNALED, "journaled"),
+    (libc::MNT_NOATIME, "noatime"),
+    (libc::MNT_SNAPSHOT, "snapshot"),
+];
+
+pub(crate) fn environment(path: &Path) -> Result<Environment> {
+    let file_system = file_system(path)?;
+    Ok(Environment {
+        system: system()?,
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_model: sysctl_text(c"machdep.cpu.brand_string").or_else(cpuid::brand),
+        memory_bytes: sysctl(c"hw.memsize")
+            .and_then(|answer| answer.first_chunk().map(|n| u64::from_le_bytes(*n))),
+        hypervisor: hypervisor(),
+        container: None,
+        wine: None,
+        pressure: pressure(),
+        clock: crate::clock::resolution(),
+        devices: devices(&file_system),
+        file_system,
+        lies: Vec::new(),
+        writeback: Vec::new(),
+    })
+}
+
+fn file_system(path: &Path) -> Result<FileSystem> {
+    let (_, for_c) = real(path)?;
+    // SAFETY: all zeros is a valid `statfs`.
+    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
+    check(unsafe { libc::statfs(for_c.as_ptr(), &raw mut told) })
+        .map_err(|error| Error::new("statfs", path, error))?;
+    let has = |flag: libc::c_int| told.f_flags & flag.cast_unsigned() != 0;
+    let kind = text(&told.f_fstypename);
+    let block_bytes = u64::from(told.f_bsize);
+    Ok(FileSystem {
+        source: text(&told.f_mntfromname),
+        options: FLAGS.iter().filter(|(flag, _)| has(*flag)).map(|(_, name)| (*name).to_owned()).collect(),
+        medium: medium(&kind, &text(&told.f_mntfromname), has(libc::MNT_LOCAL)),
+        // APFS overwrites in place what no clone or snapshot shares, and whether one does is not told.
+        copy_on_write: kind == "apfs",
+        read_only: has(libc::MNT_RDONLY),
+        block_bytes,
+        free_bytes: told.f_bavail.saturating_mul(block_bytes),
+        total_bytes: told.f_blocks.saturating_mul(block_bytes),
+        kind,
+    })
+}
+
+fn medium(kind: &str, source: &str, local: bool) -> Medium {
+    if kind == "tmpfs" {
+        Medium::Memory
+    } else if !local {
+        Medium::Server
+    } else if source.starts_with("/dev/") {
+        Medium::Block
+    } else {
+        Medium::Unknown
+    }
+}
+
+/// The mounted device alone: what it stands on is the I/O Kit's to tell.
+fn devices(file_system: &FileSystem) -> Vec<Device> {
+    let name = file_system.source.strip_prefix("/dev/");
+    name.map(|name| untold_device(name, "volume")).into_iter().collect()
+}
+
+/// The hypervisor's name where the CPU tells it, `unnamed` where only the kernel tells that there is one.
+fn hypervisor() -> Option<String> {
+    let present =
+        sysctl(c"kern.hv_vmm_present").is_some_and(|answer| answer.first().is_some_and(|n| *n != 0));
+    cpuid::hypervisor().or_else(|| present.then(|| "unnamed".to_owned()))
+}
+
+fn sysctl_text(name: &CStr) -> Option<String> {
+    let answer = sysctl(name)?;
+    let text = answer.split(|byte| *byte == 0).next()?;
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// The bytes that sysctl(3) answers; `None` if this kernel does not know the name.
+fn sysctl(name: &CStr) -> Option<Vec<u8>> {
+    let mut answer = vec![0_u8; 256];
+    let mut filled = answer.len();
+    // SAFETY: the name is zero-terminated, the buffer live, and its length passed with it; nothing is set.
+    let told = unsafe {
+        libc::sysctlbyname(
+            name.as_ptr(),
+            answer.as_mut_ptr().cast(),
+            &raw mut filled,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    check(told).ok()?;
+    answer.truncate(filled);
+    Some(answer)
+}

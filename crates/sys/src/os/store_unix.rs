@@ -1,0 +1,60 @@
+//! How do Unix systems read around the cache, reserve space and make names durable?
+//!
+//! Invariant: a file system without `O_DIRECT` (`EINVAL` at open) is opened through the cache; nothing that is
+//! acknowledged is ever written through here.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+    file.read_at(buf, offset)
+}
+
+pub(crate) fn write_at(file: &File, offset: u64, buf: &[u8]) -> io::Result<usize> {
+    file.write_at(buf, offset)
+}
+
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            // open(2) creates the file before it finds that the file system lacks O_DIRECT.
+            options.clone().create_new(false).create(false).open(path)
+        }
+        result => result,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    options.open(path)
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    loop {
+        // SAFETY: fallocate takes any integers; a stale descriptor is an error, not undefined behaviour.
+        let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
+        match super::unix::check(code) {
+            // Without fallocate a full disk shows when the file is filled.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let _ = (file, bytes);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! How does the log reach its directory: files read around the cache, names made durable, space reserved?
+//!
+//! The commit methods of the table write what is acknowledged; this is everything else that the log asks of the
+//! system.
+//!
+//! Invariants: every error names call and path; a directory is durable only after [`sync_directory`] (a no-op on
+//! systems that journal names themselves and let nobody sync them, which `os/store_*.rs` says where it applies).
+
+use crate::error::{Error, Result};
+use crate::os::store;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Whether a [`StoreFile`] goes through the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Through the page cache.
+    Cached,
+    /// Around it where the file system can; addresses, offsets and lengths must be multiples of its block. Where it
+    /// cannot (memory file systems), there is no disk behind the cache that could differ from it.
+    Direct,
+}
+
+/// A file that is read and written at positions, by any number of threads.
+#[derive(Debug)]
+pub struct StoreFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl StoreFile {
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// The failed call and the path.
+    pub fn open(path: &Path, access: Access) -> Result<Self> {
+        Self::with(OpenOptions::new().read(true).write(true), path, access)
+    }
+
+    /// Opens an existing file for reading only.
+    ///
+    /// # Errors
+    /// The failed call and the path.
+    pub fn open_read_only(path: &Path, access: Access) -> Result<Self> {
+        Self::with(OpenOptions::new().read(true), path, access)
+    }
+
+    /// Creates a file, which must not exist.
+    ///
+    /// # Errors
+    /// The failed call and the path.
+    pub fn create(path: &Path, access: Access) -> Result<Self> {
+        Self::with(OpenOptions::new().read(true).write(true).create_new(true), path, access)
+    }
+
+    fn with(options: &OpenOptions, path: &Path, access: Access) -> Result<Self> {
+        let file = match access {
+            Access::Cached => options.open(path),
+            Access::Direct => store::open_direct(options, path),
+        };
+        let file = file.map_err(|error| Error::new("open", path, error))?;
+        Ok(Self { file, path: path.to_path_buf() })
+    }
+
+    /// Reads at `offset` (bytes) into `buf`; returns the bytes read, 0 at the end of the file.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        store::read_at(&self.file, offset, buf)
+    }
+
+    /// Writes `buf` at `offset` (bytes); returns the bytes written, which may be fewer.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<usize> {
+        store::write_at(&self.file, offset, buf)
+    }
+
+    /// Makes everything written to the file durable, by the call that reaches the medium on this system.
+    ///
+    /// # Errors
+    /// Whatever the system answers. A second call that succeeds proves nothing.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Reserves blocks for the first `bytes` bytes, where the system can; elsewhere nothing happens and a full disk
+    /// shows when the file is filled.
+    ///
+    /// # Errors
+    /// `StorageFull` and whatever else the system answers.
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
+        store::reserve(&self.file, bytes)
+    }
+
+    /// The path it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes the names in `directory` durable.
+///
+/// # Errors
+/// The failed call and the path.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    store::sync_directory(directory).map_err(|error| Error::new("sync", directory, error))
+}
