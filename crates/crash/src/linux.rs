@@ -1,6 +1,6 @@
 //! Which command was given?
 
-use std::process::{Command as Child, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
@@ -24,16 +24,16 @@ enum Command {
     /// Runs as the child that is recorded, cut off or killed.
     Victim(Orders),
     /// Try.
-    Block { fs: usize, #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long, default_value_t=1000)] states: u64, #[arg(long, default_value_t=40)] transactions: u64},
+    Block { fs: usize, #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long, default_value_t=1000)] states: u64, #[arg(long, default_value_t=40)] transactions: u64, #[arg(long, value_enum, default_value_t = victim::Engine::Core)] engine: victim::Engine},
     /// Try.
-    Try { #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long)] dump: bool },
+    Try { #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long)] dump: bool, #[arg(long, value_enum, default_value_t = victim::Engine::Core)] engine: victim::Engine },
 }
 
 pub(crate) fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Victim(orders) => victim::run(&orders),
-        Command::Block { fs, seed, hold, method, sabotage, states, transactions } => block(fs, seed, hold, method, sabotage, states, transactions),
-        Command::Try { seed, hold, method, sabotage, dump } => attempt(seed, hold, method, sabotage, dump),
+        Command::Block { fs, seed, hold, method, sabotage, states, transactions, engine } => block(fs, seed, hold, method, sabotage, states, transactions, engine),
+        Command::Try { seed, hold, method, sabotage, dump, engine } => attempt(seed, hold, method, sabotage, dump, engine),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,14 +44,14 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn attempt(seed: u64, hold: u64, method: String, sabotage: Sabotage, dump: bool) -> Result<(), Box<dyn std::error::Error>> {
+fn attempt(seed: u64, hold: u64, method: String, sabotage: Sabotage, dump: bool, engine: victim::Engine) -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let directory = Arc::new(Directory::default());
     let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, seed)?;
     mount.hold_back(hold);
-    let orders = Orders { dir: dir.path().into(), marks: Some(dir.path().join(MARKS)), seed, life: 1, transactions: 60, method, sabotage };
+    let orders = Orders { dir: dir.path().into(), marks: Some(dir.path().join(MARKS)), seed, life: engine.life(), transactions: 60, method, sabotage, engine };
     let clock = seawall_sys::clock::monotonic_ns();
-    let status = Child::new(std::env::current_exe()?).args(orders.arguments()).status()?;
+    let status = orders.spawn("target/release/seawall".as_ref())?.wait()?;
     println!("{status} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
     let events = directory.events();
     if dump { for e in &events { let t = format!("{e:?}"); println!("{}", &t[..t.len().min(150)]); } }
@@ -65,12 +65,12 @@ fn attempt(seed: u64, hold: u64, method: String, sabotage: Sabotage, dump: bool)
     Ok(())
 }
 
-fn block(fs: usize, seed: u64, hold: u64, method: String, sabotage: Sabotage, states: u64, transactions: u64) -> Result<(), Box<dyn std::error::Error>> {
+fn block(fs: usize, seed: u64, hold: u64, method: String, sabotage: Sabotage, states: u64, transactions: u64, engine: victim::Engine) -> Result<(), Box<dyn std::error::Error>> {
     use crate::blocks::{campaign, volume, event::Event};
     crate::interrupt::listen()?;
     let clock = seawall_sys::clock::monotonic_ns();
-    let scene = campaign::Scene { file_system: &volume::FILE_SYSTEMS[fs], seed, held_in_1000: hold, method, sabotage, transactions };
-    let recording = campaign::record(&scene)?;
+    let scene = campaign::Scene { file_system: &volume::FILE_SYSTEMS[fs], seed, held_in_1000: hold, method, sabotage, transactions, engine };
+    let recording = campaign::record(&scene, "target/release/seawall".as_ref())?;
     println!("{} events, {} flushes, {} marks, {} pages, {} ms", recording.events.len(), recording.events.iter().filter(|e| matches!(e, Event::Flush{..})).count(), recording.events.iter().filter(|e| matches!(e, Event::Mark(_))).count(), recording.start.len(), (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
     let mut all = 0; let w = crate::blocks::window::walk(&recording, |_| {all+=1; true})?;
     println!("{w} windows {all} states");

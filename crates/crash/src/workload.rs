@@ -9,6 +9,7 @@
 //! acked LSN          everything before this was acknowledged
 //! trim LSN           about to ask that everything before this may go
 //! exposed LSN        the harness itself recovered the log and read it up to here
+//! LSN                as "acked", in the words of `seawall log append`
 //! ```
 
 use seawall::Lsn;
@@ -16,10 +17,13 @@ use seawall::oracle::{Issued, Ledger};
 use seawall::sim::outside::record_bytes;
 use seawall::sim::rng::{Rng, mix};
 
-/// The records of the transaction that starts at `start`.
+/// A bit in the number of a life whose transactions are single records.
+pub(crate) const SINGLES: u64 = 1 << 32;
+
+/// The records of the transaction that starts at `start`; the command line knows [`SINGLES`] only.
 pub(crate) fn transaction(seed: u64, life: u64, start: Lsn) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(mix(seed ^ mix(life) ^ mix(start.get() << 1)));
-    let records = if rng.one_in(6) { 2 + rng.index(3) } else { 1 };
+    let records = if life & SINGLES == 0 && rng.one_in(6) { 2 + rng.index(3) } else { 1 };
     (0..records).map(|_| payload(&mut rng)).collect()
 }
 
@@ -89,7 +93,11 @@ impl Timeline {
     /// The mark, if it has no meaning.
     pub(crate) fn mark(&mut self, text: &str) -> Result<(), String> {
         let mut words = text.split_whitespace();
-        let verb = words.next().unwrap_or_default();
+        let first = words.next().unwrap_or_default();
+        let (verb, mut words) = match first.parse::<u64>() {
+            Ok(_) => ("acked", text.split_whitespace()),
+            Err(_) => (first, words),
+        };
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match (verb, number(), number()) {
             ("opened", Some(life), Some(lsn)) => self.opened(life, Lsn::new(lsn)),

@@ -9,22 +9,27 @@
 //! findings.
 
 use std::io;
-use std::process::Command;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use seawall::oracle::{Judge, Ledger, Violation};
 use seawall::sim::outside::judge;
 use seawall::sim::rng::mix;
+use seawall::{Log, Lsn, MethodChoice, Options};
 
 use super::volume::{FileSystem, Volume};
 use super::window::{Recording, State, walk};
 use crate::directory_disk::{DirectoryDisk, Sabotage};
-use crate::victim::{LAYOUT, Orders};
+use crate::victim::{Engine, LAYOUT, Orders};
 use crate::workload::Timeline;
 
 /// The log's directory in the file system.
 const LOG: &str = "log";
+
+/// Once in so many states the library's front end opens the log.
+const LIBRARY_ONE_IN: u64 = 8;
 
 /// Once in so many states the recovery is recorded too.
 const NESTED_ONE_IN: u64 = 61;
@@ -42,6 +47,8 @@ pub(crate) struct Scene {
     pub(crate) held_in_1000: u64,
     /// The commit method.
     pub(crate) method: String,
+    /// Which program the victim is.
+    pub(crate) engine: Engine,
     /// What the victim leaves out.
     pub(crate) sabotage: Sabotage,
     /// Transactions.
@@ -76,7 +83,7 @@ pub(crate) struct Finding {
 ///
 /// # Errors
 /// Whatever prevents it, and the victim's own failure.
-pub(crate) fn record(scene: &Scene) -> io::Result<Recording> {
+pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Recording> {
     let volume = Volume::new(scene.file_system, scene.seed)?;
     volume.make()?;
     let mounted = volume.mount()?;
@@ -89,12 +96,13 @@ pub(crate) fn record(scene: &Scene) -> io::Result<Recording> {
         dir,
         marks: Some(volume.marks()),
         seed: scene.seed,
-        life: 1,
+        life: scene.engine.life(),
         transactions: scene.transactions,
         method: scene.method.clone(),
+        engine: scene.engine,
         sabotage: scene.sabotage,
     };
-    let status = Command::new(std::env::current_exe()?).args(orders.arguments()).status();
+    let status = orders.spawn(binary).and_then(|mut child| child.wait());
     let events = volume.file().take_record();
     volume.recorder().hold_back(0);
     if !status?.success() {
@@ -110,6 +118,23 @@ enum Verdict {
     Broken(String),
 }
 
+/// Judges the log in `dir` by opening and reading it as users do.
+fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
+    let refused = |error: seawall::Error| Violation::Refused { error: error.to_string() };
+    let method = MethodChoice::Named("buffered+fdatasync".to_owned());
+    let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
+    let log = Log::open(dir, options.memory_bytes(64 << 10).method(method)).map_err(refused)?;
+    let mut judge = Judge::new(ledger);
+    let mut reader = log.read(log.first_lsn()).map_err(refused)?;
+    while let Some(record) = reader.next_record().map_err(refused)? {
+        judge.record(record.lsn, &record.payload)?;
+    }
+    let end = log.durable_lsn();
+    judge.finish(end)?;
+    log.close().map_err(refused)?;
+    Ok(end)
+}
+
 /// Puts `state` in place, mounts and judges it; with `again` records that and gives the recording.
 fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict, Option<Recording>)> {
     volume.install(state.below.clone(), state.above.clone())?;
@@ -123,9 +148,12 @@ fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict
         Err(error) => return Ok((Verdict::Broken(format!("the file system does not mount: {error}")), None)),
     };
     let method = seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
-    let mut disk = DirectoryDisk::new(&mounted.path().join(LOG), method, Sabotage::None);
-    let verdict = judge(&mut disk, &LAYOUT, &state.ledger, false);
-    drop(disk);
+    let dir = mounted.path().join(LOG);
+    let verdict = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
+        by_library(&dir, &state.ledger)
+    } else {
+        judge(&mut DirectoryDisk::new(&dir, method, Sabotage::None), &LAYOUT, &state.ledger, false)
+    };
     if let Ok(end) = verdict {
         volume.file().mark(format!("exposed {end}"));
     }

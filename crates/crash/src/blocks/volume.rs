@@ -37,6 +37,7 @@ pub(crate) struct FileSystem {
 
 const MIB: u64 = 1 << 20;
 const DETACH_TRIES: u32 = 100;
+const BUSY_TRIES: u32 = 400;
 
 /// Every file system that is tried.
 pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
@@ -109,7 +110,15 @@ impl Mounted {
     /// Unmounts and tells whether that worked.
     pub(crate) fn unmount(mut self) -> io::Result<()> {
         self.up = false;
-        Ok(unmount(&self.path, UnmountFlags::empty())?)
+        for _ in 0..BUSY_TRIES {
+            match unmount(&self.path, UnmountFlags::empty()) {
+                // Someone looks at every mounted file system just now.
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended?),
+            }
+        }
+        self.up = true;
+        Err(rustix::io::Errno::BUSY.into())
     }
 }
 
@@ -169,8 +178,13 @@ impl Volume {
         let path = self.root.path().join("mounted");
         let options = CString::new(self.file_system.options).map_err(io::Error::other)?;
         let flags = MountFlags::NOATIME;
-        mount(self.device.0.as_str(), &path, self.file_system.name, flags, options.as_c_str())?;
-        Ok(Mounted { path, up: true })
+        for _ in 0..BUSY_TRIES {
+            match mount(self.device.0.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended.map(|()| Mounted { path, up: true })?),
+            }
+        }
+        Err(rustix::io::Errno::BUSY.into())
     }
 
     /// The disk.
