@@ -19,7 +19,8 @@ use seawall_sys::{Commit, Method, Target};
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 /// What is left out on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Sabotage {
     /// Nothing.
     None,

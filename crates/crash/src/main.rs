@@ -10,7 +10,11 @@ mod blocks;
 #[cfg(target_os = "linux")]
 mod bytes;
 #[cfg(target_os = "linux")]
+mod codec;
+#[cfg(target_os = "linux")]
 mod directory_disk;
+#[cfg(target_os = "linux")]
+mod faults;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
@@ -18,7 +22,11 @@ mod fuse;
 #[cfg(target_os = "linux")]
 mod interrupt;
 #[cfg(target_os = "linux")]
+mod kill;
+#[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod scene;
 #[cfg(target_os = "linux")]
 mod victim;
 #[cfg(target_os = "linux")]

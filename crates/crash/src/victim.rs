@@ -22,7 +22,8 @@ use crate::workload::{SINGLES, end_of, transaction};
 pub(crate) const LAYOUT: Layout = Layout { block_bytes: 4096, segment_bytes: 64 * 1024 };
 
 /// Which program the victim is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Engine {
     /// The log's core without threads, which alone can be sabotaged.
     Core,
@@ -54,6 +55,9 @@ pub(crate) struct Orders {
     /// Which life this is.
     #[arg(long, default_value_t = 1)]
     pub(crate) life: u64,
+    /// Where this life begins: needed for the binary, which does not say so.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) start: u64,
     /// Transactions to commit.
     #[arg(long, default_value_t = 40)]
     pub(crate) transactions: u64,
@@ -84,8 +88,8 @@ impl Orders {
         }
         let marks = self.marks.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let mut marks = File::options().write(true).open(marks)?;
-        // A new log; what the binary prints from here on are LSNs.
-        marks.write_all(format!("opened {} 0\n", self.life).as_bytes())?;
+        // What the binary prints from here on are LSNs.
+        marks.write_all(format!("opened {} {}\n", self.life, self.start).as_bytes())?;
         let mut command = Command::new(binary);
         command.args(["log", "append", "--format", "raw", "--segment-bytes"]);
         command.arg(LAYOUT.segment_bytes.to_string()).args(["--method", &self.method]).arg(&self.dir);
@@ -99,7 +103,7 @@ impl Orders {
     /// Feeds the records to the binary, a few at a time so that batches differ.
     fn feed(&self, mut input: impl Write) -> io::Result<()> {
         let mut rng = Rng::new(mix(self.seed));
-        let mut start = Lsn::ZERO;
+        let mut start = Lsn::new(self.start);
         for _ in 0..self.transactions {
             let records = transaction(self.seed, self.life, start);
             start = end_of(start, &records);

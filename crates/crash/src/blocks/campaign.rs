@@ -22,7 +22,8 @@ use seawall::{Log, Lsn, MethodChoice, Options};
 use super::volume::{FileSystem, Volume};
 use super::window::{Recording, State, walk};
 use crate::directory_disk::{DirectoryDisk, Sabotage};
-use crate::victim::{Engine, LAYOUT, Orders};
+use crate::scene::Scene;
+use crate::victim::LAYOUT;
 use crate::workload::Timeline;
 
 /// The log's directory in the file system.
@@ -35,25 +36,6 @@ const LIBRARY_ONE_IN: u64 = 8;
 const NESTED_ONE_IN: u64 = 61;
 /// Of the states of such a recording so many are judged.
 const NESTED_STATES_MAX: u64 = 24;
-
-/// What a recording is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct Scene {
-    /// On which file system.
-    pub(crate) file_system: &'static FileSystem,
-    /// Where records and chance come from.
-    pub(crate) seed: u64,
-    /// How many of 1000 replies are held back.
-    pub(crate) held_in_1000: u64,
-    /// The commit method.
-    pub(crate) method: String,
-    /// Which program the victim is.
-    pub(crate) engine: Engine,
-    /// What the victim leaves out.
-    pub(crate) sabotage: Sabotage,
-    /// Transactions.
-    pub(crate) transactions: u64,
-}
 
 /// What has been seen.
 #[derive(Debug, Default)]
@@ -83,8 +65,24 @@ pub(crate) struct Finding {
 ///
 /// # Errors
 /// Whatever prevents it, and the victim's own failure.
-pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Recording> {
-    let volume = Volume::new(scene.file_system, scene.seed)?;
+pub(crate) fn record(file_system: &'static FileSystem, scene: &Scene, binary: &Path) -> io::Result<Recording> {
+    record_script(file_system, scene, |volume, dir| {
+        let orders = scene.orders(dir, Some(volume.marks()));
+        let status = orders.spawn(binary)?.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("the victim ended with {status}"))) }
+    })
+}
+
+/// Records what the disk is told while `script` runs with the log's directory.
+///
+/// # Errors
+/// Whatever prevents it, and the script's own failure.
+pub(crate) fn record_script(
+    file_system: &'static FileSystem,
+    scene: &Scene,
+    script: impl FnOnce(&Volume, &Path) -> io::Result<()>,
+) -> io::Result<Recording> {
+    let volume = Volume::new(file_system, scene.seed)?;
     volume.make()?;
     let mounted = volume.mount()?;
     let dir = mounted.path().join(LOG);
@@ -92,22 +90,10 @@ pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Recording> {
     rustix::fs::syncfs(std::fs::File::open(mounted.path())?)?;
     volume.recorder().hold_back(scene.held_in_1000);
     let start = volume.file().start_record();
-    let orders = Orders {
-        dir,
-        marks: Some(volume.marks()),
-        seed: scene.seed,
-        life: scene.engine.life(),
-        transactions: scene.transactions,
-        method: scene.method.clone(),
-        engine: scene.engine,
-        sabotage: scene.sabotage,
-    };
-    let status = orders.spawn(binary).and_then(|mut child| child.wait());
+    let done = script(&volume, &dir);
     let events = volume.file().take_record();
     volume.recorder().hold_back(0);
-    if !status?.success() {
-        return Err(io::Error::other("the victim failed"));
-    }
+    done?;
     let timeline = Timeline::new(scene.seed, scene.transactions);
     Ok(Recording { start, events, timeline, seed: scene.seed })
 }
@@ -179,7 +165,7 @@ pub(crate) struct Search<'a> {
     pub(crate) file_system: &'static FileSystem,
     /// Disks and loop devices at work at the same time.
     pub(crate) jobs: usize,
-    /// Judge at most so many states, spread evenly is not: the first ones.
+    /// Judge the first so many states at most.
     pub(crate) states_max: u64,
     /// Judge this state only.
     pub(crate) only: Option<u64>,
