@@ -47,7 +47,9 @@ impl Out {
     }
 
     fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.number(*number));
+        for number in numbers {
+            self.number(*number);
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
@@ -176,7 +178,9 @@ impl Kept {
         match &self.tape {
             Tape::Files(events) => {
                 out.numbers(&[0, self.seed, self.transactions, events.len() as u64]);
-                events.iter().for_each(|event| out.file_event(event));
+                for event in events {
+                    out.file_event(event);
+                }
             }
             Tape::Blocks(file_system, pages, events) => {
                 out.numbers(&[1, self.seed, self.transactions]);
@@ -187,7 +191,9 @@ impl Kept {
                     out.bytes(page);
                 }
                 out.number(events.len() as u64);
-                events.iter().for_each(|event| out.block_event(event));
+                for event in events {
+                    out.block_event(event);
+                }
             }
         }
         out.0

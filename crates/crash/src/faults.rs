@@ -21,9 +21,10 @@ use seawall::oracle::{Issued, Judge, Ledger};
 use seawall::sim::outside::record_bytes;
 use seawall::{Error, Log, Lsn, MethodChoice, Options};
 
-use crate::blocks::campaign::{self, Search, Tally};
+use crate::blocks::campaign::{self, Finding, Search, Tally};
 use crate::blocks::file::Failing;
 use crate::blocks::volume::{FileSystem, Volume};
+use crate::blocks::window::Recording;
 use crate::scene::Scene;
 use crate::victim::{Engine, LAYOUT};
 
@@ -231,19 +232,24 @@ pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
     Ok(20)
 }
 
+/// Transactions of the victim of [`failed_then_cut`], far more than it gets to.
+pub(crate) const TRANSACTIONS: u64 = 400;
+
 /// The batches of one life fail, the next life opens while the page cache lies, and the power goes at every moment.
+/// Gives the recording and what was found in it.
 ///
 /// # Errors
-/// Whatever did not hold, in words.
+/// Whatever kept the harness from it.
 pub(crate) fn failed_then_cut(
     file_system: &'static FileSystem,
     seed: u64,
     binary: &Path,
+    jobs: usize,
     tally: &Tally,
-) -> io::Result<()> {
-    let scene = Scene::honest(Engine::Library, "buffered+fdatasync", seed, 0, 400);
+) -> io::Result<(Recording, Option<Finding>)> {
+    let scene = Scene::honest(Engine::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
     let recording = campaign::record_script(file_system, &scene, |volume, dir| {
-        let mut child = scene.orders(dir, Some(volume.marks())).spawn(binary)?;
+        let mut child = scene.orders(dir, Some(volume.marks())).quiet().spawn(binary)?;
         std::thread::sleep(Duration::from_millis(10 + seed % 10));
         volume.file().fail(Failing { pages: Some(b"SWB1".to_vec()), ..Failing::default() });
         let status = child.wait()?;
@@ -256,17 +262,8 @@ pub(crate) fn failed_then_cut(
         let status = second.spawn(binary)?.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other("the log did not open again")) }
     })?;
-    let search = Search {
-        recording: &recording,
-        file_system,
-        jobs: 2,
-        states_max: u64::MAX,
-        only: None,
-        nested: false,
-        tally,
-    };
-    match search.run()? {
-        None => Ok(()),
-        Some(finding) => Err(io::Error::other(format!("state {}: {}", finding.state, finding.violation))),
-    }
+    let (one_in, only, nested) = (1, None, false);
+    let search = Search { recording: &recording, file_system, jobs, one_in, only, nested, tally };
+    let found = search.run()?;
+    Ok((recording, found))
 }

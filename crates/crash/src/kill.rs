@@ -52,7 +52,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
         orders.life += cycle;
         orders.start = end;
         let mut child = orders.spawn(binary)?;
-        std::thread::sleep(Duration::from_micros(1000 + rng.below(14_000)));
+        std::thread::sleep(Duration::from_micros(1000 + rng.below(40_000)));
         kills.too_late += u64::from(child.try_wait()?.is_some());
         child.kill()?;
         child.wait()?;

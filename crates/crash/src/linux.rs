@@ -1,54 +1,101 @@
-//! Which command was given?
+//! Which command was given, and what may run here?
+//!
+//! | command | what |
+//! | --- | --- |
+//! | (none) | the portion for every change: fixed work, a hard cap in time |
+//! | `long` | the campaign: seed after seed until told to stop; picks up where the last one stopped |
+//! | `replay FILE --state N` | one state of a kept recording, alone |
+//!
+//! Without root, `/dev/fuse` or a file system the rest still runs and what does not is printed as SKIPPED; with
+//! `CI` set in the environment a skip is a failure.
 
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use seawall_sys::clock::{monotonic_ns, unix_seconds};
 
-use crate::files::campaign::{Search, Tally, search};
-use crate::files::Rule;
-use crate::files::directory::{Directory, MARKS};
-use crate::fuse::Mount;
+use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
+use crate::campaign_file::Progress;
+use crate::report::Report;
+use crate::run::{Run, replay};
 use crate::victim::{self, Orders};
-use crate::directory_disk::Sabotage;
-use crate::workload::Timeline;
 
+/// Crash tests of the real programs
 #[derive(Debug, Parser)]
 struct Arguments {
+    #[command(flatten)]
+    common: Common,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+}
+
+#[derive(Clone, Debug, Args)]
+struct Common {
+    /// Where chance begins
+    #[arg(long, default_value_t = 1, global = true)]
+    seed: u64,
+    /// The release binary; beside this program if not given
+    #[arg(long, value_name = "FILE", global = true)]
+    binary: Option<PathBuf>,
+    /// Writes the report there as crash.md and crash.json
+    #[arg(long, value_name = "DIR", global = true)]
+    results: Option<PathBuf>,
+    /// Where recordings of findings are kept
+    #[arg(long, value_name = "DIR", default_value = "target/crash", global = true)]
+    keep: PathBuf,
+    /// File systems under the block recorder at the same time
+    #[arg(long, default_value_t = 2, global = true)]
+    jobs: usize,
+    /// Judges every state of the block recorder; the campaign always does
+    #[arg(long, global = true)]
+    every_state: bool,
+    /// Only these parts: files, blocks, faults, kills, controls
+    #[arg(long, value_delimiter = ',', global = true)]
+    only: Vec<String>,
+    /// Fails the run when it takes longer, in seconds
+    #[arg(long, default_value_t = 360, global = true)]
+    cap_seconds: u64,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs as the child that is recorded, cut off or killed.
+    /// The campaign, seed after seed
+    Long {
+        /// Where the campaign stands; made if there is none
+        #[arg(long, value_name = "FILE", default_value = "target/crash/campaign.json")]
+        progress: PathBuf,
+        /// Ends after this many minutes
+        #[arg(long, default_value_t = 30)]
+        minutes: u64,
+    },
+    /// Judges one state of a kept recording
+    Replay {
+        /// The recording
+        file: PathBuf,
+        /// The number of the state
+        #[arg(long)]
+        state: u64,
+    },
+    /// Runs as the child that is recorded, cut off or killed
+    #[command(hide = true)]
     Victim(Orders),
-    /// F.
-    Faults { #[arg(long, default_value_t=1)] seed: u64 },
-    /// F.
-    Kills { #[arg(long, default_value_t=1)] seed: u64 },
-    /// Try.
-    Block { fs: usize, #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long, default_value_t=1000)] states: u64, #[arg(long, default_value_t=40)] transactions: u64, #[arg(long, value_enum, default_value_t = victim::Engine::Core)] engine: victim::Engine},
-    /// Try.
-    Try { #[arg(long, default_value_t=1)] seed: u64, #[arg(long, default_value_t=0)] hold: u64, #[arg(long, default_value="direct+fdatasync")] method: String, #[arg(long, value_enum, default_value_t = Sabotage::None)] sabotage: Sabotage, #[arg(long)] dump: bool, #[arg(long, value_enum, default_value_t = victim::Engine::Core)] engine: victim::Engine },
 }
 
+/// Runs the command.
 pub(crate) fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Victim(orders) => victim::run(&orders),
-        Command::Faults { seed } => { for fs in &crate::blocks::volume::FILE_SYSTEMS {
-          println!("{:?}", crate::faults::fsync_table(fs));
-          println!("{} {:?}", fs.name, crate::faults::full_disk(fs));
-          println!("{} {:?}", fs.name, crate::faults::dead_disk(fs));
-          let tally = Default::default();
-          println!("{} {:?} {:?}", fs.name, crate::faults::failed_then_cut(fs, seed, "target/release/seawall".as_ref(), &tally), tally); } Ok(()) },
-        Command::Kills { seed } => { for e in crate::kill::VICTIMS { let d = tempfile::tempdir().unwrap(); println!("{:?}", crate::kill::cycles(&crate::scene::Scene::honest(e, "direct+dsync", seed, 0, 1000), "target/release/seawall".as_ref(), d.path(), 50)); } 
-            let d = tempfile::tempdir().unwrap(); println!("{:?}", crate::kill::cycles(&crate::scene::Scene{ sabotage: Sabotage::EarlyAck, ..crate::scene::Scene::honest(victim::Engine::Core, "direct+dsync", seed, 0, 1000)}, "target/release/seawall".as_ref(), d.path(), 50));  Ok(()) }
-        Command::Block { fs, seed, hold, method, sabotage, states, transactions, engine } => block(fs, seed, hold, method, sabotage, states, transactions, engine),
-        Command::Try { seed, hold, method, sabotage, dump, engine } => attempt(seed, hold, method, sabotage, dump, engine),
+    let arguments = Arguments::parse();
+    let ended = match &arguments.command {
+        Some(Command::Victim(orders)) => victim::run(orders).map(|()| true),
+        Some(Command::Replay { file, state }) => repeat(file, *state),
+        Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
+        None => once(&arguments.common),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -56,39 +103,144 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn attempt(seed: u64, hold: u64, method: String, sabotage: Sabotage, dump: bool, engine: victim::Engine) -> Result<(), Box<dyn std::error::Error>> {
-    let dir = tempfile::tempdir()?;
-    let directory = Arc::new(Directory::default());
-    let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, seed)?;
-    mount.hold_back(hold);
-    let orders = Orders { dir: dir.path().into(), marks: Some(dir.path().join(MARKS)), seed, life: engine.life(), transactions: 60, method, sabotage, engine, start: 0 };
-    let clock = seawall_sys::clock::monotonic_ns();
-    let status = orders.spawn("target/release/seawall".as_ref())?.wait()?;
-    println!("{status} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
-    let events = directory.events();
-    if dump { for e in &events { let t = format!("{e:?}"); println!("{}", &t[..t.len().min(150)]); } }
-    println!("{} events", events.len());
-    for rule in [Rule::Strict, Rule::Journal] {
-        let mut tally = Tally::default();
-        let clock = seawall_sys::clock::monotonic_ns();
-        let found = search(&events, Timeline::new(seed, 60), Search { seed, rule, images_per_event: 8, only: None }, &mut tally)?;
-        println!("{rule:?} {tally:?} {found:?} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
+fn repeat(file: &Path, state: u64) -> Result<bool, Box<dyn Error>> {
+    let broken = replay(file, state)?;
+    if broken.is_empty() {
+        println!("state {state}: every promise was kept");
+    }
+    for broken in &broken {
+        println!("state {state}: {broken}");
+    }
+    Ok(broken.is_empty())
+}
+
+/// What is missing for the recorders, if anything.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root".to_owned());
+    }
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    device.err().map(|error| format!("/dev/fuse: {error}"))
+}
+
+/// The file systems that can be made and mounted here, and why the others cannot.
+fn grounds(report: &mut Report) -> Vec<&'static FileSystem> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let mut grounds = Vec::new();
+    for file_system in &FILE_SYSTEMS {
+        let kernel = known.lines().any(|line| line.split_whitespace().last() == Some(file_system.name));
+        let maker = format!("mkfs.{}", file_system.name);
+        let made = std::process::Command::new(&maker).arg("-V").output().is_ok();
+        match (kernel, made) {
+            (true, true) => grounds.push(file_system),
+            (false, _) => skip(report, format!("{0}: the kernel does not know {0}", file_system.name)),
+            (_, false) => skip(report, format!("{}: no {maker}", file_system.name)),
+        }
+    }
+    grounds
+}
+
+fn skip(report: &mut Report, what: String) {
+    eprintln!("SKIPPED {what}");
+    report.skipped.push(what);
+}
+
+fn begin(common: &Common, cap_seconds: u64) -> Result<Run, Box<dyn Error>> {
+    let beside = std::env::current_exe()?.with_file_name("seawall");
+    let binary = common.binary.clone().unwrap_or(beside);
+    if !binary.is_file() {
+        return Err(format!("no release binary at {}: build it first", binary.display()).into());
+    }
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let report = Report {
+        kernel: format!("Linux {}", kernel.trim()),
+        command: format!("seawall-crash {}", words.join(" ")).trim().to_owned(),
+        ..Report::default()
+    };
+    let deadline_ns = monotonic_ns() + cap_seconds * 1_000_000_000;
+    let (keep, jobs) = (common.keep.clone(), common.jobs.max(1));
+    Ok(Run { binary, keep, jobs, every_state: common.every_state, deadline_ns, report })
+}
+
+/// Every part with one seed.
+fn parts(run: &mut Run, common: &Common, seed: u64, kill_cycles: u64) -> io::Result<()> {
+    let wanted = |part: &str| common.only.is_empty() || common.only.iter().any(|only| only == part);
+    if let Some(missing) = missing() {
+        for part in ["files", "blocks", "faults", "controls"].into_iter().filter(|part| wanted(part)) {
+            skip(&mut run.report, format!("{part}: {missing}"));
+        }
+    } else {
+        let grounds = grounds(&mut run.report);
+        if wanted("controls") {
+            run.file_controls(seed)?;
+            grounds.iter().try_for_each(|ground| run.block_controls(ground, seed))?;
+        }
+        if wanted("files") {
+            run.files(seed)?;
+        }
+        if wanted("faults") {
+            grounds.iter().try_for_each(|ground| run.faults(ground, seed))?;
+        }
+        if wanted("blocks") {
+            grounds.iter().try_for_each(|ground| run.blocks(ground, seed))?;
+        }
+    }
+    if wanted("kills") {
+        run.kills(seed, kill_cycles)?;
     }
     Ok(())
 }
 
-fn block(fs: usize, seed: u64, hold: u64, method: String, sabotage: Sabotage, states: u64, transactions: u64, engine: victim::Engine) -> Result<(), Box<dyn std::error::Error>> {
-    use crate::blocks::{campaign, volume, event::Event};
+fn once(common: &Common) -> Result<bool, Box<dyn Error>> {
     crate::interrupt::listen()?;
-    let clock = seawall_sys::clock::monotonic_ns();
-    let scene = crate::scene::Scene { seed, held_in_1000: hold, method, sabotage, transactions, engine };
-    let recording = campaign::record(&volume::FILE_SYSTEMS[fs], &scene, "target/release/seawall".as_ref())?;
-    println!("{} events, {} flushes, {} marks, {} pages, {} ms", recording.events.len(), recording.events.iter().filter(|e| matches!(e, Event::Flush{..})).count(), recording.events.iter().filter(|e| matches!(e, Event::Mark(_))).count(), recording.start.len(), (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
-    let mut all = 0; let w = crate::blocks::window::walk(&recording, |_| {all+=1; true})?;
-    println!("{w} windows {all} states");
-    let tally = campaign::Tally::default();
-    let clock = seawall_sys::clock::monotonic_ns();
-    let found = campaign::Search { recording: &recording, file_system: &volume::FILE_SYSTEMS[fs], jobs: 2, states_max: states, only: None, nested: true, tally: &tally }.run()?;
-    println!("{tally:?} {found:?} {} ms", (seawall_sys::clock::monotonic_ns() - clock)/1_000_000);
-    Ok(())
+    let mut run = begin(common, common.cap_seconds)?;
+    let ended = parts(&mut run, common, common.seed, 60);
+    finish(&mut run.report, common, ended.err())
+}
+
+fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool, Box<dyn Error>> {
+    report.unix_seconds = unix_seconds();
+    report.findings.extend(ended.map(|error| format!("the run did not end: {error}")));
+    if crate::interrupt::asked() {
+        report.findings.push("the run was interrupted".to_owned());
+    }
+    print!("{}", report.markdown());
+    if let Some(results) = &common.results {
+        std::fs::create_dir_all(results)?;
+        std::fs::write(results.join("crash.md"), report.markdown())?;
+        std::fs::write(results.join("crash.json"), serde_json::to_string_pretty(report)?)?;
+    }
+    let skipped = report.skipped.len();
+    if skipped > 0 {
+        eprintln!("SKIPPED: {skipped} parts did not run");
+    }
+    let in_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    Ok(report.failures().is_empty() && (skipped == 0 || !in_ci))
+}
+
+fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool, Box<dyn Error>> {
+    crate::interrupt::listen()?;
+    let mut progress = Progress::load(path, common.seed)?;
+    let until_ns = monotonic_ns() + minutes * 60_000_000_000;
+    let mut all_kept = true;
+    while monotonic_ns() < until_ns && !crate::interrupt::asked() && all_kept {
+        // A campaign has no cap but the one of a whole day.
+        let mut one = Run { every_state: true, ..begin(common, 24 * 3600)? };
+        let ended = parts(&mut one, common, progress.next_seed, 30);
+        if crate::interrupt::asked() {
+            break;
+        }
+        one.report.findings.extend(ended.err().map(|error| format!("the run did not end: {error}")));
+        all_kept = one.report.failures().is_empty();
+        progress.add(&one.report);
+        progress.save(path)?;
+        println!("{}", progress.line());
+    }
+    if let Some(results) = &common.results {
+        std::fs::create_dir_all(results)?;
+        std::fs::write(results.join("crash-campaign.md"), progress.markdown())?;
+    }
+    print!("{}", progress.markdown());
+    Ok(all_kept && progress.failures.is_empty())
 }

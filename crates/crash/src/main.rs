@@ -10,6 +10,8 @@ mod blocks;
 #[cfg(target_os = "linux")]
 mod bytes;
 #[cfg(target_os = "linux")]
+mod campaign_file;
+#[cfg(target_os = "linux")]
 mod codec;
 #[cfg(target_os = "linux")]
 mod directory_disk;
@@ -25,6 +27,12 @@ mod interrupt;
 mod kill;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod run;
 #[cfg(target_os = "linux")]
 mod scene;
 #[cfg(target_os = "linux")]

@@ -39,6 +39,7 @@ impl Scene {
             transactions: self.transactions,
             method: self.method.clone(),
             engine: self.engine,
+            quiet: false,
             sabotage: self.sabotage,
         }
     }

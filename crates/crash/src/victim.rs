@@ -67,12 +67,20 @@ pub(crate) struct Orders {
     /// Which program it is.
     #[arg(long, value_enum, default_value_t = Engine::Core)]
     pub(crate) engine: Engine,
+    /// Whether what goes wrong is expected and not to be printed.
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// What to leave out.
     #[arg(long, value_enum, default_value_t = Sabotage::None)]
     pub(crate) sabotage: Sabotage,
 }
 
 impl Orders {
+    /// The same for a victim that is expected to fail: what it says about that is not printed.
+    pub(crate) fn quiet(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
     /// The child process that follows these orders; for the release binary, `binary` is where it lies.
     ///
     /// # Errors
@@ -83,6 +91,9 @@ impl Orders {
             command.args(self.arguments()).stdin(Stdio::null());
             if self.marks.is_none() {
                 command.stdout(Stdio::piped());
+            }
+            if self.quiet {
+                command.stderr(Stdio::null());
             }
             return command.spawn();
         }
@@ -144,13 +155,11 @@ struct Marks(Option<File>);
 impl Marks {
     fn say(&mut self, text: &str) -> io::Result<()> {
         let line = format!("{text}\n");
-        match &mut self.0 {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => {
-                let mut out = io::stdout().lock();
-                out.write_all(line.as_bytes()).and_then(|()| out.flush())
-            }
+        if let Some(file) = &mut self.0 {
+            return file.write_all(line.as_bytes());
         }
+        let mut out = io::stdout().lock();
+        out.write_all(line.as_bytes()).and_then(|()| out.flush())
     }
 }
 

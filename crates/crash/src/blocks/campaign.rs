@@ -165,8 +165,8 @@ pub(crate) struct Search<'a> {
     pub(crate) file_system: &'static FileSystem,
     /// Disks and loop devices at work at the same time.
     pub(crate) jobs: usize,
-    /// Judge the first so many states at most.
-    pub(crate) states_max: u64,
+    /// Judge one in so many states, spread over the whole recording by chance.
+    pub(crate) one_in: u64,
     /// Judge this state only.
     pub(crate) only: Option<u64>,
     /// Whether crashes during recovery are tried.
@@ -188,16 +188,12 @@ impl Search<'_> {
         std::thread::scope(|scope| {
             let workers: Vec<_> =
                 (0..self.jobs).map(|_| scope.spawn(|| self.work(&receiver, &finding, &stop))).collect();
-            let mut sent = 0;
             let walked = walk(self.recording, |state| {
-                if self.only.is_some_and(|only| only != state.number) {
+                let drawn = mix(self.recording.seed ^ mix(!state.number)).is_multiple_of(self.one_in.max(1));
+                if self.only.map_or(!drawn, |only| only != state.number) {
                     return true;
                 }
-                sent += 1;
-                sent <= self.states_max
-                    && !stop.load(Ordering::SeqCst)
-                    && !crate::interrupt::asked()
-                    && sender.send(state).is_ok()
+                !stop.load(Ordering::SeqCst) && !crate::interrupt::asked() && sender.send(state).is_ok()
             });
             drop(sender);
             for worker in workers {
@@ -233,7 +229,7 @@ impl Search<'_> {
     }
 
     fn state(&self, volume: &Volume, state: &State) -> io::Result<Option<Finding>> {
-        let again = self.nested && mix(self.recording.seed ^ mix(state.number)) % NESTED_ONE_IN == 0;
+        let again = self.nested && mix(self.recording.seed ^ mix(state.number)).is_multiple_of(NESTED_ONE_IN);
         let (verdict, recording) = try_state(volume, state, again)?;
         if let Some(violation) = self.count(state, verdict) {
             return Ok(Some(Finding { state: state.number, nested: None, violation }));
@@ -266,7 +262,7 @@ impl Search<'_> {
         self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
         match verdict {
             Verdict::Broken(violation) => Some(match state.torn {
-                Some(tear) => format!("{violation} ({tear:?})"),
+                Some(tear) => format!("{violation} ({tear})"),
                 None => violation,
             }),
             _ => None,

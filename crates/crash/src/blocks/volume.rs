@@ -31,6 +31,8 @@ pub(crate) struct FileSystem {
     pub(crate) name: &'static str,
     /// The size of the disk in bytes: as small as the file system takes.
     pub(crate) disk_bytes: u64,
+    /// In the bounded portion one in so many states is judged, because mounting takes its time.
+    pub(crate) bounded_one_in: u64,
     mkfs: &'static [&'static str],
     options: &'static str,
 }
@@ -44,11 +46,24 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem {
         name: "ext4",
         disk_bytes: 48 * MIB,
+        bounded_one_in: 1,
         mkfs: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
         options: "",
     },
-    FileSystem { name: "xfs", disk_bytes: 304 * MIB, mkfs: &["-q", "-f", "-K"], options: "nouuid" },
-    FileSystem { name: "btrfs", disk_bytes: 256 * MIB, mkfs: &["-q", "-f", "-K"], options: "" },
+    FileSystem {
+        name: "xfs",
+        disk_bytes: 304 * MIB,
+        bounded_one_in: 2,
+        mkfs: &["-q", "-f", "-K"],
+        options: "nouuid",
+    },
+    FileSystem {
+        name: "btrfs",
+        disk_bytes: 256 * MIB,
+        bounded_one_in: 8,
+        mkfs: &["-q", "-f", "-K"],
+        options: "",
+    },
 ];
 
 fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
@@ -62,35 +77,43 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
 }
 
 #[derive(Debug)]
-struct LoopDevice(String);
+struct LoopDevice {
+    path: String,
+    backing: PathBuf,
+}
 
 impl LoopDevice {
     fn attach(file: &Path) -> io::Result<Self> {
-        let file = file.to_string_lossy();
-        run("losetup", &["--find", "--show", "--direct-io=on", &file]).map(Self)
+        let path = run("losetup", &["--find", "--show", "--direct-io=on", &file.to_string_lossy()])?;
+        Ok(Self { path, backing: file.to_owned() })
     }
 }
 
 impl LoopDevice {
+    /// Whether it is still ours: the number may belong to someone else's file by now.
     fn is_attached(&self) -> bool {
-        let name = self.0.trim_start_matches("/dev/");
-        Path::new(&format!("/sys/block/{name}/loop/backing_file")).exists()
+        let name = self.path.trim_start_matches("/dev/");
+        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        backing.is_ok_and(|backing| Path::new(backing.trim()) == self.backing)
     }
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         // While udev looks at the device, detaching only notes the wish.
+        let mut last = Ok(String::new());
         for _ in 0..DETACH_TRIES {
-            if let Err(error) = run("losetup", &["--detach", &self.0]) {
-                eprintln!("could not detach: {error}");
-            }
             if !self.is_attached() {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            last = run("losetup", &["--detach", &self.path]);
+            if self.is_attached() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
-        eprintln!("{} is still attached", self.0);
+        if self.is_attached() {
+            eprintln!("{} is still attached: {last:?}", self.path);
+        }
     }
 }
 
@@ -124,10 +147,10 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if self.up {
-            if let Err(error) = unmount(&self.path, UnmountFlags::DETACH) {
-                eprintln!("could not unmount {}: {error}", self.path.display());
-            }
+        if self.up
+            && let Err(error) = unmount(&self.path, UnmountFlags::DETACH)
+        {
+            eprintln!("could not unmount {}: {error}", self.path.display());
         }
     }
 }
@@ -158,7 +181,7 @@ impl Volume {
     /// Makes the file system.
     pub(crate) fn make(&self) -> io::Result<()> {
         let mut arguments = self.file_system.mkfs.to_vec();
-        arguments.push(&self.device.0);
+        arguments.push(&self.device.path);
         run(&format!("mkfs.{}", self.file_system.name), &arguments).map(drop)
     }
 
@@ -169,7 +192,7 @@ impl Volume {
         above: impl IntoIterator<Item = (u64, Box<[u8]>)>,
     ) -> io::Result<()> {
         self.file.install(below, above);
-        let device = std::fs::File::open(&self.device.0)?;
+        let device = std::fs::File::open(&self.device.path)?;
         Ok(fadvise(&device, 0, None, Advice::DontNeed)?)
     }
 
@@ -179,7 +202,7 @@ impl Volume {
         let options = CString::new(self.file_system.options).map_err(io::Error::other)?;
         let flags = MountFlags::NOATIME;
         for _ in 0..BUSY_TRIES {
-            match mount(self.device.0.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
+            match mount(self.device.path.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
                 Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
                 ended => return Ok(ended.map(|()| Mounted { path, up: true })?),
             }
@@ -190,11 +213,6 @@ impl Volume {
     /// The disk.
     pub(crate) fn file(&self) -> &BlockFile {
         &self.file
-    }
-
-    /// The file system.
-    pub(crate) fn file_system(&self) -> &'static FileSystem {
-        self.file_system
     }
 
     /// The recorder under it.

@@ -53,6 +53,13 @@ pub(crate) struct Tear {
     pub(crate) arrived: u64,
 }
 
+impl std::fmt::Display for Tear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { unit, offset, bytes, arrived } = self;
+        write!(f, "of {bytes} bytes written at byte {offset} {arrived} arrived, by {unit}")
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Write {
     number: u64,
@@ -115,7 +122,7 @@ pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
     seen: HashSet<u64>,
     rng: Rng,
     number: u64,
-    windows: u64,
+    walked: u64,
     recording: &'a Recording,
     see: F,
 }
@@ -135,12 +142,12 @@ pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Res
         seen: HashSet::new(),
         rng: Rng::new(mix(recording.seed)),
         number: 0,
-        windows: 0,
+        walked: 0,
         recording,
         see,
     };
     windows.run()?;
-    Ok(windows.windows)
+    Ok(windows.walked)
 }
 
 impl<F: FnMut(State) -> bool> Windows<'_, F> {
@@ -227,7 +234,7 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
 
     /// Hands out the states of the window that ends here.
     fn states(&mut self) -> bool {
-        self.windows += 1;
+        self.walked += 1;
         let ledger = Arc::new(self.timeline.ledger().clone());
         for choice in self.choices() {
             let mut above = HashMap::new();

@@ -72,8 +72,9 @@ pub(crate) fn search(
             timeline.mark(text)?;
         }
         let images = if model.is_settled() { 1 } else { search.images_per_event };
-        for i in 0..images {
-            let draw = |rng: &mut Rng| if i < 2 { DRAWS[i] } else { DRAWS[rng.index(DRAWS.len())] };
+        // Nothing, everything, then by chance.
+        for first in DRAWS.iter().take(2).map(Some).chain(std::iter::repeat(None)).take(images) {
+            let draw = |rng: &mut Rng| first.copied().unwrap_or(DRAWS[rng.index(DRAWS.len())]);
             let (contents, names): (Draw, Draw) = (draw(&mut rng), draw(&mut rng));
             let (files, key) = model.image(contents, names, &mut rng);
             let twice = rng.one_in(16);

@@ -8,7 +8,7 @@
 //! A method that relies on them therefore looks like one that syncs nothing; the block recorder sees both.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use super::event::Event;
 use crate::bytes::index;

@@ -327,7 +327,9 @@ mod tests {
 
     fn model(rule: Rule, events: &[Event]) -> Model {
         let mut model = Model::new(rule);
-        events.iter().for_each(|event| model.take(event));
+        for event in events {
+            model.take(event);
+        }
         model
     }
 

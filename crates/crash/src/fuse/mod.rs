@@ -64,11 +64,12 @@ impl Mount {
         let data = CString::new(data).map_err(io::Error::other)?;
         mount("seawall-crash", path, "fuse", MountFlags::NOSUID | MountFlags::NODEV, data.as_c_str())?;
         let held_in_1000 = Arc::new(AtomicU64::new(0));
-        let mut server =
-            Server { device, served, held_in_1000: Arc::clone(&held_in_1000), held: Vec::new(), rng: Rng::new(seed) };
-        let server = std::thread::Builder::new().name("recorder".to_owned()).spawn(move || server.run());
+        let (held, rng) = (Vec::new(), Rng::new(seed));
+        let mut kernel = Server { device, served, held_in_1000: Arc::clone(&held_in_1000), held, rng };
+        // From here on a failure unmounts.
         let mut mounted = Self { path: path.to_owned(), held_in_1000, server: None };
-        mounted.server = Some(server?);
+        let thread = std::thread::Builder::new().name("recorder".to_owned());
+        mounted.server = Some(thread.spawn(move || kernel.run())?);
         Ok(mounted)
     }
 
