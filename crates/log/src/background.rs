@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::format::Kind;
-use crate::group::Group;
+use crate::group::{Desk, Group};
 use crate::keeper::{Keeper, Progress, Setback, Task};
 use crate::lanes::lock;
 
@@ -24,7 +24,9 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
     while !group.stopping.load(Ordering::SeqCst) {
         let mut core = lock(&group.core);
         if group.is_wanted(&core) {
-            if let Some(issue) = core.issue() {
+            let (ready, gathered) = group.gather(core, 1);
+            core = gathered;
+            if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 group.drive(core, issue);
                 continue;
             }
@@ -37,12 +39,11 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
             std::thread::park_timeout(idle);
             continue;
         }
-        if core.wants_mark() && core.mark(Kind::Mark) {
-            if let Some(issue) = core.issue() {
+        if core.wants_mark() && core.mark(Kind::Mark)
+            && let Some(issue) = core.issue() {
                 group.drive(core, issue);
                 continue;
             }
-        }
         drop(core);
         group.writer_asleep.store(true, Ordering::SeqCst);
         let quiet = group.activity.load(Ordering::SeqCst) == seen && {
@@ -91,10 +92,7 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
                 tracing::warn!(%error, "a segment could not be prepared");
                 lock(&group.shelf).set_back();
                 lock(&group.core).release_spare(None);
-                let mut desk = lock(&group.desk);
-                desk.setback = Some(error);
-                desk.needed = None;
-                drop(desk);
+                *lock(&group.desk) = Desk { setback: Some(error), needed: None };
                 group.room.open();
                 // Tried again when a segment is asked for, a new one is started or something is trimmed.
                 std::thread::park();

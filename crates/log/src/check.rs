@@ -246,13 +246,10 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         next: Option<&SegmentHeader>,
     ) -> Result<Option<Cursor>> {
         let segment = &cursor.segment;
-        let missing = match next {
-            Some(next) => next.first_lsn > cursor.lsn,
-            None => {
-                let says = |batch: &BatchHeader| batch.durable > cursor.lsn;
-                let from = (segment, cursor.offset);
-                find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
-            }
+        let missing = if let Some(next) = next { next.first_lsn > cursor.lsn } else {
+            let says = |batch: &BatchHeader| batch.durable > cursor.lsn;
+            let from = (segment, cursor.offset);
+            find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
         };
         if !missing {
             if let Some(next) = next {

@@ -101,11 +101,10 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Me
     let target = Target { path: path.clone(), journal_bytes: SCRATCH_BYTES, write_bytes: bytes };
     let mut tried: Vec<(&'static Method, Box<dyn Commit>, Vec<u64>)> = Vec::new();
     for row in rows {
-        if seawall_sys::prove(row, &target).is_ok() {
-            if let Ok(commit) = seawall_sys::open(row, &target) {
+        if seawall_sys::prove(row, &target).is_ok()
+            && let Ok(commit) = seawall_sys::open(row, &target) {
                 tried.push((row, commit, Vec::new()));
             }
-        }
     }
     let buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;

@@ -140,6 +140,7 @@ pub(crate) struct Issue {
 #[derive(Debug)]
 struct Flight {
     id: u64,
+    records: u32,
     end: Lsn,
     trim: Lsn,
     done: bool,
@@ -274,12 +275,19 @@ impl Core {
         self.flight.len()
     }
 
+    /// Records in the batches under way.
+    pub(crate) fn flying_records(&self) -> u32 {
+        self.flight.iter().map(|flight| flight.records).sum()
+    }
+
     /// Bytes of records waiting to be issued.
+    #[cfg(feature = "simulation")]
     pub(crate) fn gathered_bytes(&self) -> u64 {
         self.appended.since(self.syncing)
     }
 
     /// Whether nothing waits and nothing is under way.
+    #[cfg(feature = "simulation")]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_none() && self.ready.is_empty() && self.flight.is_empty()
     }
@@ -318,6 +326,30 @@ impl Core {
         Ok(self.accepted(records.len()))
     }
 
+    /// Lends a buffer to put records together in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
+    pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
+        if self.free.len() > 2 && !self.failed { self.free.pop() } else { None }
+    }
+
+    /// Takes a lent buffer back.
+    pub(crate) fn give_back(&mut self, buf: AlignedBuf) {
+        self.recycle(buf);
+    }
+
+    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it.
+    /// Whatever the answer, what is left in `buf` is to be given back.
+    pub(crate) fn adopt(&mut self, buf: &mut Option<AlignedBuf>, used: usize, count: u32) -> Result<Lsn, Refusal> {
+        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
+            return Err(Refusal::Failed);
+        }
+        self.open_batch(Kind::Records, used, buf)?;
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        batch.used = used;
+        batch.records = count;
+        self.accepted_records += u64::from(count);
+        Ok(self.accepted(used - BATCH_HEADER_BYTES))
+    }
+
     /// A mistake: the records of a transaction may land in different batches.
     fn append_one_by_one(&mut self, records: &[u8]) -> Result<Lsn, Refusal> {
         let mut from = 0;
@@ -350,7 +382,7 @@ impl Core {
         }
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
         if !fits {
-            self.open_batch(Kind::Records, BATCH_HEADER_BYTES + bytes)?;
+            self.open_batch(Kind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
         }
         let batch = self.open.as_mut().filter(|open| open.kind != Kind::Close).ok_or(Refusal::Failed)?;
         // A record that joins a waiting mark turns it into a batch of records.
@@ -365,7 +397,8 @@ impl Core {
     }
 
     /// Begins a new batch that can hold `used` bytes, header included; the one before it is ready to be issued.
-    fn open_batch(&mut self, kind: Kind, used: usize) -> Result<(), Refusal> {
+    /// Takes the buffer in `own` if there is one.
+    fn open_batch(&mut self, kind: Kind, used: usize, own: &mut Option<AlignedBuf>) -> Result<(), Refusal> {
         let block = u64::from(self.shape.block_bytes);
         let padded = self.padded(used);
         let mut place = self.place;
@@ -384,7 +417,11 @@ impl Core {
             start = Some(Start { bytes: spare.bytes, previous: place.segment });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
         }
-        let buf = self.buffer(usize::try_from(padded).map_err(|_| Refusal::TooLong)?)?;
+        let capacity = usize::try_from(padded).map_err(|_| Refusal::TooLong)?;
+        let buf = match own.take() {
+            Some(own) => own,
+            None => self.buffer(capacity)?,
+        };
         if start.is_some() {
             self.spares.pop_front();
         }
@@ -429,7 +466,7 @@ impl Core {
         let block = u64::from(self.shape.block_bytes);
         let reserve = if kind == Kind::Close { 0 } else { block };
         let room = self.place.offset + block + reserve <= self.place.data_end;
-        room && self.open_batch(kind, BATCH_HEADER_BYTES).is_ok()
+        room && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
     }
 
     /// Whether something durable has no witness yet, so that a mark would say something new.
@@ -485,17 +522,15 @@ impl Core {
         if wait && !mutant::on(Mutant::RotateBeforeDurable) {
             return None;
         }
-        let batch = match self.ready.pop_front() {
-            Some(batch) => batch,
-            None => {
-                let open = self.open.take()?;
-                self.place.offset += self.padded(open.used);
-                open
-            }
+        let batch = if let Some(batch) = self.ready.pop_front() { batch } else {
+            let open = self.open.take()?;
+            self.place.offset += self.padded(open.used);
+            open
         };
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
-        let flight = Flight { id: batch.id, end, trim: self.trim, done: false, starts };
+        let (id, records) = (batch.id, batch.records);
+        let flight = Flight { id, records, end, trim: self.trim, done: false, starts };
         self.flight.push_back(flight);
         let durable = if mutant::on(Mutant::WitnessTooMuch) { batch.lsn } else { self.durable };
         self.witnessed = self.witnessed.max(durable);

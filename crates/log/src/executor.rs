@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     /// Everything is durable.
     Done,
     /// Something failed; what is on disk is unknown.
-    Failed(io::Error),
+    Failed(#[allow(dead_code, reason = "kept for whoever prints it")] io::Error),
 }
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.word.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            atomic_wait::wake_all(&self.word);
+            atomic_wait::wake_all(&raw const self.word);
         }
     }
 
@@ -48,7 +48,7 @@ impl Gate {
         self.word.fetch_add(1, Ordering::SeqCst);
         let anyone = self.sleepers.load(Ordering::SeqCst) > 0;
         if anyone {
-            atomic_wait::wake_one(&self.word);
+            atomic_wait::wake_one(&raw const self.word);
         }
         anyone
     }

@@ -14,7 +14,7 @@
 //! everyone is woken and nothing is acknowledged; whoever finishes a batch sees to it that what has gathered
 //! meanwhile gets a leader.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
@@ -30,6 +30,8 @@ use crate::shelf::Shelf;
 use crate::stats::Meters;
 
 const GATES: usize = 64;
+/// Turns of the processor given away without anyone coming, until one goes without them.
+const PATIENCE: u32 = 4;
 
 /// What the keeper thread is told, and what it tells.
 #[derive(Debug, Default)]
@@ -57,6 +59,10 @@ pub(crate) struct Group {
     pub(crate) news: Gate,
     failure: OnceLock<Arc<Error>>,
     wakers: Mutex<Vec<(Lsn, Waker)>>,
+    /// How many records seem to come round together: those of the last batch and those that had gathered by its end.
+    crowd: AtomicU32,
+    /// Somebody waits for the crowd to gather.
+    gathering: AtomicBool,
     /// Somebody who does not block wants everything before this LSN committed.
     wanted: AtomicU64,
     pub(crate) writer: OnceLock<Thread>,
@@ -87,6 +93,8 @@ impl Group {
             news: Gate::default(),
             failure: OnceLock::new(),
             wakers: Mutex::default(),
+            crowd: AtomicU32::new(0),
+            gathering: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
             writer: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -151,6 +159,9 @@ impl Group {
                     return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
                 }
                 Refusal::Memory => {
+                    // Even what is still gathering must go, or a record that is as large as the memory would wait for
+                    // ever behind another one that nobody commits.
+                    self.wanted.fetch_max(core.watermarks().appended.get(), Ordering::SeqCst);
                     drop(core);
                     self.wake_writer();
                 }
@@ -205,13 +216,18 @@ impl Group {
             if let Some(failed) = self.failed() {
                 return Err(failed);
             }
-            if let Some(issue) = core.issue() {
+            let (ready, gathered) = self.gather(core, self.shape.depth);
+            core = gathered;
+            if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 self.drive(core, issue);
                 if self.durable() >= lsn {
                     return Ok(());
                 }
                 core = lock(&self.core);
                 continue;
+            }
+            if core.watermarks().durable >= lsn {
+                return Ok(());
             }
             let gate = self.gate(core.batch_of(lsn));
             let ticket = gate.ticket();
@@ -222,6 +238,47 @@ impl Group {
             }
             core = lock(&self.core);
         }
+    }
+
+    /// Decides whether the next batch should go now, and lets a crowd gather that is about to come.
+    ///
+    /// A batch goes at once when it would be alone, or when it is at least as large as what is on its way. When several
+    /// committers come round together (as those do whom the last batch woke), the first one of them gives the others
+    /// the processor for a moment, so that one write carries them all; a lone committer never does, and no timer runs.
+    pub(crate) fn gather<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        shares: usize,
+    ) -> (bool, MutexGuard<'a, Core>) {
+        if core.in_flight() > 0 {
+            let ready = core.gathered_records() >= core.flying_records();
+            return (ready, core);
+        }
+        let crowd = self.crowd.load(Ordering::Relaxed) / u32::try_from(shares).unwrap_or(1).max(1);
+        if core.gathered_records() >= crowd {
+            return (true, core);
+        }
+        if self.gathering.swap(true, Ordering::Acquire) {
+            return (false, core);
+        }
+        let (mut seen, mut idle) = (core.gathered_records(), 0);
+        drop(core);
+        let core = loop {
+            std::thread::yield_now();
+            let core = lock(&self.core);
+            let now = core.gathered_records();
+            idle = if now > seen { 0 } else { idle + 1 };
+            seen = now;
+            if now >= crowd || idle >= PATIENCE || core.in_flight() > 0 {
+                break core;
+            }
+        };
+        if seen < crowd {
+            // Fewer came than last time.
+            self.crowd.store(seen, Ordering::Relaxed);
+        }
+        self.gathering.store(false, Ordering::Release);
+        (true, core)
     }
 
     /// Writes one batch and tells everyone who waited for it.
@@ -243,6 +300,7 @@ impl Group {
         if let Some(header) = starts {
             lock(&self.shelf).started(header);
         }
+        let job_records = job.records;
         let mut core = lock(&self.core);
         let first = core.durable_batch() + 1;
         let trim = core.durable_trim();
@@ -250,6 +308,8 @@ impl Group {
         let last = core.durable_batch();
         self.durable.store(durable.get(), Ordering::Release);
         let waiting = core.waiting();
+        let crowd = job_records + core.gathered_records() + core.flying_records();
+        self.crowd.store(if crowd > 1 { crowd } else { 0 }, Ordering::Relaxed);
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
@@ -332,11 +392,10 @@ impl Group {
         let end = core.watermarks().appended;
         self.settle(core, end)?;
         let mut core = lock(&self.core);
-        if core.mark(Kind::Close) {
-            if let Some(issue) = core.issue() {
+        if core.mark(Kind::Close)
+            && let Some(issue) = core.issue() {
                 self.drive(core, issue);
             }
-        }
         self.failed().map_or(Ok(()), Err)
     }
 }

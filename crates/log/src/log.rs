@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use crate::buffer::AlignedBuf;
 use crate::choose::choose;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::{LogId, RECORD_HEADER_BYTES, record_header};
+use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
 use crate::lanes::{Lanes, lock};
 use crate::lsn::Lsn;
@@ -25,6 +26,9 @@ use crate::stats::Stats;
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// From this size on a transaction becomes a batch as it is, instead of being copied into the one under assembly.
+const ADOPT_BYTES: usize = 32 << 10;
 
 /// What opening found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,7 @@ impl Log {
     /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
     /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
     /// and none is to be made, [`Error::DiskFull`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
         let dir = dir.as_ref();
@@ -240,19 +245,14 @@ impl Log {
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
     ) -> std::result::Result<Lsn, E> {
         let records = lock(&self.drafts).pop().unwrap_or_default();
+        let lent = lock(&self.group.core).lend();
         let bytes_max = self.record_bytes_max;
-        let mut draft = Transaction { records, count: 0, last: 0, bytes_max };
+        let mut draft = Transaction { lent, outgrown: None, used: BATCH_HEADER_BYTES, records, count: 0, last: 0, bytes_max };
         let done = work(&mut draft);
-        let end = done.and_then(|()| {
-            // Nothing to write.
-            if draft.count == 0 {
-                return Ok(lock(&self.group.core).watermarks().appended);
-            }
-            draft.finish();
-            let (records, count) = (&draft.records, draft.count);
-            let accepted = self.group.accept(|core| core.append_encoded(records, count));
-            Ok(accepted.map(|(lsn, _)| lsn)?)
-        });
+        let end = done.and_then(|()| Ok(self.take_in(&mut draft)?));
+        for buf in [draft.lent.take(), draft.outgrown.take()].into_iter().flatten() {
+            lock(&self.group.core).give_back(buf);
+        }
         draft.records.clear();
         if draft.records.capacity() <= 4 << 20 {
             lock(&self.drafts).push(draft.records);
@@ -260,9 +260,23 @@ impl Log {
         end
     }
 
+    /// Appends a transaction that is put together.
+    fn take_in(&self, draft: &mut Transaction) -> Result<Lsn> {
+        if draft.count == 0 {
+            return Ok(lock(&self.group.core).watermarks().appended);
+        }
+        draft.finish();
+        let Transaction { lent, used, records, count, .. } = draft;
+        let accepted = self.group.accept(|core| match lent {
+            Some(_) if *used >= ADOPT_BYTES => core.adopt(lent, *used, *count),
+            Some(buf) => core.append_encoded(&buf.bytes()[BATCH_HEADER_BYTES..*used], *count),
+            None => core.append_encoded(records, *count),
+        });
+        accepted.map(|(lsn, _)| lsn)
+    }
+
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
     /// will be, whether the future is polled or not.
-    #[must_use]
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
         if self.group.durable() < lsn {
             self.group.want(lsn);
@@ -387,29 +401,52 @@ fn start(recovered: Recovered, lanes: Lanes, options: &Options) -> Group {
 }
 
 /// The records of one transaction while it is put together.
+///
+/// They are gathered in a buffer that can go to the disk as it is; a transaction that outgrows it moves to the heap.
 #[derive(Debug)]
 pub struct Transaction {
+    lent: Option<AlignedBuf>,
+    /// The lent buffer, once it was too small.
+    outgrown: Option<AlignedBuf>,
+    /// Bytes used of the lent buffer, header room included.
+    used: usize,
     records: Vec<u8>,
     count: u32,
-    /// Where the header of the last record is.
+    /// Where the header of the last record is, from the start of the records.
     last: usize,
     bytes_max: usize,
 }
 
 impl Transaction {
+    fn bytes(&self) -> usize {
+        if self.lent.is_some() { self.used - BATCH_HEADER_BYTES } else { self.records.len() }
+    }
+
     /// Adds a record.
     ///
     /// # Errors
     /// [`Error::TooLong`] if the record, or the transaction with it, is longer than the log accepts.
     pub fn append(&mut self, record: &[u8]) -> Result<()> {
-        let after = self.records.len() + RECORD_HEADER_BYTES + record.len();
-        let head = record_header(record.len(), true).filter(|_| after <= self.bytes_max.saturating_add(4096));
+        let last = self.bytes();
+        let bytes = RECORD_HEADER_BYTES + record.len();
+        let head = record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
         let Some(head) = head else {
-            return Err(Error::TooLong { bytes: after as u64, bytes_max: self.bytes_max as u64 });
+            return Err(Error::TooLong { bytes: (last + bytes) as u64, bytes_max: self.bytes_max as u64 });
         };
-        self.last = self.records.len();
-        self.records.extend_from_slice(&head);
-        self.records.extend_from_slice(record);
+        if let Some(buf) = self.lent.as_ref().filter(|buf| self.used + bytes > buf.capacity()) {
+            self.records.extend_from_slice(&buf.bytes()[BATCH_HEADER_BYTES..self.used]);
+            self.outgrown = self.lent.take();
+        }
+        if let Some(buf) = &mut self.lent {
+            let room = &mut buf.bytes_mut()[self.used..self.used + bytes];
+            room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+            room[RECORD_HEADER_BYTES..].copy_from_slice(record);
+            self.used += bytes;
+        } else {
+            self.records.extend_from_slice(&head);
+            self.records.extend_from_slice(record);
+        }
+        self.last = last;
         self.count += 1;
         Ok(())
     }
@@ -428,10 +465,13 @@ impl Transaction {
 
     /// Marks the last record as the end of the transaction.
     fn finish(&mut self) {
-        let length = self.records.len() - self.last - RECORD_HEADER_BYTES;
-        if let Some(head) = record_header(length, false) {
-            self.records[self.last..self.last + RECORD_HEADER_BYTES].copy_from_slice(&head);
-        }
+        let length = self.bytes() - self.last - RECORD_HEADER_BYTES;
+        let Some(head) = record_header(length, false) else { return };
+        let place = match &mut self.lent {
+            Some(buf) => &mut buf.bytes_mut()[BATCH_HEADER_BYTES + self.last..],
+            None => &mut self.records[self.last..],
+        };
+        place[..RECORD_HEADER_BYTES].copy_from_slice(&head);
     }
 }
 
@@ -493,12 +533,9 @@ impl Future for Commit {
         }
         self.group.wake_at(self.lsn, context.waker());
         // It may have become durable between the first look and the registration.
-        match self.look() {
-            Some(ready) => Poll::Ready(ready),
-            None => {
-                self.group.want(self.lsn);
-                Poll::Pending
-            }
+        if let Some(ready) = self.look() { Poll::Ready(ready) } else {
+            self.group.want(self.lsn);
+            Poll::Pending
         }
     }
 }

@@ -148,7 +148,7 @@ pub(crate) use switch::on;
 
 /// Whether the core is to make this mistake.
 #[cfg(not(feature = "mutants"))]
-#[inline(always)]
+#[inline]
 pub(crate) const fn on(_: Mutant) -> bool {
     false
 }

@@ -155,18 +155,18 @@ impl Options {
         let within = |option, ok: bool, reason: &str| {
             if ok { Ok(()) } else { Err(Error::InvalidOption { option, reason: reason.to_owned() }) }
         };
-        let segment = (64 << 10..=64 << 30).contains(&self.segment_bytes) && self.segment_bytes % 4096 == 0;
+        let segment = (64 << 10..=64 << 30).contains(&self.segment_bytes) && self.segment_bytes.is_multiple_of(4096);
         within("segment_bytes", segment, "64 KiB to 64 GiB, a multiple of 4096, so that blocks of any size fit")?;
         let block = BLOCK_SIZES.contains(&self.block_bytes);
         within("block_bytes", block, "512, 1024, 2048 or 4096: a power of two that devices write as a unit")?;
-        let batch = (4 << 10..=64 << 20).contains(&self.batch_bytes) && self.batch_bytes % 4096 == 0;
+        let batch = (4 << 10..=64 << 20).contains(&self.batch_bytes) && self.batch_bytes.is_multiple_of(4096);
         within("batch_bytes", batch, "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it")?;
         let memory = self.memory_bytes >= 2 * self.batch_bytes;
         within("memory_bytes", memory, "at least two batches, so that one gathers while one is written")?;
         let record = (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max);
         within("record_bytes_max", record, "1 byte to 1 GiB, the longest record of the format")?;
         within("in_flight_max", (1..=16).contains(&self.in_flight_max), "1 to 16")?;
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let idle = (Duration::from_millis(1)..=hour).contains(&self.idle_mark);
         within("idle_mark", idle, "1 ms to 1 h: shorter would write marks between commits")?;
         within("spares", (1..=16).contains(&self.spares), "1 to 16: the hot path never prepares a segment itself")

@@ -63,8 +63,8 @@ pub(crate) trait Shelves {
 
 impl Shelves for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
-        let shelf = lock(&self.shelf);
-        shelf.segments().iter().find(|header| header.number > number).copied()
+        let segments = lock(&self.shelf);
+        segments.segments().iter().find(|header| header.number > number).copied()
     }
 }
 
@@ -252,7 +252,7 @@ impl Follower {
                 group.news.leave();
                 return Err(failed);
             }
-            if group.closed.load(Ordering::SeqCst) {
+            if group.stopping.load(Ordering::SeqCst) {
                 group.news.leave();
                 return Ok(None);
             }

@@ -317,7 +317,7 @@ fn check_unstarted<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, lik
 
 /// Whether an open mark, one batch and a close mark still fit behind `cursor`.
 fn room_to_go_on(cursor: &Cursor) -> bool {
-    cursor.offset + 3 * u64::from(cursor.segment.block_bytes) <= cursor.segment.data_end()
+    cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
 }
 
 /// What the tail of an existing log means.
@@ -327,8 +327,6 @@ pub(crate) struct Judged {
     pub(crate) cursor: Cursor,
     /// Whether it had been closed.
     pub(crate) clean: bool,
-    /// Why the next batch is not valid.
-    pub(crate) fault: Option<Fault>,
 }
 
 /// Walks the last segment and decides by the table at the top of this file.
@@ -358,12 +356,11 @@ pub(crate) fn judge<D: Disk>(
         || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
     // Behind a close mark the log goes on in the same segment as long as there is room.
     let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
-    if !clean || full {
-        if let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
+    if (!clean || full)
+        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number) {
             check_unstarted(disk, window, *spare, &header)?;
         }
-    }
-    Ok(Judged { cursor, clean, fault })
+    Ok(Judged { cursor, clean })
 }
 
 /// Finds out what the log holds and makes it ready for writing.
@@ -390,7 +387,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     }
     remove_drafts(disk, &found.drafts)?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0);
-    let epoch = top.max(judged.cursor.epoch) + u64::from(!mutant::on(Mutant::KeepEpoch));
+    let epoch = top.max(judged.cursor.epoch).saturating_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
     let found_unstarted = std::mem::take(&mut found.unstarted);
     let mut log = Reopened { plan, epoch, members, spares: found_unstarted, judged };
     let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
@@ -461,7 +458,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
         link: 0,
     };
     write_start(disk, plan, &header)?;
-    let mut recovered = finish(&[], header, Cursor::start(header), spares, Tail::New);
+    let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
     recovered.strangers = found.strangers;
     Ok(recovered)
 }
@@ -492,7 +489,7 @@ fn check_orphan<D: Disk>(disk: &mut D, window: &mut Window, spare: Spare, like: 
 /// The prepared segment behind `last`, made if there is none.
 fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last: u64) -> Result<Spare> {
     if spares.is_empty() {
-        let spare = Spare { number: last + 1, bytes: plan.segment_bytes };
+        let spare = Spare { number: last.saturating_add(1), bytes: plan.segment_bytes };
         Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk)?;
         return Ok(spare);
     }
@@ -515,11 +512,11 @@ fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Re
 fn finish(
     members: &[SegmentHeader],
     active: SegmentHeader,
-    cursor: Cursor,
+    cursor: &Cursor,
     spares: Vec<Spare>,
     tail: Tail,
 ) -> Recovered {
-    let next_number = spares.last().map_or(active.number, |spare| spare.number) + 1;
+    let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
     let mut segments: Vec<SegmentInfo> = members.iter().map(|header| SegmentInfo { header: *header }).collect();
     segments.push(SegmentInfo { header: active });
     let place = Place { segment: active.number, offset: cursor.offset, data_end: active.data_end() };
@@ -574,7 +571,7 @@ impl Reopened<'_> {
         }
         cursor.advance(&header, checksum);
         let before = &self.members[..self.members.len() - 1];
-        Ok(finish(before, segment, cursor, std::mem::take(&mut self.spares), Tail::Clean))
+        Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Clean))
     }
 
     /// Whether the last segment turned out to hold no record.
@@ -595,7 +592,7 @@ impl Reopened<'_> {
             cursor.epoch = self.epoch;
             let before = &self.members[..self.members.len() - 1];
             let segment = cursor.segment;
-            return Ok(finish(before, segment, cursor, std::mem::take(&mut self.spares), Tail::Torn));
+            return Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Torn));
         }
         let cursor = &self.judged.cursor;
         let last = cursor.segment;
@@ -618,7 +615,7 @@ impl Reopened<'_> {
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
         let tail = if self.judged.clean { Tail::Clean } else { Tail::Torn };
         let start = Cursor::start(header);
-        Ok(finish(before, header, start, std::mem::take(&mut self.spares), tail))
+        Ok(finish(before, header, &start, std::mem::take(&mut self.spares), tail))
     }
 }
 

@@ -75,13 +75,12 @@ impl Scan {
             if self.cursor.lsn >= limit {
                 return Ok(None);
             }
-            if let Some(next) = source.successor(self.cursor.segment.number) {
-                if next.first_lsn == self.cursor.lsn {
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn {
                     self.cursor = Cursor::start(next);
                     self.filled = 0;
                     continue;
                 }
-            }
             if let Some(batch) = self.step(source, limit)? {
                 return Ok(Some(batch));
             }
@@ -91,13 +90,12 @@ impl Scan {
     /// Skips batches that end at or before `lsn` without checking their records, as long as their headers are sound.
     pub(crate) fn seek<S: Source>(&mut self, source: &mut S, lsn: Lsn, limit: Lsn) -> Result<()> {
         while self.cursor.lsn < lsn.min(limit) {
-            if let Some(next) = source.successor(self.cursor.segment.number) {
-                if next.first_lsn == self.cursor.lsn {
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn {
                     self.cursor = Cursor::start(next);
                     self.filled = 0;
                     continue;
                 }
-            }
             let checked = self.header(source, limit)?;
             let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
             if header.end() > lsn {

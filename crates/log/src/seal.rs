@@ -25,13 +25,12 @@ pub(crate) struct Job {
     pub(crate) id: u64,
     /// The segment to write to.
     pub(crate) segment: u64,
-    /// The end of the batch in the logical log.
-    pub(crate) end: Lsn,
     /// Records in it.
     pub(crate) records: u32,
     /// Set if the segment is started with this batch: its header.
     pub(crate) starts: Option<SegmentHeader>,
     /// The durable LSN that it states.
+    #[cfg(feature = "simulation")]
     witness: Lsn,
     header_blocks: Option<AlignedBuf>,
     offset: u64,
@@ -63,6 +62,7 @@ impl Job {
     }
 
     /// The durable LSN that the batch states once it is on disk.
+    #[cfg(feature = "simulation")]
     pub(crate) fn witness(&self) -> Lsn {
         self.witness
     }
@@ -143,9 +143,9 @@ impl Chain {
         Job {
             id: batch.id,
             segment: batch.segment,
-            end: header.end(),
             records: batch.records,
             starts,
+            #[cfg(feature = "simulation")]
             witness: durable,
             header_blocks: starts.as_ref().map(header_blocks),
             offset: batch.offset,

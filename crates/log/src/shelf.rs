@@ -98,13 +98,10 @@ impl Shelf {
         if self.busy.is_some() {
             return None;
         }
-        let task = match first_spare {
-            Some(spare) => Task::Replace(Spare { number: spare.number, bytes }),
-            None => {
-                let number = self.next_number;
-                self.next_number += 1;
-                Task::Prepare(Spare { number, bytes })
-            }
+        let task = if let Some(spare) = first_spare { Task::Replace(Spare { number: spare.number, bytes }) } else {
+            let number = self.next_number;
+            self.next_number += 1;
+            Task::Prepare(Spare { number, bytes })
         };
         self.busy = Some(task);
         Some(task)

@@ -23,7 +23,7 @@ fn small() -> Options {
         .segment_bytes(256 << 10)
         .batch_bytes(16 << 10)
         .memory_bytes(128 << 10)
-        .idle_mark(Duration::from_secs(600))
+        .idle_mark(Duration::from_mins(10))
 }
 
 fn faulty() -> (Arc<Faults>, Options) {
@@ -32,7 +32,8 @@ fn faulty() -> (Arc<Faults>, Options) {
 }
 
 fn count(log: &Log) -> usize {
-    log.read(log.first_lsn()).expect("reads").map(|record| record.expect("sound")).count()
+    let records = log.read(log.first_lsn()).expect("reads");
+    records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count()
 }
 
 /// Peers: after one failed sync several go on acknowledging; one acknowledges the failed write itself.

@@ -122,7 +122,7 @@ fn only_what_is_durable_is_read_and_followed() {
     assert_eq!(all(&log, Lsn::ZERO), [b"one"]);
     std::thread::scope(|scope| {
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
-        let followed = scope.spawn(move || {
+        let reading = scope.spawn(move || {
             let mut seen = 0;
             while seen < 1001 {
                 if follower.next_record().expect("sound").is_some() {
@@ -134,7 +134,7 @@ fn only_what_is_durable_is_read_and_followed() {
         for i in 0..1000_u32 {
             log.append_commit(&i.to_le_bytes()).expect("commits");
         }
-        assert_eq!(followed.join().expect("follows to the end"), 1001);
+        assert_eq!(reading.join().expect("follows to the end"), 1001);
     });
 }
 
@@ -166,6 +166,38 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
     let log = open(dir.path());
     assert_eq!(log.first_lsn(), first);
     assert_eq!(all(&log, first).len(), 10);
+}
+
+#[test]
+fn records_as_large_as_the_memory_do_not_wait_for_a_commit_that_never_comes() {
+    let dir = scratch();
+    let log = open(dir.path());
+    for i in 0..4_u8 {
+        log.append(&vec![i; 400 << 10]).expect("appends");
+    }
+    for i in 0..100_u8 {
+        log.append(&vec![i; 60 << 10]).expect("appends");
+    }
+    log.close().expect("closes");
+    assert_eq!(all(&open(dir.path()), Lsn::ZERO).len(), 104);
+}
+
+#[test]
+fn a_follower_sees_the_last_record_before_the_end() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let mut follower = log.follow(Lsn::ZERO).expect("follows");
+    let reading = std::thread::spawn(move || {
+        let mut seen = 0;
+        while follower.next_record().expect("sound").is_some() {
+            seen += 1;
+        }
+        seen
+    });
+    log.append_commit(b"one").expect("commits");
+    log.append(b"two, committed by close").expect("appends");
+    log.close().expect("closes");
+    assert_eq!(reading.join().expect("ends"), 2);
 }
 
 #[test]

@@ -128,11 +128,6 @@ impl SimDisk {
         }
     }
 
-    /// What really is on the disk.
-    pub(crate) fn media(&self) -> &Media {
-        &self.media
-    }
-
     /// Gives up the running machine.
     pub(crate) fn into_media(self) -> Media {
         self.media
@@ -206,27 +201,24 @@ impl SimDisk {
     }
 
     fn name_changed(&mut self, change: NameChange) {
-        match &mut self.view {
-            Some(view) => {
-                let names = &mut view.names;
-                match &change {
-                    NameChange::Set(name, inode) => {
-                        names.insert(name.clone(), *inode);
-                    }
-                    NameChange::Rename(from, to, inode) => {
-                        names.remove(from);
-                        names.insert(to.clone(), *inode);
-                    }
-                    NameChange::Remove(name) => {
-                        names.remove(name);
-                    }
+        if let Some(view) = &mut self.view {
+            let names = &mut view.names;
+            match &change {
+                NameChange::Set(name, inode) => {
+                    names.insert(name.clone(), *inode);
                 }
-                self.event(Event::Name(change));
+                NameChange::Rename(from, to, inode) => {
+                    names.remove(from);
+                    names.insert(to.clone(), *inode);
+                }
+                NameChange::Remove(name) => {
+                    names.remove(name);
+                }
             }
-            None => {
-                self.media.change(change);
-                self.media.dir_synced();
-            }
+            self.event(Event::Name(change));
+        } else {
+            self.media.change(change);
+            self.media.dir_synced();
         }
     }
 

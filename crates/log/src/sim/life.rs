@@ -7,11 +7,12 @@
 use super::disk::{Event, FaultPlan, SimDisk};
 use super::media::Media;
 use super::rng::Rng;
+use crate::buffer::AlignedBuf;
 use crate::core::{Core, Refusal, Shape};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::executor::{Execution, Outcome};
-use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::keeper::{Keeper, Progress};
 use crate::lsn::Lsn;
 use crate::oracle::{Issued, Ledger, Witness};
@@ -94,8 +95,6 @@ pub(crate) struct End {
     pub(crate) operations: u64,
     /// Operations that were made to fail.
     pub(crate) faults: u64,
-    /// Whether a write or a sync failed.
-    pub(crate) failed: bool,
     /// Whether the close mark is durable.
     pub(crate) closed: bool,
     /// What the disk was like at the end.
@@ -137,7 +136,6 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
                 acknowledged_after_failure: None,
                 operations,
                 faults,
-                failed: true,
                 closed: false,
                 media: disk.into_media(),
             };
@@ -154,7 +152,6 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         acknowledged_after_failure: life.after_failure,
         operations: life.disk.operations(),
         faults: life.disk.faults(),
-        failed: life.failed,
         closed,
         media: life.disk.into_media(),
     }
@@ -266,8 +263,27 @@ impl Life {
             encoded.extend(record_header(payload.len(), i + 1 < count).unwrap_or_default());
             encoded.extend_from_slice(payload);
         }
-        let accepted = self.core.append_encoded(&encoded, u32::try_from(count).unwrap_or(0));
+        let count = u32::try_from(count).unwrap_or(0);
+        let lent = if self.rng.coin() { self.core.lend() } else { None };
+        let accepted = self.take_in(lent, &encoded, count);
         self.accepted(accepted, records);
+    }
+
+    /// Appends a transaction, by copying it or as a batch of its own.
+    fn take_in(&mut self, mut lent: Option<AlignedBuf>, encoded: &[u8], count: u32) -> Result<Lsn, Refusal> {
+        let used = BATCH_HEADER_BYTES + encoded.len();
+        let room = lent.as_mut().and_then(|buf| buf.bytes_mut().get_mut(BATCH_HEADER_BYTES..used));
+        let accepted = match room {
+            Some(room) => {
+                room.copy_from_slice(encoded);
+                self.core.adopt(&mut lent, used, count)
+            }
+            None => self.core.append_encoded(encoded, count),
+        };
+        if let Some(buf) = lent {
+            self.core.give_back(buf);
+        }
+        accepted
     }
 
     fn issue(&mut self) {

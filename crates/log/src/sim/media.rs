@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::rng::{Rng, mix};
 
 /// The sector: what arrives whole or not at all, in bytes.
-pub const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 
 /// One file's content.
 #[derive(Clone, Debug, Default)]
@@ -324,11 +324,6 @@ impl Media {
                 }
             }
         }
-    }
-
-    /// How many changes to names are open.
-    pub(crate) fn open_changes(&self) -> usize {
-        self.changes.len()
     }
 
     /// Overwrites a sector of a settled disk with what no one wrote there.

@@ -120,8 +120,7 @@ impl<D: Disk> Writer<D> {
             };
             self.files.insert(job.segment, file);
             let mut execution = Execution::start(&mut self.disk, job, file, false);
-            loop {
-                let Some(completion) = self.disk.complete(true) else { break };
+            while let Some(completion) = self.disk.complete(true) {
                 match execution.completed(&mut self.disk, completion) {
                     Outcome::Pending => {}
                     Outcome::Done => break,
@@ -146,10 +145,10 @@ impl<D: Disk> Writer<D> {
     /// Those of the disk; a failed sync fails the log.
     pub fn keep(&mut self) -> Result<()> {
         let Some(task) = self.shelf.next_task(self.core.spares(), self.core.durable_trim()) else { return Ok(()) };
-        if let Task::Recycle { from, .. } | Task::Retire(from) = task {
-            if let Some(file) = self.files.remove(&from) {
-                self.disk.close(file);
-            }
+        if let Task::Recycle { from, .. } | Task::Retire(from) = task
+            && let Some(file) = self.files.remove(&from)
+        {
+            self.disk.close(file);
         }
         let mut keeper = Keeper::new(task, READ_BYTES);
         loop {

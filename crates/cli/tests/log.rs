@@ -1,0 +1,84 @@
+//! Do the `seawall log` commands do what they say, as a shell sees them?
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn seawall(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+        .arg("log")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    child.stdin.take().expect("is piped").write_all(input).expect("writes");
+    child.wait_with_output().expect("ends")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+fn path(dir: &Path) -> &str {
+    dir.to_str().expect("is text")
+}
+
+#[test]
+fn lines_go_in_and_come_out_in_every_form() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let appended = seawall(&["append", path(&log)], b"one\ntwo\n\xFF\n");
+    assert_eq!(text(&appended), "7\n14\n19\n", "the LSN of each record when it is durable");
+    assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n\xFF\n");
+    let json = text(&seawall(&["cat", path(&log), "--format", "json", "--from", "7"], b""));
+    assert!(json.contains(r#""lsn":7"#) && json.contains(r#""text":"two""#) && json.contains(r#""base64":"/w==""#));
+    let raw = seawall(&["cat", path(&log), "--format", "raw"], b"").stdout;
+    let copy = dir.path().join("copy");
+    seawall(&["append", path(&copy), "--format", "raw", "--quiet"], &raw);
+    assert_eq!(seawall(&["cat", path(&copy), "--format", "raw"], b"").stdout, raw);
+    assert_eq!(text(&seawall(&["follow", path(&log), "--limit", "2"], b"")), "one\ntwo\n");
+}
+
+#[test]
+fn damage_ends_verify_with_its_place_and_salvage_saves_the_rest() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    for line in ["one\n", "two\n", "three\n"] {
+        seawall(&["append", path(&log)], line.as_bytes());
+    }
+    assert!(seawall(&["verify", path(&log)], b"").status.success());
+    let segment = log.join("00000000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("reads");
+    let at = bytes.windows(3).position(|window| window == b"two").expect("is there");
+    bytes[at] ^= 1;
+    std::fs::write(&segment, bytes).expect("writes");
+    let verified = seawall(&["verify", path(&log)], b"");
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(text(&verified).contains("(LSN 7)"), "{}", text(&verified));
+    assert_eq!(seawall(&["append", path(&log)], b"four\n").status.code(), Some(1));
+    let saved = dir.path().join("saved");
+    assert!(seawall(&["salvage", path(&log), path(&saved)], b"").status.success());
+    assert_eq!(seawall(&["cat", path(&saved)], b"").stdout, b"one\nthree\n");
+}
+
+#[test]
+fn trim_and_stat_agree_and_what_is_no_log_is_refused() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\n");
+    assert!(seawall(&["trim", path(&log), "7"], b"").status.success());
+    assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"two\n");
+    let stat = text(&seawall(&["stat", path(&log)], b""));
+    assert!(stat.contains("first LSN    7\n") && stat.contains("end LSN      14\n"), "{stat}");
+    for command in ["cat", "stat", "verify"] {
+        let refused = seawall(&[command, path(dir.path())], b"");
+        assert_eq!(refused.status.code(), Some(1), "{command}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("holds no log"), "{command}");
+    }
+}

@@ -1,0 +1,86 @@
+//! How does one build a durable key-value store on the log?
+//!
+//! Every change is a record; the map in memory is what the records add up to. When the log has grown to twice of what
+//! the map needs, the map is written anew as one transaction and everything before it is trimmed.
+//!
+//! `kv DIR set KEY VALUE | get KEY | del KEY | list`
+
+use std::collections::BTreeMap;
+
+use seawall::{Error, Log, Lsn, Options, Result};
+
+/// A map that survives power cuts: when `set` has returned, the value is there for good.
+struct Store {
+    log: Log,
+    map: BTreeMap<String, String>,
+    /// Bytes of log that the map would need if it were written anew.
+    live_bytes: u64,
+}
+
+/// One change: `+key\0value` or `-key`.
+fn encode(key: &str, value: Option<&str>) -> Vec<u8> {
+    match value {
+        Some(value) => format!("+{key}\0{value}").into_bytes(),
+        None => format!("-{key}").into_bytes(),
+    }
+}
+
+impl Store {
+    fn open(dir: &str) -> Result<Self> {
+        let log = Log::open(dir, Options::default())?;
+        let mut store = Self { log, map: BTreeMap::new(), live_bytes: 0 };
+        for record in store.log.read(store.log.first_lsn())? {
+            store.apply(&String::from_utf8_lossy(&record?.payload));
+        }
+        Ok(store)
+    }
+
+    fn apply(&mut self, change: &str) {
+        match change.split_at_checked(1) {
+            Some(("+", rest)) => {
+                if let Some((key, value)) = rest.split_once('\0') {
+                    self.map.insert(key.to_owned(), value.to_owned());
+                }
+            }
+            Some(("-", key)) => {
+                self.map.remove(key);
+            }
+            _ => {}
+        }
+        self.live_bytes = self.map.iter().map(|(key, value)| (key.len() + value.len() + 6) as u64).sum();
+    }
+
+    fn change(&mut self, key: &str, value: Option<&str>) -> Result<()> {
+        let change = encode(key, value);
+        self.log.append_commit(&change)?;
+        self.apply(&String::from_utf8_lossy(&change));
+        let log_bytes = self.log.durable_lsn().since(self.log.first_lsn());
+        if log_bytes > 2 * self.live_bytes + (1 << 20) { self.compact() } else { Ok(()) }
+    }
+
+    /// All or nothing: a crash in the middle leaves the old records, one behind it the new ones.
+    fn compact(&mut self) -> Result<()> {
+        let start: Lsn = self.log.appended_lsn();
+        let end = self.log.transaction::<Error>(|tx| {
+            self.map.iter().try_for_each(|(key, value)| tx.append(&encode(key, Some(value))))
+        })?;
+        self.log.commit(end)?;
+        self.log.trim(start).map(drop)
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (dir, command) = words.split_first().ok_or("kv DIR set KEY VALUE | get KEY | del KEY | list")?;
+    let mut store = Store::open(dir)?;
+    match command {
+        ["set", key, value] => store.change(key, Some(value))?,
+        ["del", key] => store.change(key, None)?,
+        ["get", key] => println!("{}", store.map.get(*key).ok_or("no such key")?),
+        ["list"] => store.map.iter().for_each(|(key, value)| println!("{key} = {value}")),
+        _ => return Err("kv DIR set KEY VALUE | get KEY | del KEY | list".into()),
+    }
+    store.log.close()?;
+    Ok(())
+}
