@@ -37,6 +37,8 @@ pub(crate) struct Control {
     pub(crate) layer: String,
     /// States judged until it was caught; nothing if it was not.
     pub(crate) caught_after: Option<u64>,
+    /// The arguments that judge the state that showed it again, if a recording was made.
+    pub(crate) replay: Option<String>,
 }
 
 /// One check with a failing disk.

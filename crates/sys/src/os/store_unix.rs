@@ -53,6 +53,27 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Asks a file system that copies on write (btrfs) to write this file, which must be empty, in place: otherwise every
+/// commit needs new blocks, and a full disk is met by a commit instead of by the preparation of a segment. Others
+/// refuse the attribute because they write in place anyway.
+#[cfg(target_os = "linux")]
+pub(crate) fn write_in_place(file: &File) {
+    use std::os::fd::AsRawFd;
+    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+    // The request's number says `long`, the kernel reads and writes an `int`: room for both.
+    let mut flags: [libc::c_int; 2] = [0; 2];
+    // SAFETY: the request writes at most a `long`, for which the array has room.
+    let got = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
+    if got == 0 {
+        flags[0] |= FS_NOCOW_FL;
+        // SAFETY: the request reads at most a `long`, which the array holds.
+        let _ = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn write_in_place(_: &File) {}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let _ = (file, bytes);
