@@ -70,14 +70,20 @@ impl Progress {
             sum.milliseconds += layer.milliseconds;
         }
         self.kill_cycles += report.kills.iter().map(|(_, kills)| kills.cycles).sum::<u64>();
-        self.controls_caught += report.controls.iter().filter(|control| control.caught_after.is_some()).count() as u64;
+        self.controls_caught +=
+            report.controls.iter().filter(|control| control.caught_after.is_some()).count() as u64;
         self.failures.extend(report.failures());
     }
 
     /// Where it stands, in one line.
     pub(crate) fn line(&self) -> String {
         let states: u64 = self.layers.iter().map(|layer| layer.states).sum();
-        format!("seeds {} to {}: {states} states, {} failures", self.first_seed, self.next_seed - 1, self.failures.len())
+        format!(
+            "seeds {} to {}: {states} states, {} failures",
+            self.first_seed,
+            self.next_seed - 1,
+            self.failures.len()
+        )
     }
 
     /// Where it stands, as Markdown.
@@ -87,9 +93,11 @@ impl Progress {
         text.push_str("| --- | ---: | ---: | ---: | ---: | ---: |\n");
         for Layer { name, recordings, states, nested, torn, unmountable, .. } in &self.layers {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} |");
+            let _ =
+                writeln!(text, "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} |");
         }
-        let _ = writeln!(text, "\n{} kill cycles, {} mistakes caught", self.kill_cycles, self.controls_caught);
+        let _ =
+            writeln!(text, "\n{} kill cycles, {} mistakes caught", self.kill_cycles, self.controls_caught);
         self.failures.iter().for_each(|failure| {
             let _ = writeln!(text, "- {failure}");
         });

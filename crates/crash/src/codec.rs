@@ -160,8 +160,11 @@ impl<'a> In<'a> {
         Ok(match self.number()? {
             kind @ (0 | 1) => {
                 let (number, offset) = (self.number()?, self.number()?);
-                let payload =
-                    if kind == 0 { Payload::Data(self.bytes()?.into()) } else { Payload::Zeros(self.number()?) };
+                let payload = if kind == 0 {
+                    Payload::Data(self.bytes()?.into())
+                } else {
+                    Payload::Zeros(self.number()?)
+                };
                 BlockEvent::Write { number, offset, payload }
             }
             2 => BlockEvent::Flush { number: self.number()? },
@@ -214,7 +217,11 @@ impl Kept {
             let page = |input: &mut In<'_>| Ok((input.number()?, input.bytes()?.into()));
             let pages = (0..count).map(|_| page(&mut input)).collect::<io::Result<_>>()?;
             let count = input.number()?;
-            Tape::Blocks(file_system, pages, (0..count).map(|_| input.block_event()).collect::<io::Result<_>>()?)
+            Tape::Blocks(
+                file_system,
+                pages,
+                (0..count).map(|_| input.block_event()).collect::<io::Result<_>>()?,
+            )
         };
         Ok(Self { seed, transactions, tape })
     }

@@ -133,7 +133,9 @@ fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
     let mut judge = Judge::new(ledger);
     let mut reader = log.read(log.first_lsn()).map_err(told)?;
     while let Some(record) = reader.next_record().map_err(told)? {
-        judge.record(record.lsn, &record.payload).map_err(|violation| io::Error::other(violation.to_string()))?;
+        judge
+            .record(record.lsn, &record.payload)
+            .map_err(|violation| io::Error::other(violation.to_string()))?;
     }
     let end = log.durable_lsn();
     judge.finish(end).map_err(|violation| io::Error::other(violation.to_string()))?;

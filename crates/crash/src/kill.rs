@@ -38,7 +38,8 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
     let log = dir.join("log");
     std::fs::create_dir(&log)?;
     let marks = dir.join("marks");
-    let method = seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let method =
+        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
     let mut rng = Rng::new(mix(scene.seed));
     let mut timeline = Timeline::new(scene.seed, scene.transactions);
     let mut kills = Kills::default();

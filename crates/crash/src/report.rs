@@ -80,8 +80,10 @@ impl Report {
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut failures = self.findings.clone();
         let missed = self.controls.iter().filter(|control| control.caught_after.is_none());
-        failures.extend(missed.map(|control| format!("not caught: {} by {}", control.mistake, control.layer)));
-        let failed = self.checks.iter().filter_map(|check| Some((&check.name, check.outcome.as_ref().err()?)));
+        failures
+            .extend(missed.map(|control| format!("not caught: {} by {}", control.mistake, control.layer)));
+        let failed =
+            self.checks.iter().filter_map(|check| Some((&check.name, check.outcome.as_ref().err()?)));
         failures.extend(failed.map(|(name, what)| format!("{name}: {what}")));
         let odd = self.fsync.iter().filter(|row| **row != FsyncRow::expected(&row.file_system));
         failures.extend(odd.map(|row| format!("failing syncs behave otherwise than known: {row:?}")));
@@ -100,12 +102,18 @@ impl Report {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "# Crash test of the real programs\n\n`{}` on {}\n", self.command, self.kernel)?;
-        writeln!(out, "| layer | recordings | states | after a second crash | torn | refused by mount | seconds |")?;
+        writeln!(
+            out,
+            "| layer | recordings | states | after a second crash | torn | refused by mount | seconds |"
+        )?;
         writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         for layer in &self.layers {
             let Layer { name, recordings, states, nested, torn, unmountable, .. } = layer;
             let seconds = layer.milliseconds as f64 / 1000.0;
-            writeln!(out, "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} | {seconds:.1} |")?;
+            writeln!(
+                out,
+                "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} | {seconds:.1} |"
+            )?;
         }
         for layer in self.layers.iter().filter(|layer| !layer.not_available.is_empty()) {
             writeln!(out, "\nn/a for {}: {}", layer.name, layer.not_available.join("; "))?;
@@ -118,7 +126,10 @@ impl Report {
             writeln!(out, "| {} | {} | {after} |", control.mistake, control.layer)?;
         }
         if !self.fsync.is_empty() {
-            writeln!(out, "\n| file system | fsync | again | buffered read | direct read |\n| --- | --- | --- | --- | --- |")?;
+            writeln!(
+                out,
+                "\n| file system | fsync | again | buffered read | direct read |\n| --- | --- | --- | --- | --- |"
+            )?;
         }
         for row in &self.fsync {
             let FsyncRow { file_system, first, second, buffered, direct } = row;
@@ -133,7 +144,10 @@ impl Report {
         }
         for (victim, kills) in &self.kills {
             let Kills { cycles, acknowledged, too_late, .. } = kills;
-            writeln!(out, "- kill -9 of {victim}: {cycles} cycles, {acknowledged} acknowledgements, {too_late} came too late")?;
+            writeln!(
+                out,
+                "- kill -9 of {victim}: {cycles} cycles, {acknowledged} acknowledgements, {too_late} came too late"
+            )?;
         }
         for skipped in &self.skipped {
             writeln!(out, "- SKIPPED: {skipped}")?;

@@ -17,10 +17,10 @@ use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
 use crate::faults::{self, FsyncRow};
+use crate::files::Rule;
 use crate::files::campaign as files;
 use crate::files::directory::{Directory, MARKS};
 use crate::files::event::Event;
-use crate::files::Rule;
 use crate::fuse::Mount;
 use crate::kill;
 use crate::plan::{self, MISTAKES};
@@ -79,7 +79,8 @@ impl Run {
 
     /// Layer b: the file recorder with every method, under both rules.
     pub(crate) fn files(&mut self, seed: u64) -> io::Result<()> {
-        let mut layers = RULES.map(|(_, name)| Layer { name: format!("files, {name} rule"), ..Layer::default() });
+        let mut layers =
+            RULES.map(|(_, name)| Layer { name: format!("files, {name} rule"), ..Layer::default() });
         for scene in plan::file_scenes(seed) {
             if !self.goes_on()? {
                 break;
@@ -159,7 +160,8 @@ impl Run {
         what: &str,
     ) -> io::Result<()> {
         let kept = tape_of(file_system, recording, transactions);
-        let nested = found.nested.map_or(String::new(), |nested| format!(" (state {nested} of its recovery)"));
+        let nested =
+            found.nested.map_or(String::new(), |nested| format!(" (state {nested} of its recovery)"));
         self.keep(&format!("blocks-{}", file_system.name), &kept, found.state, &format!("{what}{nested}"))
     }
 
@@ -182,9 +184,15 @@ impl Run {
             self.report.checks.push(Check { name: format!("{name} on {}", file_system.name), outcome });
         };
         let full = faults::full_disk(file_system);
-        check("full disk", full.map(|(before, after)| format!("told after {before} commits, {after} more with space")));
+        check(
+            "full disk",
+            full.map(|(before, after)| format!("told after {before} commits, {after} more with space")),
+        );
         let dead = faults::dead_disk(file_system);
-        check("dead disk", dead.map(|commits| format!("failed for good, all of {commits} commits there after a remount")));
+        check(
+            "dead disk",
+            dead.map(|commits| format!("failed for good, all of {commits} commits there after a remount")),
+        );
         let tally = Tally::default();
         match faults::failed_then_cut(file_system, seed, &self.binary, self.jobs, &tally)? {
             (_, None) => {
@@ -192,7 +200,10 @@ impl Run {
                 check("failed commit, reopened, power cut", Ok(format!("{states} states")));
             }
             (recording, Some(found)) => {
-                let what = format!("failed commit, reopened, power cut on {}: {}", file_system.name, found.violation);
+                let what = format!(
+                    "failed commit, reopened, power cut on {}: {}",
+                    file_system.name, found.violation
+                );
                 self.keep_blocks(file_system, &recording, faults::TRANSACTIONS, &found, &what)?;
             }
         }
@@ -206,7 +217,9 @@ impl Run {
             let scene = Scene::honest(engine, "direct+dsync", seed, 0, 1000);
             let kills = kill::cycles(&scene, &self.binary, dir.path(), cycles)?;
             if kills.acknowledged == 0 {
-                return Err(io::Error::other(format!("{engine:?} was always killed before it acknowledged anything")));
+                return Err(io::Error::other(format!(
+                    "{engine:?} was always killed before it acknowledged anything"
+                )));
             }
             self.report.kills.push((format!("{engine:?}").to_lowercase(), kills));
         }
@@ -227,7 +240,9 @@ impl Run {
                 let layer = format!("files, {name} rule");
                 let tape = Tape::Files(events.clone());
                 let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
-                let replay = found.as_ref().map(|found| self.save(&format!("{} {layer}", mistake.name), &kept, found.state));
+                let replay = found
+                    .as_ref()
+                    .map(|found| self.save(&format!("{} {layer}", mistake.name), &kept, found.state));
                 self.control(mistake.name, &layer, found.map(|_| tally.states), replay.transpose()?);
             }
             if mistake.kill {
@@ -246,7 +261,8 @@ impl Run {
             let scene = mistake.scene(seed);
             let recording = campaign::record(file_system, &scene, &self.binary)?;
             let tally = Tally::default();
-            let found = campaign::Search { one_in: 1, ..self.search(&recording, file_system, &tally) }.run()?;
+            let found =
+                campaign::Search { one_in: 1, ..self.search(&recording, file_system, &tally) }.run()?;
             // A mount that fails is no catch.
             let found = found.filter(|found| !found.violation.contains("does not mount"));
             let states = tally.states.load(Ordering::Relaxed);
@@ -306,17 +322,24 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
         Tape::Files(events) => {
             let mut broken = Vec::new();
             for (rule, name) in RULES {
-                let search =
-                    files::Search { seed: kept.seed, rule, images_per_event: IMAGES_PER_EVENT, only: Some(state) };
+                let search = files::Search {
+                    seed: kept.seed,
+                    rule,
+                    images_per_event: IMAGES_PER_EVENT,
+                    only: Some(state),
+                };
                 let found = files::search(&events, timeline.clone(), search, &mut files::Tally::default());
                 let found = found.map_err(io::Error::other)?;
-                broken.extend(found.map(|found| format!("{name} rule, event {}: {}", found.event, found.violation)));
+                broken.extend(
+                    found.map(|found| format!("{name} rule, event {}: {}", found.event, found.violation)),
+                );
             }
             Ok(broken)
         }
         Tape::Blocks(name, start, events) => {
             let file_system = FILE_SYSTEMS.iter().find(|known| known.name == name);
-            let file_system = file_system.ok_or_else(|| io::Error::other(format!("no file system {name}")))?;
+            let file_system =
+                file_system.ok_or_else(|| io::Error::other(format!("no file system {name}")))?;
             let recording = Recording { start, events, timeline, seed: kept.seed };
             let (tally, only) = (Tally::default(), Some(state));
             let search = campaign::Search {

@@ -24,7 +24,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// A victim that leaves out nothing.
-    pub(crate) fn honest(engine: Engine, method: &str, seed: u64, held_in_1000: u64, transactions: u64) -> Self {
+    pub(crate) fn honest(
+        engine: Engine,
+        method: &str,
+        seed: u64,
+        held_in_1000: u64,
+        transactions: u64,
+    ) -> Self {
         Self { seed, held_in_1000, method: method.to_owned(), engine, sabotage: Sabotage::None, transactions }
     }
 

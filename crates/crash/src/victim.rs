@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use seawall::{Commit, Log, Lsn, MethodChoice, Options};
 use seawall::sim::outside::{Layout, Writer};
 use seawall::sim::rng::{Rng, mix};
+use seawall::{Commit, Log, Lsn, MethodChoice, Options};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage};
 use crate::workload::{SINGLES, end_of, transaction};

@@ -65,11 +65,19 @@ pub(crate) struct Finding {
 ///
 /// # Errors
 /// Whatever prevents it, and the victim's own failure.
-pub(crate) fn record(file_system: &'static FileSystem, scene: &Scene, binary: &Path) -> io::Result<Recording> {
+pub(crate) fn record(
+    file_system: &'static FileSystem,
+    scene: &Scene,
+    binary: &Path,
+) -> io::Result<Recording> {
     record_script(file_system, scene, |volume, dir| {
         let orders = scene.orders(dir, Some(volume.marks()));
         let status = orders.spawn(binary)?.wait()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other(format!("the victim ended with {status}"))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("the victim ended with {status}")))
+        }
     })
 }
 
@@ -133,7 +141,8 @@ fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict
         }
         Err(error) => return Ok((Verdict::Broken(format!("the file system does not mount: {error}")), None)),
     };
-    let method = seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let method =
+        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
     let dir = mounted.path().join(LOG);
     let verdict = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
         by_library(&dir, &state.ledger)

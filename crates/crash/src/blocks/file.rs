@@ -141,7 +141,8 @@ impl State {
                 Payload::Data(data) => {
                     self.page(number)[place..place + length].copy_from_slice(&data[from..from + length]);
                 }
-                Payload::Zeros(_) if !self.above.contains_key(&number) && !self.below.contains_key(&number) => {}
+                Payload::Zeros(_)
+                    if !self.above.contains_key(&number) && !self.below.contains_key(&number) => {}
                 Payload::Zeros(_) => self.page(number)[place..place + length].fill(0),
             }
         }

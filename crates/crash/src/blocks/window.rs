@@ -170,7 +170,10 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
                         self.settle(&covered);
                     }
                     None => {
-                        self.open.iter_mut().filter(|write| write.number == *number).for_each(|w| w.done = true);
+                        self.open
+                            .iter_mut()
+                            .filter(|write| write.number == *number)
+                            .for_each(|w| w.done = true);
                     }
                 },
                 Event::Mark(text) => self.timeline.mark(text)?,

@@ -144,7 +144,9 @@ impl State {
                 Reply::attr(&self.attributes(request.node)?)
             }
             opcode::MKNOD | opcode::CREATE => {
-                let Some(made) = self.create(request.name(16, 0)) else { return Some(Answer::Error(errno::EXIST)) };
+                let Some(made) = self.create(request.name(16, 0)) else {
+                    return Some(Answer::Error(errno::EXIST));
+                };
                 let entry = Reply::entry(&made);
                 if request.opcode == opcode::CREATE { entry.opened(made.node, 0) } else { entry }
             }

@@ -170,7 +170,9 @@ impl Model {
                 let change = Change::Size { bytes: *bytes, extend: *extend };
                 self.open.push(Open { number: 0, inode: *inode, change, ended: Some(self.clock) });
             }
-            Event::Write { number, inode, offset, data, dsync } => self.write(*number, *inode, *offset, data, *dsync),
+            Event::Write { number, inode, offset, data, dsync } => {
+                self.write(*number, *inode, *offset, data, *dsync)
+            }
             Event::Sync { number, inode } => {
                 let pending = Pending::Sync { inode: *inode, since: self.clock, names: self.changed };
                 self.pending.insert(*number, pending);

@@ -159,11 +159,9 @@ impl Server {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return Ok(()),
             opcode::INIT => Answer::Reply(Reply::init()),
             opcode::STATFS => Answer::Reply(Reply::statfs()),
-            opcode::ACCESS
-            | opcode::FLUSH
-            | opcode::RELEASE
-            | opcode::RELEASEDIR
-            | opcode::DESTROY => Answer::Reply(Reply::default()),
+            opcode::ACCESS | opcode::FLUSH | opcode::RELEASE | opcode::RELEASEDIR | opcode::DESTROY => {
+                Answer::Reply(Reply::default())
+            }
             _ => self.served.begin(request),
         };
         match answer {

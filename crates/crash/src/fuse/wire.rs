@@ -203,7 +203,8 @@ impl Reply {
 
     /// The answer to LOOKUP and MKNOD, and the first part of the one to CREATE.
     pub(crate) fn entry(attributes: &Attributes) -> Self {
-        let names = Self::default().u64(attributes.node).u64(0).u64(FOREVER_SECONDS).u64(FOREVER_SECONDS).u64(0);
+        let names =
+            Self::default().u64(attributes.node).u64(0).u64(FOREVER_SECONDS).u64(FOREVER_SECONDS).u64(0);
         names.attributes(attributes)
     }
 
@@ -220,7 +221,16 @@ impl Reply {
     /// The answer to STATFS: an empty terabyte.
     pub(crate) fn statfs() -> Self {
         let blocks = 1 << 28;
-        Self::default().u64(blocks).u64(blocks).u64(blocks).u64(1 << 20).u64(1 << 20).u32(4096).u32(255).u32(4096).zeros(28)
+        Self::default()
+            .u64(blocks)
+            .u64(blocks)
+            .u64(blocks)
+            .u64(1 << 20)
+            .u64(1 << 20)
+            .u32(4096)
+            .u32(255)
+            .u32(4096)
+            .zeros(28)
     }
 
     /// The answer to READDIR: the entries from number `from` on that fit into `room` bytes.

@@ -144,7 +144,9 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// Those of the disk; a failed sync fails the log.
     pub fn keep(&mut self) -> Result<()> {
-        let Some(task) = self.shelf.next_task(self.core.spares(), self.core.durable_trim()) else { return Ok(()) };
+        let Some(task) = self.shelf.next_task(self.core.spares(), self.core.durable_trim()) else {
+            return Ok(());
+        };
         if let Task::Recycle { from, .. } | Task::Retire(from) = task
             && let Some(file) = self.files.remove(&from)
         {
