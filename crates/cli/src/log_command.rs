@@ -63,6 +63,9 @@ struct Append {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID")]
     method: Option<String>,
+    /// Size of new segments in bytes, a multiple of 4096 from 65536 on
+    #[arg(long, value_name = "BYTES")]
+    segment_bytes: Option<u64>,
     /// Prints nothing but errors
     #[arg(long)]
     quiet: bool,
@@ -174,6 +177,9 @@ fn append(options: &Append) -> Result<(), Stop> {
     let mut settings = Options::default();
     if let Some(id) = &options.method {
         settings = settings.method(MethodChoice::Named(id.clone()));
+    }
+    if let Some(bytes) = options.segment_bytes {
+        settings = settings.segment_bytes(bytes);
     }
     let log = Log::open(&options.dir, settings)?;
     let mut input = records::Input::new(io::stdin().lock(), options.format);

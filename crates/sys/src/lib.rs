@@ -34,3 +34,4 @@ pub mod wait;
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
 pub use error::{Error, Result};
 pub use method::Method;
+pub use os::mistakes;

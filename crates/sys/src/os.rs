@@ -52,6 +52,12 @@ mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, thread};
 
+/// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
+pub mod mistakes {
+    #[cfg(target_os = "linux")]
+    pub use super::linux::unlinked::UnlinkedRing;
+}
+
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]

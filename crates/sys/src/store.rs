@@ -51,7 +51,9 @@ impl StoreFile {
     /// # Errors
     /// The failed call and the path.
     pub fn create(path: &Path, access: Access) -> Result<Self> {
-        Self::with(OpenOptions::new().read(true).write(true).create_new(true), path, access)
+        let created = Self::with(OpenOptions::new().read(true).write(true).create_new(true), path, access)?;
+        store::write_in_place(&created.file);
+        Ok(created)
     }
 
     fn with(options: &OpenOptions, path: &Path, access: Access) -> Result<Self> {

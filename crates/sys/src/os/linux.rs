@@ -10,6 +10,7 @@ mod map;
 mod positional;
 mod ring;
 pub(crate) mod thread;
+pub(crate) mod unlinked;
 
 use super::unix::open_file;
 use crate::commit::{OpenError, Target};

@@ -23,12 +23,25 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+    let opened = match options.clone().custom_flags(libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // open(2) creates the file before it finds that the file system lacks O_DIRECT.
             options.clone().create_new(false).create(false).open(path)
         }
         result => result,
+    };
+    forget_cached(opened.as_ref().ok());
+    opened
+}
+
+/// Drops the clean cached pages of a file. After a failed write-back they show what the disk never got, and btrfs has
+/// been seen to answer direct reads from them.
+#[cfg(target_os = "linux")]
+fn forget_cached(file: Option<&File>) {
+    use std::os::fd::AsRawFd;
+    if let Some(file) = file {
+        // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour.
+        let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
 }
 
@@ -54,6 +67,27 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         }
     }
 }
+
+/// Asks a file system that copies on write (btrfs) to write this file, which must be empty, in place: otherwise every
+/// commit needs new blocks, and a full disk is met by a commit instead of by the preparation of a segment. Others
+/// refuse the attribute because they write in place anyway.
+#[cfg(target_os = "linux")]
+pub(crate) fn write_in_place(file: &File) {
+    use std::os::fd::AsRawFd;
+    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+    // The request's number says `long`, the kernel reads and writes an `int`: room for both.
+    let mut flags: [libc::c_int; 2] = [0; 2];
+    // SAFETY: the request writes at most a `long`, for which the array has room.
+    let got = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
+    if got == 0 {
+        flags[0] |= FS_NOCOW_FL;
+        // SAFETY: the request reads at most a `long`, which the array holds.
+        let _ = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn write_in_place(_: &File) {}
 
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]

@@ -1,0 +1,280 @@
+//! Does recovery find everything that was acknowledged in every state that a real file system may be left in?
+//!
+//! A recording is made once per victim; its states are handed to workers, each with a disk and a loop device of its
+//! own, which put a state in place, mount it, run the real recovery in the mounted directory and judge. Some states
+//! are recorded in turn while they are mounted and recovered, and the crashes in *that* are judged as well.
+//!
+//! A torn write of the superblock of ext4 (whose checksum covers 1024 bytes) can make the mount itself fail. No log
+//! can do anything about it, so mounts that fail *in torn states* are counted apart; in any other state they are
+//! findings.
+
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use seawall::oracle::{Judge, Ledger, Violation};
+use seawall::sim::outside::judge;
+use seawall::sim::rng::mix;
+use seawall::{Log, Lsn, MethodChoice, Options};
+
+use super::volume::{FileSystem, Volume};
+use super::window::{Recording, State, walk};
+use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::scene::Scene;
+use crate::victim::LAYOUT;
+use crate::workload::Timeline;
+
+/// The log's directory in the file system.
+const LOG: &str = "log";
+
+/// Once in so many states the library's front end opens the log.
+const LIBRARY_ONE_IN: u64 = 8;
+
+/// Once in so many states the recovery is recorded too.
+const NESTED_ONE_IN: u64 = 61;
+/// Of the states of such a recording so many are judged.
+const NESTED_STATES_MAX: u64 = 24;
+
+/// What has been seen.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Distinct states mounted and judged.
+    pub(crate) states: AtomicU64,
+    /// Of these, states of a disk that lost its power again during recovery.
+    pub(crate) nested: AtomicU64,
+    /// Of these, states with a torn write.
+    pub(crate) torn: AtomicU64,
+    /// Torn states that the kernel refused to mount: not judged.
+    pub(crate) unmountable: AtomicU64,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// The state's number in the recording.
+    pub(crate) state: u64,
+    /// Set if the power went a second time, during recovery: the state's number in that recording.
+    pub(crate) nested: Option<u64>,
+    /// What was broken.
+    pub(crate) violation: String,
+}
+
+/// Runs the victim on a fresh file system and records what its disk is told.
+///
+/// # Errors
+/// Whatever prevents it, and the victim's own failure.
+pub(crate) fn record(
+    file_system: &'static FileSystem,
+    scene: &Scene,
+    binary: &Path,
+) -> io::Result<Recording> {
+    record_script(file_system, scene, |volume, dir| {
+        let orders = scene.orders(dir, Some(volume.marks()));
+        let status = orders.spawn(binary)?.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("the victim ended with {status}")))
+        }
+    })
+}
+
+/// Records what the disk is told while `script` runs with the log's directory.
+///
+/// # Errors
+/// Whatever prevents it, and the script's own failure.
+pub(crate) fn record_script(
+    file_system: &'static FileSystem,
+    scene: &Scene,
+    script: impl FnOnce(&Volume, &Path) -> io::Result<()>,
+) -> io::Result<Recording> {
+    let volume = Volume::new(file_system, scene.seed)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let dir = mounted.path().join(LOG);
+    std::fs::create_dir(&dir)?;
+    rustix::fs::syncfs(std::fs::File::open(mounted.path())?)?;
+    volume.recorder().hold_back(scene.held_in_1000);
+    let start = volume.file().start_record();
+    let done = script(&volume, &dir);
+    let events = volume.file().take_record();
+    volume.recorder().hold_back(0);
+    done?;
+    let timeline = Timeline::new(scene.seed, scene.transactions);
+    Ok(Recording { start, events, timeline, seed: scene.seed })
+}
+
+enum Verdict {
+    Kept,
+    Unmountable,
+    Broken(String),
+}
+
+/// Judges the log in `dir` by opening and reading it as users do.
+fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
+    let refused = |error: seawall::Error| Violation::Refused { error: error.to_string() };
+    let method = MethodChoice::Named("buffered+fdatasync".to_owned());
+    let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
+    let log = Log::open(dir, options.memory_bytes(64 << 10).method(method)).map_err(refused)?;
+    let mut judge = Judge::new(ledger);
+    let mut reader = log.read(log.first_lsn()).map_err(refused)?;
+    while let Some(record) = reader.next_record().map_err(refused)? {
+        judge.record(record.lsn, &record.payload)?;
+    }
+    let end = log.durable_lsn();
+    judge.finish(end)?;
+    log.close().map_err(refused)?;
+    Ok(end)
+}
+
+/// Puts `state` in place, mounts and judges it; with `again` records that and gives the recording.
+fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict, Option<Recording>)> {
+    volume.install(state.below.clone(), state.above.clone())?;
+    let start = again.then(|| volume.file().start_record());
+    let mounted = match volume.mount() {
+        Ok(mounted) => mounted,
+        Err(_) if state.torn.is_some() => {
+            volume.file().take_record();
+            return Ok((Verdict::Unmountable, None));
+        }
+        Err(error) => return Ok((Verdict::Broken(format!("the file system does not mount: {error}")), None)),
+    };
+    let method =
+        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let dir = mounted.path().join(LOG);
+    let verdict = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
+        by_library(&dir, &state.ledger)
+    } else {
+        judge(&mut DirectoryDisk::new(&dir, method, Sabotage::None), &LAYOUT, &state.ledger, false)
+    };
+    if let Ok(end) = verdict {
+        volume.file().mark(format!("exposed {end}"));
+    }
+    mounted.unmount()?;
+    let recording = start.map(|start| Recording {
+        start,
+        events: volume.file().take_record(),
+        timeline: Timeline::from_ledger((*state.ledger).clone()),
+        seed: mix(state.number),
+    });
+    Ok(match verdict {
+        Ok(_) => (Verdict::Kept, recording),
+        Err(violation) => (Verdict::Broken(violation.to_string()), None),
+    })
+}
+
+/// One search through the states of a recording.
+#[derive(Debug)]
+pub(crate) struct Search<'a> {
+    /// The recording.
+    pub(crate) recording: &'a Recording,
+    /// Its file system.
+    pub(crate) file_system: &'static FileSystem,
+    /// Disks and loop devices at work at the same time.
+    pub(crate) jobs: usize,
+    /// Judge one in so many states, spread over the whole recording by chance.
+    pub(crate) one_in: u64,
+    /// Judge this state only.
+    pub(crate) only: Option<u64>,
+    /// Whether crashes during recovery are tried.
+    pub(crate) nested: bool,
+    /// What is counted.
+    pub(crate) tally: &'a Tally,
+}
+
+impl Search<'_> {
+    /// Judges states until one breaks a promise; gives the first finding.
+    ///
+    /// # Errors
+    /// Whatever keeps the harness from judging.
+    pub(crate) fn run(&self) -> io::Result<Option<Finding>> {
+        let (sender, receiver) = sync_channel::<State>(2 * self.jobs);
+        let receiver = Mutex::new(receiver);
+        let finding = Mutex::new(None);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..self.jobs).map(|_| scope.spawn(|| self.work(&receiver, &finding, &stop))).collect();
+            let walked = walk(self.recording, |state| {
+                let drawn = mix(self.recording.seed ^ mix(!state.number)).is_multiple_of(self.one_in.max(1));
+                if self.only.map_or(!drawn, |only| only != state.number) {
+                    return true;
+                }
+                !stop.load(Ordering::SeqCst) && !crate::interrupt::asked() && sender.send(state).is_ok()
+            });
+            drop(sender);
+            for worker in workers {
+                worker.join().map_err(|_| io::Error::other("a worker panicked"))??;
+            }
+            walked.map_err(io::Error::other)
+        })?;
+        Ok(finding.into_inner().unwrap_or_default())
+    }
+
+    fn work(
+        &self,
+        states: &Mutex<Receiver<State>>,
+        finding: &Mutex<Option<Finding>>,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        let volume = Volume::new(self.file_system, 0).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+        loop {
+            let next = states.lock().map_err(|_| io::Error::other("a worker panicked"))?.recv();
+            let Ok(state) = next else { return Ok(()) };
+            if stop.load(Ordering::SeqCst) {
+                continue;
+            }
+            let found = self.state(&volume, &state).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+            if let Some(found) = found {
+                stop.store(true, Ordering::SeqCst);
+                let mut first = finding.lock().map_err(|_| io::Error::other("a worker panicked"))?;
+                if first.as_ref().is_none_or(|first| first.state > found.state) {
+                    *first = Some(found);
+                }
+            }
+        }
+    }
+
+    fn state(&self, volume: &Volume, state: &State) -> io::Result<Option<Finding>> {
+        let again = self.nested && mix(self.recording.seed ^ mix(state.number)).is_multiple_of(NESTED_ONE_IN);
+        let (verdict, recording) = try_state(volume, state, again)?;
+        if let Some(violation) = self.count(state, verdict) {
+            return Ok(Some(Finding { state: state.number, nested: None, violation }));
+        }
+        let Some(recording) = recording else { return Ok(None) };
+        let mut nested = Vec::new();
+        walk(&recording, |state| {
+            nested.push(state);
+            true
+        })
+        .map_err(io::Error::other)?;
+        // Spread over the whole recovery.
+        let step = usize::try_from((nested.len() as u64).div_ceil(NESTED_STATES_MAX)).unwrap_or(1).max(1);
+        for second in nested.iter().step_by(step) {
+            let (verdict, _) = try_state(volume, second, false)?;
+            self.tally.nested.fetch_add(1, Ordering::Relaxed);
+            if let Some(violation) = self.count(second, verdict) {
+                return Ok(Some(Finding { state: state.number, nested: Some(second.number), violation }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn count(&self, state: &State, verdict: Verdict) -> Option<String> {
+        if matches!(verdict, Verdict::Unmountable) {
+            self.tally.unmountable.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.tally.states.fetch_add(1, Ordering::Relaxed);
+        self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
+        match verdict {
+            Verdict::Broken(violation) => Some(match state.torn {
+                Some(tear) => format!("{violation} ({tear})"),
+                None => violation,
+            }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! How does a file in memory become a mounted ext4, xfs or btrfs, and how is it all taken down again?
+//!
+//! ```text
+//! mounted file system  ->  /dev/loopN (direct I/O)  ->  FUSE mount: disk, marks  ->  BlockFile
+//! ```
+//!
+//! Invariants: what was mounted or attached is released when the value is dropped, in the opposite order, also when a
+//! test fails half-way; the kernel is made to forget what it cached of the old contents before the next state is
+//! mounted. (It does so by itself when the last one closes the device; but udev opens it behind everyone's back, and
+//! then ext4 finds the bitmaps of another state.)
+
+use std::ffi::CString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use tempfile::TempDir;
+
+use super::event::Pages;
+use super::file::{BlockFile, DISK, MARKS};
+use crate::fuse::{Mount, Served};
+
+/// A file system of the running kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    /// Its name, for mkfs and mount.
+    pub(crate) name: &'static str,
+    /// The size of the disk in bytes: as small as the file system takes.
+    pub(crate) disk_bytes: u64,
+    /// In the bounded portion one in so many states is judged, because mounting takes its time.
+    pub(crate) bounded_one_in: u64,
+    mkfs: &'static [&'static str],
+    options: &'static str,
+}
+
+const MIB: u64 = 1 << 20;
+const DETACH_TRIES: u32 = 100;
+const BUSY_TRIES: u32 = 400;
+
+/// Every file system that is tried.
+pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
+    FileSystem {
+        name: "ext4",
+        disk_bytes: 48 * MIB,
+        bounded_one_in: 1,
+        mkfs: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        options: "",
+    },
+    FileSystem {
+        name: "xfs",
+        disk_bytes: 304 * MIB,
+        bounded_one_in: 2,
+        mkfs: &["-q", "-f", "-K"],
+        options: "nouuid",
+    },
+    FileSystem {
+        name: "btrfs",
+        disk_bytes: 256 * MIB,
+        bounded_one_in: 8,
+        mkfs: &["-q", "-f", "-K"],
+        options: "",
+    },
+];
+
+fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), text.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[derive(Debug)]
+struct LoopDevice {
+    path: String,
+    backing: PathBuf,
+}
+
+impl LoopDevice {
+    fn attach(file: &Path) -> io::Result<Self> {
+        let path = run("losetup", &["--find", "--show", "--direct-io=on", &file.to_string_lossy()])?;
+        Ok(Self { path, backing: file.to_owned() })
+    }
+}
+
+impl LoopDevice {
+    /// Whether it is still ours: the number may belong to someone else's file by now.
+    fn is_attached(&self) -> bool {
+        let name = self.path.trim_start_matches("/dev/");
+        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        backing.is_ok_and(|backing| Path::new(backing.trim()) == self.backing)
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // While udev looks at the device, detaching only notes the wish.
+        let mut last = Ok(String::new());
+        for _ in 0..DETACH_TRIES {
+            if !self.is_attached() {
+                return;
+            }
+            last = run("losetup", &["--detach", &self.path]);
+            if self.is_attached() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        if self.is_attached() {
+            eprintln!("{} is still attached: {last:?}", self.path);
+        }
+    }
+}
+
+/// A mounted file system.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    path: PathBuf,
+    up: bool,
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Unmounts and tells whether that worked.
+    pub(crate) fn unmount(mut self) -> io::Result<()> {
+        self.up = false;
+        for _ in 0..BUSY_TRIES {
+            match unmount(&self.path, UnmountFlags::empty()) {
+                // Someone looks at every mounted file system just now.
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended?),
+            }
+        }
+        self.up = true;
+        Err(rustix::io::Errno::BUSY.into())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.up
+            && let Err(error) = unmount(&self.path, UnmountFlags::DETACH)
+        {
+            eprintln!("could not unmount {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// A disk in memory with everything around it. Fields are dropped in this order.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    device: LoopDevice,
+    recorder: Mount,
+    file: Arc<BlockFile>,
+    file_system: &'static FileSystem,
+    root: TempDir,
+}
+
+impl Volume {
+    /// An empty disk for `file_system`.
+    pub(crate) fn new(file_system: &'static FileSystem, seed: u64) -> io::Result<Self> {
+        let root = tempfile::Builder::new().prefix("seawall-crash-").tempdir()?;
+        let served = root.path().join("recorder");
+        std::fs::create_dir(&served)?;
+        std::fs::create_dir(root.path().join("mounted"))?;
+        let file = Arc::new(BlockFile::new(file_system.disk_bytes));
+        let recorder = Mount::new(&served, Arc::clone(&file) as Arc<dyn Served>, seed)?;
+        let device = LoopDevice::attach(&served.join(DISK))?;
+        Ok(Self { device, recorder, file, file_system, root })
+    }
+
+    /// Makes the file system.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        let mut arguments = self.file_system.mkfs.to_vec();
+        arguments.push(&self.device.path);
+        run(&format!("mkfs.{}", self.file_system.name), &arguments).map(drop)
+    }
+
+    /// Replaces the contents of the disk.
+    pub(crate) fn install(
+        &self,
+        below: Arc<Pages>,
+        above: impl IntoIterator<Item = (u64, Box<[u8]>)>,
+    ) -> io::Result<()> {
+        self.file.install(below, above);
+        let device = std::fs::File::open(&self.device.path)?;
+        Ok(fadvise(&device, 0, None, Advice::DontNeed)?)
+    }
+
+    /// Mounts it.
+    pub(crate) fn mount(&self) -> io::Result<Mounted> {
+        let path = self.root.path().join("mounted");
+        let options = CString::new(self.file_system.options).map_err(io::Error::other)?;
+        let flags = MountFlags::NOATIME;
+        for _ in 0..BUSY_TRIES {
+            match mount(self.device.path.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended.map(|()| Mounted { path, up: true })?),
+            }
+        }
+        Err(rustix::io::Errno::BUSY.into())
+    }
+
+    /// The disk.
+    pub(crate) fn file(&self) -> &BlockFile {
+        &self.file
+    }
+
+    /// The recorder under it.
+    pub(crate) fn recorder(&self) -> &Mount {
+        &self.recorder
+    }
+
+    /// The control file.
+    pub(crate) fn marks(&self) -> PathBuf {
+        self.root.path().join("recorder").join(MARKS)
+    }
+}

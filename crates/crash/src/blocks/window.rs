@@ -1,0 +1,264 @@
+//! Which states may a disk be in when the power goes?
+//!
+//! A flush makes durable what had been answered before it arrived. Between the ends of two flushes lies a *window*:
+//! what is durable is certain, and of the writes that arrived any subset may be on the disk.
+//!
+//! | writes in the window | states |
+//! | --- | --- |
+//! | up to 4 | every subset; each also with its last write torn at 512 and at 4096 bytes |
+//! | more | every prefix, whole and torn; every single omission; 32 subsets by chance |
+//!
+//! Each state is judged at the end of its window, the latest moment at which it is legal, so every acknowledgement
+//! made until then is due. States with the same contents and the same acknowledgements count once.
+//!
+//! Invariant: everything follows from the record and the seed, so the number of a state names it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use seawall::oracle::Ledger;
+use seawall::sim::rng::{Rng, mix};
+
+use super::event::{Event, PAGE, Pages, Payload, pieces};
+use crate::workload::Timeline;
+
+const EXHAUSTIVE_WRITES_MAX: usize = 4;
+const RANDOM_SUBSETS: usize = 32;
+
+/// One state of a disk.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    /// Its number in the record.
+    pub(crate) number: u64,
+    /// What is certain.
+    pub(crate) below: Arc<Pages>,
+    /// What arrived.
+    pub(crate) above: HashMap<u64, Box<[u8]>>,
+    /// What is due.
+    pub(crate) ledger: Arc<Ledger>,
+    /// The write that was torn, if one was.
+    pub(crate) torn: Option<Tear>,
+}
+
+/// A write of which only the first part arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tear {
+    /// The size of the pieces that it arrived in, in bytes.
+    pub(crate) unit: u64,
+    /// Where it goes, in bytes from the start of the disk.
+    pub(crate) offset: u64,
+    /// Its length in bytes.
+    pub(crate) bytes: u64,
+    /// What arrived, in bytes.
+    pub(crate) arrived: u64,
+}
+
+impl std::fmt::Display for Tear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { unit, offset, bytes, arrived } = self;
+        write!(f, "of {bytes} bytes written at byte {offset} {arrived} arrived, by {unit}")
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    number: u64,
+    offset: u64,
+    payload: Payload,
+    done: bool,
+}
+
+/// A recording with the contents that it starts from.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    /// The contents at the start, all durable.
+    pub(crate) start: Pages,
+    /// What happened.
+    pub(crate) events: Vec<Event>,
+    /// What the ledger held at the start.
+    pub(crate) timeline: Timeline,
+    /// Where chance begins.
+    pub(crate) seed: u64,
+}
+
+fn hash(number: u64, page: &[u8]) -> u64 {
+    if page.iter().all(|byte| *byte == 0) {
+        return 0;
+    }
+    mix(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, page) ^ mix(number))
+}
+
+/// Lays the first `bytes` bytes of a write over pages.
+fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &Write, bytes: u64) {
+    let zeros = matches!(write.payload, Payload::Zeros(_));
+    for (number, place, from, length) in pieces(write.offset, bytes) {
+        if zeros && !above.contains_key(&number) && !below.contains_key(&number) {
+            continue;
+        }
+        let page = above.entry(number).or_insert_with(|| match below.get(&number) {
+            Some(page) => Box::from(&page[..]),
+            None => vec![0; PAGE].into_boxed_slice(),
+        });
+        match &write.payload {
+            Payload::Data(data) => page[place..place + length].copy_from_slice(&data[from..from + length]),
+            Payload::Zeros(_) => page[place..place + length].fill(0),
+        }
+    }
+}
+
+/// Which writes of a window arrived, and how far the last of them got if it was torn.
+struct Choice {
+    writes: Vec<usize>,
+    tear: Option<Tear>,
+}
+
+/// Walks through a recording and hands out its states.
+pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
+    below: Arc<Pages>,
+    below_hash: u64,
+    open: Vec<Write>,
+    flushes: HashMap<u64, Vec<u64>>,
+    timeline: Timeline,
+    seen: HashSet<u64>,
+    rng: Rng,
+    number: u64,
+    walked: u64,
+    recording: &'a Recording,
+    see: F,
+}
+
+/// Hands every state of `recording` to `see` until it returns false; gives the number of windows.
+///
+/// # Errors
+/// A mark without meaning.
+pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<u64, String> {
+    let below_hash = recording.start.iter().fold(0, |all, (number, page)| all ^ hash(*number, page));
+    let mut windows = Windows {
+        below: Arc::new(recording.start.clone()),
+        below_hash,
+        open: Vec::new(),
+        flushes: HashMap::new(),
+        timeline: recording.timeline.clone(),
+        seen: HashSet::new(),
+        rng: Rng::new(mix(recording.seed)),
+        number: 0,
+        walked: 0,
+        recording,
+        see,
+    };
+    windows.run()?;
+    Ok(windows.walked)
+}
+
+impl<F: FnMut(State) -> bool> Windows<'_, F> {
+    fn run(&mut self) -> Result<(), String> {
+        for event in &self.recording.events {
+            match event {
+                Event::Write { number, offset, payload } => {
+                    let (number, offset, payload) = (*number, *offset, payload.clone());
+                    self.open.push(Write { number, offset, payload, done: false });
+                }
+                Event::Flush { number } => {
+                    let covered = self.open.iter().filter(|write| write.done).map(|write| write.number);
+                    self.flushes.insert(*number, covered.collect());
+                }
+                Event::Done { number } => match self.flushes.remove(number) {
+                    Some(covered) => {
+                        if !covered.is_empty() && !self.states() {
+                            return Ok(());
+                        }
+                        self.settle(&covered);
+                    }
+                    None => {
+                        self.open
+                            .iter_mut()
+                            .filter(|write| write.number == *number)
+                            .for_each(|w| w.done = true);
+                    }
+                },
+                Event::Mark(text) => self.timeline.mark(text)?,
+            }
+        }
+        self.states();
+        Ok(())
+    }
+
+    /// What `covered` names is durable.
+    fn settle(&mut self, covered: &[u64]) {
+        let mut above = HashMap::new();
+        for write in self.open.iter().filter(|write| covered.contains(&write.number)) {
+            lay(&mut above, &self.below, write, write.payload.bytes());
+        }
+        self.open.retain(|write| !covered.contains(&write.number));
+        let below = Arc::make_mut(&mut self.below);
+        for (number, page) in above {
+            let old = below.get(&number).map_or(0, |page| hash(number, page));
+            self.below_hash ^= old ^ hash(number, &page);
+            below.insert(number, Arc::from(page));
+        }
+    }
+
+    fn choices(&mut self) -> Vec<Choice> {
+        let count = self.open.len();
+        let mut choices = Vec::new();
+        let whole = |writes: Vec<usize>| Choice { writes, tear: None };
+        if count <= EXHAUSTIVE_WRITES_MAX {
+            for mask in 0..1_usize << count {
+                let writes: Vec<usize> = (0..count).filter(|i| mask >> i & 1 == 1).collect();
+                choices.extend([512, PAGE as u64].iter().filter_map(|unit| self.torn(&writes, *unit)));
+                choices.push(whole(writes));
+            }
+            return choices;
+        }
+        for end in 0..=count {
+            let writes: Vec<usize> = (0..end).collect();
+            let unit = if self.rng.coin() { 512 } else { PAGE as u64 };
+            choices.extend(self.torn(&writes, unit));
+            choices.push(whole(writes));
+        }
+        choices.extend((0..count).map(|out| whole((0..count).filter(|i| *i != out).collect())));
+        for _ in 0..RANDOM_SUBSETS {
+            choices.push(whole((0..count).filter(|_| self.rng.coin()).collect()));
+        }
+        choices
+    }
+
+    /// The same writes with the last one torn at a multiple of `unit`, if it is long enough.
+    fn torn(&mut self, writes: &[usize], unit: u64) -> Option<Choice> {
+        let last = &self.open[*writes.last()?];
+        let units = last.payload.bytes().div_ceil(unit);
+        if units < 2 {
+            return None;
+        }
+        let arrived = unit * (1 + self.rng.below(units - 1));
+        let tear = Tear { unit, offset: last.offset, bytes: last.payload.bytes(), arrived };
+        Some(Choice { writes: writes.to_vec(), tear: Some(tear) })
+    }
+
+    /// Hands out the states of the window that ends here.
+    fn states(&mut self) -> bool {
+        self.walked += 1;
+        let ledger = Arc::new(self.timeline.ledger().clone());
+        for choice in self.choices() {
+            let mut above = HashMap::new();
+            for (i, write) in choice.writes.iter().enumerate() {
+                let write = &self.open[*write];
+                let torn = choice.tear.filter(|_| i + 1 == choice.writes.len());
+                lay(&mut above, &self.below, write, torn.map_or(write.payload.bytes(), |tear| tear.arrived));
+            }
+            let key = above.iter().fold(self.below_hash, |key, (number, page)| {
+                key ^ self.below.get(number).map_or(0, |old| hash(*number, old)) ^ hash(*number, page)
+            });
+            if !self.seen.insert(mix(key ^ mix(ledger.acknowledged.get()))) {
+                continue;
+            }
+            let number = self.number;
+            self.number += 1;
+            let (below, ledger) = (Arc::clone(&self.below), Arc::clone(&ledger));
+            if !(self.see)(State { number, below, above, ledger, torn: choice.tear }) {
+                return false;
+            }
+        }
+        true
+    }
+}

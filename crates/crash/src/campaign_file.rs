@@ -1,0 +1,125 @@
+//! Where does a long campaign stand? In one JSON file, rewritten after every seed, so that it goes on tomorrow.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use crate::report::{Layer, Report};
+
+/// The sum of all seeds so far.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Progress {
+    /// The kernel of the last run.
+    pub(crate) kernel: String,
+    /// The first seed.
+    pub(crate) first_seed: u64,
+    /// The next one.
+    pub(crate) next_seed: u64,
+    /// The recorders, by name.
+    pub(crate) layers: Vec<Layer>,
+    /// Kill cycles.
+    pub(crate) kill_cycles: u64,
+    /// Negative controls that were caught.
+    pub(crate) controls_caught: u64,
+    /// What failed.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Progress {
+    /// What `path` holds, or the start of a campaign.
+    ///
+    /// # Errors
+    /// Those of the file, and `InvalidData` if it holds something else.
+    pub(crate) fn load(path: &Path, first_seed: u64) -> io::Result<Self> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { first_seed, next_seed: first_seed, ..Self::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it down, all or nothing.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let draft = path.with_extension("new");
+        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)?;
+        std::fs::rename(&draft, path)
+    }
+
+    /// Adds one seed.
+    pub(crate) fn add(&mut self, report: &Report) {
+        self.kernel.clone_from(&report.kernel);
+        self.next_seed += 1;
+        for layer in &report.layers {
+            let Some(sum) = self.layers.iter_mut().find(|sum| sum.name == layer.name) else {
+                self.layers.push(layer.clone());
+                continue;
+            };
+            sum.recordings += layer.recordings;
+            sum.states += layer.states;
+            sum.nested += layer.nested;
+            sum.torn += layer.torn;
+            sum.unmountable += layer.unmountable;
+            sum.milliseconds += layer.milliseconds;
+        }
+        self.kill_cycles += report.kills.iter().map(|(_, kills)| kills.cycles).sum::<u64>();
+        self.controls_caught +=
+            report.controls.iter().filter(|control| control.caught_after.is_some()).count() as u64;
+        self.failures.extend(report.failures());
+    }
+
+    /// Where it stands, in one line.
+    pub(crate) fn line(&self) -> String {
+        let states: u64 = self.layers.iter().map(|layer| layer.states).sum();
+        format!(
+            "seeds {} to {}: {states} states, {} failures",
+            self.first_seed,
+            self.next_seed - 1,
+            self.failures.len()
+        )
+    }
+
+    /// Where it stands, as Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = format!("# Crash campaign\n\n{} on {}\n\n", self.line(), self.kernel);
+        text.push_str("| layer | recordings | states | after a second crash | torn | refused by mount |\n");
+        text.push_str("| --- | ---: | ---: | ---: | ---: | ---: |\n");
+        for Layer { name, recordings, states, nested, torn, unmountable, .. } in &self.layers {
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} |");
+        }
+        let _ =
+            writeln!(text, "\n{} kill cycles, {} mistakes caught", self.kill_cycles, self.controls_caught);
+        self.failures.iter().for_each(|failure| {
+            let _ = writeln!(text, "- {failure}");
+        });
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layer, Progress, Report};
+
+    #[test]
+    fn a_campaign_goes_on_where_it_stopped() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("deep").join("campaign.json");
+        let mut progress = Progress::load(&path, 7).expect("a new campaign");
+        let layer = Layer { name: "files".to_owned(), states: 5, ..Layer::default() };
+        let report = Report { layers: vec![layer], ..Report::default() };
+        progress.add(&report);
+        progress.save(&path).expect("it is saved");
+        let mut again = Progress::load(&path, 99).expect("it is there");
+        again.add(&report);
+        assert_eq!((again.first_seed, again.next_seed, again.layers[0].states), (7, 9, 10));
+    }
+}

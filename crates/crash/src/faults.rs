@@ -1,0 +1,271 @@
+//! What do real file systems do when the disk fails, and does the log hold its word then?
+//!
+//! Each check runs on a fresh ext4, xfs or btrfs whose disk fails on demand:
+//!
+//! | check | what must hold |
+//! | --- | --- |
+//! | `fsync_table` | fsync fails with EIO, the next one succeeds, buffered reads show the new data, direct reads the old: why the log never tries a sync again and recovers past the page cache |
+//! | `full_disk` | running out of space at rotation is told, does not fail the log, and ends when there is space again |
+//! | `dead_disk` | when every write fails the log fails for good; after a remount every acknowledged record is there |
+//! | `failed_then_cut` | a commit fails, the process dies, another one reopens while the page cache still lies, and then the power goes |
+//!
+//! Invariant: a check that did not see its fault happen fails.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use seawall::oracle::{Issued, Judge, Ledger};
+use seawall::sim::outside::record_bytes;
+use seawall::{Error, Log, Lsn, MethodChoice, Options};
+
+use crate::blocks::campaign::{self, Finding, Search, Tally};
+use crate::blocks::file::Failing;
+use crate::blocks::volume::{FileSystem, Volume};
+use crate::blocks::window::Recording;
+use crate::scene::Scene;
+use crate::victim::{Engine, LAYOUT};
+
+const O_DIRECT: i32 = 0o40000;
+const PAGE: usize = 4096;
+
+/// One row of the table of failing syncs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct FsyncRow {
+    /// The file system.
+    pub(crate) file_system: String,
+    /// The error number of the first fsync, 0 if it succeeded.
+    pub(crate) first: i32,
+    /// The same for the second one.
+    pub(crate) second: i32,
+    /// What a buffered read shows: `new` or `old`.
+    pub(crate) buffered: String,
+    /// What a direct read shows.
+    pub(crate) direct: String,
+}
+
+impl FsyncRow {
+    /// The row as measured on Linux 6.18 for all three file systems.
+    pub(crate) fn expected(file_system: &str) -> Self {
+        let (buffered, direct) = ("new".to_owned(), "old".to_owned());
+        Self { file_system: file_system.to_owned(), first: 5, second: 0, buffered, direct }
+    }
+}
+
+fn aligned_page(fill: &[u8]) -> Vec<u8> {
+    let mut page = vec![0; PAGE];
+    page[..fill.len()].copy_from_slice(fill);
+    page
+}
+
+fn number(result: io::Result<()>) -> i32 {
+    result.map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0)
+}
+
+fn shown(page: &[u8]) -> String {
+    let shown = match page.get(..3) {
+        Some(b"NEW") => "new",
+        Some(b"OLD") => "old",
+        _ => "neither",
+    };
+    shown.to_owned()
+}
+
+/// Measures one row.
+///
+/// # Errors
+/// Whatever prevents it.
+pub(crate) fn fsync_table(file_system: &'static FileSystem) -> io::Result<FsyncRow> {
+    let volume = Volume::new(file_system, 1)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let path = mounted.path().join("file");
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+    file.write_all_at(&aligned_page(b"OLD"), 0)?;
+    file.sync_all()?;
+    rustix::fs::syncfs(&file)?;
+    volume.file().fail(Failing { pages: Some(b"NEW".to_vec()), ..Failing::default() });
+    file.write_all_at(&aligned_page(b"NEW"), 0)?;
+    let first = number(file.sync_all());
+    let failed = volume.file().fail(Failing::default());
+    if failed == 0 {
+        return Err(io::Error::other("no write reached the disk, so none failed"));
+    }
+    let second = number(file.sync_all());
+    let mut page = vec![0; PAGE];
+    file.read_exact_at(&mut page, 0)?;
+    let buffered = shown(&page);
+    let mut room = vec![0; 2 * PAGE];
+    let start = room.as_ptr().align_offset(PAGE);
+    let direct = File::options().read(true).custom_flags(O_DIRECT).open(&path)?;
+    direct.read_exact_at(&mut room[start..start + PAGE], 0)?;
+    let direct = shown(&room[start..]);
+    Ok(FsyncRow { file_system: file_system.name.to_owned(), first, second, buffered, direct })
+}
+
+fn options() -> Options {
+    let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
+    options.memory_bytes(64 << 10).method(MethodChoice::Named("direct+dsync".to_owned()))
+}
+
+fn told(error: Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Appends and commits one record of 3000 bytes and enters it into the ledger.
+fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
+    let start = log.appended_lsn();
+    let fill = u8::try_from(ledger.issued.len() % 251).unwrap_or(0);
+    let payload = vec![fill; 3000];
+    let end = start.saturating_add(record_bytes(payload.len()));
+    ledger.issued.retain(|record| record.end <= start);
+    ledger.issued.push(Issued { start, end, ends_transaction: true, payload: payload.clone() });
+    let lsn = log.append_commit(&payload)?;
+    ledger.acknowledged = lsn;
+    Ok(())
+}
+
+/// Opens the log in `dir` and holds what it hands out against the ledger.
+fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
+    let log = Log::open(dir, options()).map_err(told)?;
+    let mut judge = Judge::new(ledger);
+    let mut reader = log.read(log.first_lsn()).map_err(told)?;
+    while let Some(record) = reader.next_record().map_err(told)? {
+        judge
+            .record(record.lsn, &record.payload)
+            .map_err(|violation| io::Error::other(violation.to_string()))?;
+    }
+    let end = log.durable_lsn();
+    judge.finish(end).map_err(|violation| io::Error::other(violation.to_string()))?;
+    log.close().map_err(told)?;
+    Ok(end)
+}
+
+fn fill_up(path: &Path, leave: u64) -> io::Result<()> {
+    let filler = File::create(path)?;
+    let free = rustix::fs::statvfs(path.parent().unwrap_or(path))?;
+    let mut bytes = (free.f_bavail * free.f_frsize).saturating_sub(leave);
+    while bytes >= 64 << 10 {
+        match rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::NOSPC) => bytes -= bytes / 16 + 4096,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    filler.sync_all()
+}
+
+/// Fills the disk, writes until a segment is missing, makes room, writes on. Gives the commits before and after.
+///
+/// # Errors
+/// Whatever did not hold, in words.
+pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u64)> {
+    const TRIES: u64 = 4000;
+    let volume = Volume::new(file_system, 2)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let (dir, filler) = (mounted.path().join("log"), mounted.path().join("filler"));
+    let mut ledger = Ledger::default();
+    let log = Log::open(&dir, options()).map_err(told)?;
+    commit_one(&log, &mut ledger).map_err(told)?;
+    fill_up(&filler, 1 << 20)?;
+    let mut before = 0;
+    let mut full = false;
+    while before < TRIES && !full {
+        match commit_one(&log, &mut ledger) {
+            Ok(()) => before += 1,
+            Err(Error::DiskFull { .. }) => full = true,
+            Err(error) => return Err(io::Error::other(format!("a full disk was told as: {error}"))),
+        }
+    }
+    if !full {
+        return Err(io::Error::other(format!("{TRIES} commits fit on a full disk")));
+    }
+    std::fs::remove_file(&filler)?;
+    rustix::fs::syncfs(File::open(mounted.path())?)?;
+    let mut after = 0;
+    for _ in 0..200 {
+        match commit_one(&log, &mut ledger) {
+            Ok(()) => after += 1,
+            // Space comes back when the file system says so.
+            Err(Error::DiskFull { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(io::Error::other(format!("with space again: {error}"))),
+        }
+    }
+    if after < 100 {
+        return Err(io::Error::other(format!("only {after} of 200 commits worked with space again")));
+    }
+    log.close().map_err(told)?;
+    judge_log(&dir, &ledger)?;
+    Ok((before, after))
+}
+
+/// Fails every write for good, then remounts a healthy disk. Gives the commits before.
+///
+/// # Errors
+/// Whatever did not hold, in words.
+pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
+    let volume = Volume::new(file_system, 3)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let dir = mounted.path().join("log");
+    let mut ledger = Ledger::default();
+    let log = Log::open(&dir, options()).map_err(told)?;
+    for _ in 0..20 {
+        commit_one(&log, &mut ledger).map_err(told)?;
+    }
+    volume.file().fail(Failing { writes: true, flushes: true, pages: None });
+    let acknowledged = ledger.acknowledged;
+    let failed = commit_one(&log, &mut ledger);
+    if failed.is_ok() {
+        return Err(io::Error::other("a commit was acknowledged while every write fails"));
+    }
+    volume.file().fail(Failing::default());
+    // Healthy again, or read-only by the file system's own choice: the log must not go on in either case.
+    if commit_one(&log, &mut ledger).is_ok() || log.durable_lsn() > acknowledged {
+        return Err(io::Error::other("a commit was acknowledged after a failure"));
+    }
+    drop(log);
+    mounted.unmount()?;
+    let mounted = volume.mount()?;
+    judge_log(&mounted.path().join("log"), &ledger)?;
+    Ok(20)
+}
+
+/// Transactions of the victim of [`failed_then_cut`], far more than it gets to.
+pub(crate) const TRANSACTIONS: u64 = 400;
+
+/// The batches of one life fail, the next life opens while the page cache lies, and the power goes at every moment.
+/// Gives the recording and what was found in it.
+///
+/// # Errors
+/// Whatever kept the harness from it.
+pub(crate) fn failed_then_cut(
+    file_system: &'static FileSystem,
+    seed: u64,
+    binary: &Path,
+    jobs: usize,
+    tally: &Tally,
+) -> io::Result<(Recording, Option<Finding>)> {
+    let scene = Scene::honest(Engine::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
+    let recording = campaign::record_script(file_system, &scene, |volume, dir| {
+        let mut child = scene.orders(dir, Some(volume.marks())).quiet().spawn(binary)?;
+        std::thread::sleep(Duration::from_millis(10 + seed % 10));
+        volume.file().fail(Failing { pages: Some(b"SWB1".to_vec()), ..Failing::default() });
+        let status = child.wait()?;
+        let failed = volume.file().fail(Failing::default());
+        if status.success() || failed == 0 {
+            return Err(io::Error::other("no commit failed"));
+        }
+        let mut second = scene.orders(dir, Some(volume.marks()));
+        (second.life, second.transactions) = (2, 12);
+        let status = second.spawn(binary)?.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other("the log did not open again")) }
+    })?;
+    let (one_in, only, nested) = (1, None, false);
+    let search = Search { recording: &recording, file_system, jobs, one_in, only, nested, tally };
+    let found = search.run()?;
+    Ok((recording, found))
+}

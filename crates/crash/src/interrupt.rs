@@ -1,0 +1,18 @@
+//! Did someone ask to stop? Then loops end and everything mounted is released in order, as at any other end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on SIGINT and SIGTERM ask instead of killing.
+///
+/// # Errors
+/// Those of installing a signal handler.
+pub(crate) fn listen() -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(|| ASKED.store(true, Ordering::SeqCst))
+}
+
+/// Whether someone asked.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}

@@ -1,0 +1,82 @@
+//! Does the log survive the death of its process, again and again?
+//!
+//! One log, many lives: each one is killed by SIGKILL at a moment chosen by chance, the log is recovered by the real
+//! code and judged, and the next life begins where that one ended. What this cannot see: the page cache survives, so
+//! a log without a single sync passes. It sees what was acknowledged before it was written, and recoveries that
+//! recover differently the second time.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use seawall::sim::outside::judge;
+use seawall::sim::rng::{Rng, mix};
+
+use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::scene::Scene;
+use crate::victim::{Engine, LAYOUT};
+use crate::workload::Timeline;
+
+/// What the cycles have come to.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct Kills {
+    /// Lives that were killed.
+    pub(crate) cycles: u64,
+    /// Of these, how many had ended by themselves before.
+    pub(crate) too_late: u64,
+    /// Records acknowledged in all lives, counted by their marks.
+    pub(crate) acknowledged: u64,
+    /// The first broken promise.
+    pub(crate) broken: Option<String>,
+}
+
+/// Kills the victim of `scene` `cycles` times in the directory `dir`, or until a promise is broken.
+///
+/// # Errors
+/// Whatever keeps the harness from killing or judging.
+pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> io::Result<Kills> {
+    let log = dir.join("log");
+    std::fs::create_dir(&log)?;
+    let marks = dir.join("marks");
+    let method =
+        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let mut rng = Rng::new(mix(scene.seed));
+    let mut timeline = Timeline::new(scene.seed, scene.transactions);
+    let mut kills = Kills::default();
+    let mut end = 0;
+    for cycle in 0..cycles {
+        if crate::interrupt::asked() {
+            break;
+        }
+        std::fs::write(&marks, "")?;
+        let mut orders = scene.orders(&log, Some(marks.clone()));
+        orders.life += cycle;
+        orders.start = end;
+        let mut child = orders.spawn(binary)?;
+        std::thread::sleep(Duration::from_micros(1000 + rng.below(40_000)));
+        kills.too_late += u64::from(child.try_wait()?.is_some());
+        child.kill()?;
+        child.wait()?;
+        kills.cycles += 1;
+        let said = std::fs::read_to_string(&marks)?;
+        for line in said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+            kills.acknowledged += u64::from(!line.starts_with(['o', 't']));
+            timeline.mark(line).map_err(io::Error::other)?;
+        }
+        let mut disk = DirectoryDisk::new(&log, method, Sabotage::None);
+        match judge(&mut disk, &LAYOUT, timeline.ledger(), true) {
+            Ok(found) => {
+                timeline.mark(&format!("exposed {found}")).map_err(io::Error::other)?;
+                end = found.get();
+            }
+            Err(violation) => {
+                kills.broken = Some(format!("life {}: {violation}", orders.life));
+                break;
+            }
+        }
+    }
+    Ok(kills)
+}
+
+/// The victims that are killed.
+pub(crate) const VICTIMS: [Engine; 2] = [Engine::Library, Engine::Binary];

@@ -1,0 +1,246 @@
+//! Which command was given, and what may run here?
+//!
+//! | command | what |
+//! | --- | --- |
+//! | (none) | the portion for every change: fixed work, a hard cap in time |
+//! | `long` | the campaign: seed after seed until told to stop; picks up where the last one stopped |
+//! | `replay FILE --state N` | one state of a kept recording, alone |
+//!
+//! Without root, `/dev/fuse` or a file system the rest still runs and what does not is printed as SKIPPED; with
+//! `CI` set in the environment a skip is a failure.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use seawall_sys::clock::{monotonic_ns, unix_seconds};
+
+use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
+use crate::campaign_file::Progress;
+use crate::report::Report;
+use crate::run::{Run, replay};
+use crate::victim::{self, Orders};
+
+/// Crash tests of the real programs
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Clone, Debug, Args)]
+struct Common {
+    /// Where chance begins
+    #[arg(long, default_value_t = 1, global = true)]
+    seed: u64,
+    /// The release binary; beside this program if not given
+    #[arg(long, value_name = "FILE", global = true)]
+    binary: Option<PathBuf>,
+    /// Writes the report there as crash.md and crash.json
+    #[arg(long, value_name = "DIR", global = true)]
+    results: Option<PathBuf>,
+    /// Where recordings of findings are kept
+    #[arg(long, value_name = "DIR", default_value = "target/crash", global = true)]
+    keep: PathBuf,
+    /// File systems under the block recorder at the same time
+    #[arg(long, default_value_t = 2, global = true)]
+    jobs: usize,
+    /// Judges every state of the block recorder; the campaign always does
+    #[arg(long, global = true)]
+    every_state: bool,
+    /// Only these parts: files, blocks, faults, kills, controls
+    #[arg(long, value_delimiter = ',', global = true)]
+    only: Vec<String>,
+    /// Fails the run when it takes longer, in seconds
+    #[arg(long, default_value_t = 360, global = true)]
+    cap_seconds: u64,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The campaign, seed after seed
+    Long {
+        /// Where the campaign stands; made if there is none
+        #[arg(long, value_name = "FILE", default_value = "target/crash/campaign.json")]
+        progress: PathBuf,
+        /// Ends after this many minutes
+        #[arg(long, default_value_t = 30)]
+        minutes: u64,
+    },
+    /// Judges one state of a kept recording
+    Replay {
+        /// The recording
+        file: PathBuf,
+        /// The number of the state
+        #[arg(long)]
+        state: u64,
+    },
+    /// Runs as the child that is recorded, cut off or killed
+    #[command(hide = true)]
+    Victim(Orders),
+}
+
+/// Runs the command.
+pub(crate) fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = match &arguments.command {
+        Some(Command::Victim(orders)) => victim::run(orders).map(|()| true),
+        Some(Command::Replay { file, state }) => repeat(file, *state),
+        Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
+        None => once(&arguments.common),
+    };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn repeat(file: &Path, state: u64) -> Result<bool, Box<dyn Error>> {
+    let broken = replay(file, state)?;
+    if broken.is_empty() {
+        println!("state {state}: every promise was kept");
+    }
+    for broken in &broken {
+        println!("state {state}: {broken}");
+    }
+    Ok(broken.is_empty())
+}
+
+/// What is missing for the recorders, if anything.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root".to_owned());
+    }
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    device.err().map(|error| format!("/dev/fuse: {error}"))
+}
+
+/// The file systems that can be made and mounted here, and why the others cannot.
+fn grounds(report: &mut Report) -> Vec<&'static FileSystem> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let mut grounds = Vec::new();
+    for file_system in &FILE_SYSTEMS {
+        let kernel = known.lines().any(|line| line.split_whitespace().last() == Some(file_system.name));
+        let maker = format!("mkfs.{}", file_system.name);
+        let made = std::process::Command::new(&maker).arg("-V").output().is_ok();
+        match (kernel, made) {
+            (true, true) => grounds.push(file_system),
+            (false, _) => skip(report, format!("{0}: the kernel does not know {0}", file_system.name)),
+            (_, false) => skip(report, format!("{}: no {maker}", file_system.name)),
+        }
+    }
+    grounds
+}
+
+fn skip(report: &mut Report, what: String) {
+    eprintln!("SKIPPED {what}");
+    report.skipped.push(what);
+}
+
+fn begin(common: &Common, cap_seconds: u64) -> Result<Run, Box<dyn Error>> {
+    let beside = std::env::current_exe()?.with_file_name("seawall");
+    let binary = common.binary.clone().unwrap_or(beside);
+    if !binary.is_file() {
+        return Err(format!("no release binary at {}: build it first", binary.display()).into());
+    }
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let report = Report {
+        kernel: format!("Linux {}", kernel.trim()),
+        command: format!("seawall-crash {}", words.join(" ")).trim().to_owned(),
+        ..Report::default()
+    };
+    let deadline_ns = monotonic_ns() + cap_seconds * 1_000_000_000;
+    let (keep, jobs) = (common.keep.clone(), common.jobs.max(1));
+    Ok(Run { binary, keep, jobs, every_state: common.every_state, deadline_ns, report })
+}
+
+/// Every part with one seed.
+fn parts(run: &mut Run, common: &Common, seed: u64, kill_cycles: u64) -> io::Result<()> {
+    let wanted = |part: &str| common.only.is_empty() || common.only.iter().any(|only| only == part);
+    if let Some(missing) = missing() {
+        for part in ["files", "blocks", "faults", "controls"].into_iter().filter(|part| wanted(part)) {
+            skip(&mut run.report, format!("{part}: {missing}"));
+        }
+    } else {
+        let grounds = grounds(&mut run.report);
+        if wanted("controls") {
+            run.file_controls(seed)?;
+            grounds.iter().try_for_each(|ground| run.block_controls(ground, seed))?;
+        }
+        if wanted("files") {
+            run.files(seed)?;
+        }
+        if wanted("faults") {
+            grounds.iter().try_for_each(|ground| run.faults(ground, seed))?;
+        }
+        if wanted("blocks") {
+            grounds.iter().try_for_each(|ground| run.blocks(ground, seed))?;
+        }
+    }
+    if wanted("kills") {
+        run.kills(seed, kill_cycles)?;
+    }
+    Ok(())
+}
+
+fn once(common: &Common) -> Result<bool, Box<dyn Error>> {
+    crate::interrupt::listen()?;
+    let mut run = begin(common, common.cap_seconds)?;
+    let ended = parts(&mut run, common, common.seed, 60);
+    finish(&mut run.report, common, ended.err())
+}
+
+fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool, Box<dyn Error>> {
+    report.unix_seconds = unix_seconds();
+    report.findings.extend(ended.map(|error| format!("the run did not end: {error}")));
+    if crate::interrupt::asked() {
+        report.findings.push("the run was interrupted".to_owned());
+    }
+    print!("{}", report.markdown());
+    if let Some(results) = &common.results {
+        std::fs::create_dir_all(results)?;
+        std::fs::write(results.join("crash.md"), report.markdown())?;
+        std::fs::write(results.join("crash.json"), serde_json::to_string_pretty(report)?)?;
+    }
+    let skipped = report.skipped.len();
+    if skipped > 0 {
+        eprintln!("SKIPPED: {skipped} parts did not run");
+    }
+    let in_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    Ok(report.failures().is_empty() && (skipped == 0 || !in_ci))
+}
+
+fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool, Box<dyn Error>> {
+    crate::interrupt::listen()?;
+    let mut progress = Progress::load(path, common.seed)?;
+    let until_ns = monotonic_ns() + minutes * 60_000_000_000;
+    let mut all_kept = true;
+    while monotonic_ns() < until_ns && !crate::interrupt::asked() && all_kept {
+        // A campaign has no cap but the one of a whole day.
+        let mut one = Run { every_state: true, ..begin(common, 24 * 3600)? };
+        let ended = parts(&mut one, common, progress.next_seed, 30);
+        if crate::interrupt::asked() {
+            break;
+        }
+        one.report.findings.extend(ended.err().map(|error| format!("the run did not end: {error}")));
+        all_kept = one.report.failures().is_empty();
+        progress.add(&one.report);
+        progress.save(path)?;
+        println!("{}", progress.line());
+    }
+    if let Some(results) = &common.results {
+        std::fs::create_dir_all(results)?;
+        std::fs::write(results.join("crash-campaign.md"), progress.markdown())?;
+    }
+    print!("{}", progress.markdown());
+    Ok(all_kept && progress.failures.is_empty())
+}

@@ -1,0 +1,52 @@
+//! Does the real program keep its word on real file systems and failing disks?
+//!
+//! Runs the victim in child processes on file systems of its own making, cuts the power at every moment that the
+//! record allows, and lets the oracle of the log judge what recovery makes of it. Linux, root and `/dev/fuse` are
+//! needed; what cannot run is counted as skipped and printed loudly.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod blocks;
+#[cfg(target_os = "linux")]
+mod bytes;
+#[cfg(target_os = "linux")]
+mod campaign_file;
+#[cfg(target_os = "linux")]
+mod codec;
+#[cfg(target_os = "linux")]
+mod directory_disk;
+#[cfg(target_os = "linux")]
+mod faults;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod fuse;
+#[cfg(target_os = "linux")]
+mod interrupt;
+#[cfg(target_os = "linux")]
+mod kill;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod scene;
+#[cfg(target_os = "linux")]
+mod victim;
+#[cfg(target_os = "linux")]
+mod workload;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> std::process::ExitCode {
+    eprintln!("SKIPPED: crash testing of the real programs needs Linux");
+    std::process::ExitCode::from(if std::env::var_os("CI").is_some() { 1 } else { 0 })
+}

@@ -1,0 +1,146 @@
+//! What is run? The tables of scenes and of negative controls.
+//!
+//! Invariant: a control names the layers that claim to catch its mistake, and no others; what a layer cannot see is
+//! said here and not hidden by leaving the row out.
+
+use seawall_sys::method::{Depth, Sync, Write, WriteFlag};
+
+use crate::directory_disk::Sabotage;
+use crate::scene::Scene;
+use crate::victim::Engine;
+
+/// The methods that the library and the release binary run.
+const LIBRARY_METHODS: [&str; 7] = [
+    "direct+dsync",
+    "buffered+fdatasync",
+    "buffered+fsync",
+    "dsync",
+    "rwf-dsync",
+    "direct+fdatasync",
+    "direct+rwf-dsync",
+];
+
+/// Every durable method of the table that leaves its syncs where a file recorder can see them.
+///
+/// `syncfs(2)` sends nothing to a FUSE file system; `RWF_DONTCACHE`, `RWF_ATOMIC` and polled completion are refused
+/// there.
+pub(crate) fn visible_methods() -> Vec<&'static str> {
+    let hidden = |method: &&seawall_sys::Method| {
+        let refused = matches!(method.write, Write::Flagged(WriteFlag::DontCache | WriteFlag::Atomic));
+        method.sync == Sync::Syncfs || refused || method.id == "uring-direct-iopoll"
+    };
+    let durable = seawall_sys::methods::here().iter().filter(|method| method.reach().data == Depth::Stable);
+    durable.filter(|method| !hidden(method)).map(|method| method.id).collect()
+}
+
+/// The scenes of the file recorder for one seed.
+pub(crate) fn file_scenes(seed: u64) -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for held in [0, 500] {
+        for method in visible_methods() {
+            scenes.push(Scene::honest(Engine::Core, method, seed, held, 60));
+        }
+        for method in LIBRARY_METHODS {
+            scenes.push(Scene::honest(Engine::Library, method, seed, held, 200));
+            scenes.push(Scene::honest(Engine::Binary, method, seed, held, 120));
+        }
+    }
+    scenes
+}
+
+/// The scenes of the block recorder for one seed, on each file system.
+pub(crate) fn block_scenes(seed: u64) -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for held in [0, 500] {
+        for (i, method) in LIBRARY_METHODS.iter().enumerate() {
+            let engine = if (i as u64 + seed).is_multiple_of(3) { Engine::Binary } else { Engine::Library };
+            scenes.push(Scene::honest(engine, method, seed.wrapping_mul(100) + i as u64, held, 40));
+        }
+    }
+    for method in ["uring-linked", "uring-direct-fixed-dsync", "mmap+msync", "uring-direct+fdatasync"] {
+        scenes.push(Scene::honest(Engine::Core, method, seed, 500, 30));
+    }
+    scenes
+}
+
+/// One mistake and who claims to catch it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mistake {
+    /// In words.
+    pub(crate) name: &'static str,
+    /// By which commit method it is made.
+    pub(crate) method: &'static str,
+    /// What is left out besides.
+    pub(crate) sabotage: Sabotage,
+    /// How many of 1000 replies are held back.
+    pub(crate) held_in_1000: u64,
+    /// Whether the file recorder claims to catch it under the strict rule, and under the journal rule.
+    pub(crate) files: [bool; 2],
+    /// The file systems on which the block recorder claims to catch it.
+    pub(crate) blocks: &'static [&'static str],
+    /// Whether kill -9 claims to catch it.
+    pub(crate) kill: bool,
+}
+
+const EVERY: &[&str] = &["ext4", "xfs", "btrfs"];
+
+/// Every negative control.
+///
+/// No journalling file system loses a name that was made before a file was synced, so only the strict rule sees a
+/// missing sync of the directory. btrfs makes a sync wait for direct writes under way, so there an unlinked sync does
+/// no harm.
+pub(crate) const MISTAKES: [Mistake; 5] = [
+    Mistake {
+        name: "no sync",
+        method: "buffered",
+        sabotage: Sabotage::None,
+        held_in_1000: 0,
+        files: [true, true],
+        blocks: EVERY,
+        kill: false,
+    },
+    Mistake {
+        name: "sync_file_range only",
+        method: "sync-file-range",
+        sabotage: Sabotage::None,
+        held_in_1000: 0,
+        files: [true, true],
+        blocks: EVERY,
+        kill: false,
+    },
+    Mistake {
+        name: "acknowledged before the commit",
+        method: "direct+fdatasync",
+        sabotage: Sabotage::EarlyAck,
+        held_in_1000: 0,
+        files: [true, true],
+        blocks: EVERY,
+        kill: true,
+    },
+    Mistake {
+        name: "no sync of the directory",
+        method: "direct+fdatasync",
+        sabotage: Sabotage::NoDirSync,
+        held_in_1000: 0,
+        files: [true, false],
+        blocks: &[],
+        kill: false,
+    },
+    Mistake {
+        name: "io_uring fsync not linked to its write",
+        method: "direct+fdatasync",
+        sabotage: Sabotage::UnlinkedSync,
+        held_in_1000: 500,
+        files: [true, true],
+        blocks: &["ext4", "xfs"],
+        kill: false,
+    },
+];
+
+impl Mistake {
+    /// The scene that shows it.
+    pub(crate) fn scene(&self, seed: u64) -> Scene {
+        let honest = Scene::honest(Engine::Core, self.method, seed, self.held_in_1000, 40);
+        Scene { sabotage: self.sabotage, ..honest }
+    }
+}

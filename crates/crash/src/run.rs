@@ -1,0 +1,361 @@
+//! How does a run go from its first recording to its report?
+//!
+//! Each part of a run is one function that adds to the [`Report`]. The amount of work is fixed by the plan, not by a
+//! clock; the clock only ends a run that takes far too long, and then the run has failed.
+//!
+//! Invariant: a finding is kept as a recording in a file before anything else happens.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use seawall_sys::clock::monotonic_ns;
+
+use crate::blocks::campaign::{self, Tally};
+use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
+use crate::blocks::window::Recording;
+use crate::codec::{Kept, Tape};
+use crate::faults::{self, FsyncRow};
+use crate::files::Rule;
+use crate::files::campaign as files;
+use crate::files::directory::{Directory, MARKS};
+use crate::files::event::Event;
+use crate::fuse::Mount;
+use crate::kill;
+use crate::plan::{self, MISTAKES};
+use crate::report::{Check, Control, Layer, Report};
+use crate::scene::Scene;
+use crate::workload::Timeline;
+
+const IMAGES_PER_EVENT: usize = 16;
+const RULES: [(Rule, &str); 2] = [(Rule::Strict, "strict"), (Rule::Journal, "journal")];
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The release binary.
+    pub(crate) binary: PathBuf,
+    /// Where recordings of findings go.
+    pub(crate) keep: PathBuf,
+    /// Disks at work at the same time.
+    pub(crate) jobs: usize,
+    /// Whether every state of the block recorder is judged, not the bounded portion.
+    pub(crate) every_state: bool,
+    /// When the run has taken too long, on the monotonic clock.
+    pub(crate) deadline_ns: u64,
+    /// What came of it.
+    pub(crate) report: Report,
+}
+
+fn milliseconds_since(start_ns: u64) -> u64 {
+    (monotonic_ns() - start_ns) / 1_000_000
+}
+
+impl Run {
+    /// Whether to go on.
+    pub(crate) fn goes_on(&self) -> io::Result<bool> {
+        if monotonic_ns() > self.deadline_ns {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the run took longer than its cap"));
+        }
+        Ok(!crate::interrupt::asked())
+    }
+
+    /// Writes a recording to a file; gives the arguments that judge one state of it.
+    fn save(&self, name: &str, kept: &Kept, state: u64) -> io::Result<String> {
+        std::fs::create_dir_all(&self.keep)?;
+        let path = self.keep.join(format!("{}-{}.recording", name.replace([' ', ','], "-"), kept.seed));
+        kept.save(&path)?;
+        Ok(format!("replay {} --state {state}", path.display()))
+    }
+
+    /// Keeps the recording of a finding and gives the command that judges that state alone.
+    fn keep(&mut self, name: &str, kept: &Kept, state: u64, what: &str) -> io::Result<()> {
+        let finding = format!("{what}: seawall-crash {}", self.save(name, kept, state)?);
+        eprintln!("FOUND {finding}");
+        self.report.findings.push(finding);
+        Ok(())
+    }
+
+    /// Layer b: the file recorder with every method, under both rules.
+    pub(crate) fn files(&mut self, seed: u64) -> io::Result<()> {
+        let mut layers =
+            RULES.map(|(_, name)| Layer { name: format!("files, {name} rule"), ..Layer::default() });
+        for scene in plan::file_scenes(seed) {
+            if !self.goes_on()? {
+                break;
+            }
+            let events = record_files(&scene, &self.binary)?;
+            for (layer, (rule, name)) in layers.iter_mut().zip(RULES) {
+                let start = monotonic_ns();
+                let mut tally = files::Tally::default();
+                let found = search_files(&events, &scene, rule, None, &mut tally)?;
+                layer.recordings += 1;
+                layer.states += tally.states;
+                layer.milliseconds += milliseconds_since(start);
+                if let Some(found) = found {
+                    let tape = Tape::Files(events.clone());
+                    let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
+                    let what = format!("{scene}, {name} rule, event {}: {}", found.event, found.violation);
+                    self.keep(&format!("files-{name}"), &kept, found.state, &what)?;
+                }
+            }
+        }
+        self.report.layers.extend(layers);
+        Ok(())
+    }
+
+    /// Layer c: the block recorder on one file system.
+    pub(crate) fn blocks(&mut self, file_system: &'static FileSystem, seed: u64) -> io::Result<()> {
+        let mut layer = Layer { name: format!("blocks on {}", file_system.name), ..Layer::default() };
+        let (tally, start) = (Tally::default(), monotonic_ns());
+        let ended = self.block_recordings(file_system, seed, &mut layer, &tally);
+        layer.states = tally.states.load(Ordering::Relaxed);
+        layer.nested = tally.nested.load(Ordering::Relaxed);
+        layer.torn = tally.torn.load(Ordering::Relaxed);
+        layer.unmountable = tally.unmountable.load(Ordering::Relaxed);
+        layer.milliseconds = milliseconds_since(start);
+        self.report.layers.push(layer);
+        ended
+    }
+
+    fn block_recordings(
+        &mut self,
+        file_system: &'static FileSystem,
+        seed: u64,
+        layer: &mut Layer,
+        tally: &Tally,
+    ) -> io::Result<()> {
+        for scene in plan::block_scenes(seed) {
+            if !self.goes_on()? {
+                break;
+            }
+            let recording = campaign::record(file_system, &scene, &self.binary)?;
+            layer.recordings += 1;
+            let search = self.search(&recording, file_system, tally);
+            if let Some(found) = search.run()? {
+                let what = format!("{scene} on {}: {}", file_system.name, found.violation);
+                self.keep_blocks(file_system, &recording, scene.transactions, &found, &what)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn search<'a>(
+        &self,
+        recording: &'a Recording,
+        file_system: &'static FileSystem,
+        tally: &'a Tally,
+    ) -> campaign::Search<'a> {
+        let (jobs, one_in) = (self.jobs, if self.every_state { 1 } else { file_system.bounded_one_in });
+        campaign::Search { recording, file_system, jobs, one_in, only: None, nested: true, tally }
+    }
+
+    fn keep_blocks(
+        &mut self,
+        file_system: &FileSystem,
+        recording: &Recording,
+        transactions: u64,
+        found: &campaign::Finding,
+        what: &str,
+    ) -> io::Result<()> {
+        let kept = tape_of(file_system, recording, transactions);
+        let nested =
+            found.nested.map_or(String::new(), |nested| format!(" (state {nested} of its recovery)"));
+        self.keep(&format!("blocks-{}", file_system.name), &kept, found.state, &format!("{what}{nested}"))
+    }
+
+    /// Layer e on one file system.
+    pub(crate) fn faults(&mut self, file_system: &'static FileSystem, seed: u64) -> io::Result<()> {
+        if !self.goes_on()? {
+            return Ok(());
+        }
+        // The second fsync of btrfs sometimes fails as well; that it may succeed is what the log must reckon with.
+        let mut row = faults::fsync_table(file_system)?;
+        for _ in 0..4 {
+            if row == FsyncRow::expected(file_system.name) {
+                break;
+            }
+            row = faults::fsync_table(file_system)?;
+        }
+        self.report.fsync.push(row);
+        let mut check = |name: &str, outcome: io::Result<String>| {
+            let outcome = outcome.map_err(|error| error.to_string());
+            self.report.checks.push(Check { name: format!("{name} on {}", file_system.name), outcome });
+        };
+        let full = faults::full_disk(file_system);
+        check(
+            "full disk",
+            full.map(|(before, after)| format!("told after {before} commits, {after} more with space")),
+        );
+        let dead = faults::dead_disk(file_system);
+        check(
+            "dead disk",
+            dead.map(|commits| format!("failed for good, all of {commits} commits there after a remount")),
+        );
+        let tally = Tally::default();
+        match faults::failed_then_cut(file_system, seed, &self.binary, self.jobs, &tally)? {
+            (_, None) => {
+                let states = tally.states.load(Ordering::Relaxed);
+                check("failed commit, reopened, power cut", Ok(format!("{states} states")));
+            }
+            (recording, Some(found)) => {
+                let what = format!(
+                    "failed commit, reopened, power cut on {}: {}",
+                    file_system.name, found.violation
+                );
+                self.keep_blocks(file_system, &recording, faults::TRANSACTIONS, &found, &what)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Layer e without a failing disk: kill -9.
+    pub(crate) fn kills(&mut self, seed: u64, cycles: u64) -> io::Result<()> {
+        for engine in kill::VICTIMS {
+            let dir = tempfile::tempdir()?;
+            let scene = Scene::honest(engine, "direct+dsync", seed, 0, 1000);
+            let kills = kill::cycles(&scene, &self.binary, dir.path(), cycles)?;
+            if kills.acknowledged == 0 {
+                return Err(io::Error::other(format!(
+                    "{engine:?} was always killed before it acknowledged anything"
+                )));
+            }
+            self.report.kills.push((format!("{engine:?}").to_lowercase(), kills));
+        }
+        Ok(())
+    }
+
+    /// The negative controls of the file recorder and of kill -9.
+    pub(crate) fn file_controls(&mut self, seed: u64) -> io::Result<()> {
+        for mistake in &MISTAKES {
+            let scene = mistake.scene(seed);
+            let events = record_files(&scene, &self.binary)?;
+            for ((rule, name), claimed) in RULES.into_iter().zip(mistake.files) {
+                let mut tally = files::Tally::default();
+                let found = search_files(&events, &scene, rule, None, &mut tally)?;
+                if !claimed {
+                    continue;
+                }
+                let layer = format!("files, {name} rule");
+                let tape = Tape::Files(events.clone());
+                let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
+                let replay = found
+                    .as_ref()
+                    .map(|found| self.save(&format!("{} {layer}", mistake.name), &kept, found.state));
+                self.control(mistake.name, &layer, found.map(|_| tally.states), replay.transpose()?);
+            }
+            if mistake.kill {
+                let dir = tempfile::tempdir()?;
+                let scene = Scene { transactions: 1000, ..scene };
+                let kills = kill::cycles(&scene, &self.binary, dir.path(), 200)?;
+                self.control(mistake.name, "kill -9", kills.broken.map(|_| kills.cycles), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// The negative controls of the block recorder on one file system.
+    pub(crate) fn block_controls(&mut self, file_system: &'static FileSystem, seed: u64) -> io::Result<()> {
+        for mistake in MISTAKES.iter().filter(|mistake| mistake.blocks.contains(&file_system.name)) {
+            let scene = mistake.scene(seed);
+            let recording = campaign::record(file_system, &scene, &self.binary)?;
+            let tally = Tally::default();
+            let found =
+                campaign::Search { one_in: 1, ..self.search(&recording, file_system, &tally) }.run()?;
+            // A mount that fails is no catch.
+            let found = found.filter(|found| !found.violation.contains("does not mount"));
+            let states = tally.states.load(Ordering::Relaxed);
+            let layer = format!("blocks on {}", file_system.name);
+            let replay = found.as_ref().filter(|found| found.nested.is_none()).map(|found| {
+                let kept = tape_of(file_system, &recording, scene.transactions);
+                self.save(&format!("{} {layer}", mistake.name), &kept, found.state)
+            });
+            self.control(mistake.name, &layer, found.map(|_| states), replay.transpose()?);
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, mistake: &str, layer: &str, caught_after: Option<u64>, replay: Option<String>) {
+        let (mistake, layer) = (mistake.to_owned(), layer.to_owned());
+        self.report.controls.push(Control { mistake, layer, caught_after, replay });
+    }
+}
+
+fn tape_of(file_system: &FileSystem, recording: &Recording, transactions: u64) -> Kept {
+    let Recording { start, events, seed, .. } = recording;
+    let tape = Tape::Blocks(file_system.name.to_owned(), start.clone(), events.clone());
+    Kept { seed: *seed, transactions, tape }
+}
+
+/// Runs the victim of `scene` in the recorded directory.
+fn record_files(scene: &Scene, binary: &Path) -> io::Result<Vec<Event>> {
+    let dir = tempfile::Builder::new().prefix("seawall-crash-").tempdir()?;
+    let directory = Arc::new(Directory::default());
+    let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, scene.seed)?;
+    mount.hold_back(scene.held_in_1000);
+    let orders = scene.orders(dir.path(), Some(dir.path().join(MARKS)));
+    let status = orders.spawn(binary)?.wait()?;
+    if !status.success() {
+        return Err(io::Error::other(format!("the victim ended with {status}: {scene}")));
+    }
+    Ok(directory.events())
+}
+
+fn search_files(
+    events: &[Event],
+    scene: &Scene,
+    rule: Rule,
+    only: Option<u64>,
+    tally: &mut files::Tally,
+) -> io::Result<Option<files::Finding>> {
+    let timeline = Timeline::new(scene.seed, scene.transactions);
+    let search = files::Search { seed: scene.seed, rule, images_per_event: IMAGES_PER_EVENT, only };
+    files::search(events, timeline, search, tally).map_err(io::Error::other)
+}
+
+/// Judges one state of a kept recording again; gives what is broken.
+pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
+    let kept = Kept::load(path)?;
+    let timeline = Timeline::new(kept.seed, kept.transactions);
+    match kept.tape {
+        Tape::Files(events) => {
+            let mut broken = Vec::new();
+            for (rule, name) in RULES {
+                let search = files::Search {
+                    seed: kept.seed,
+                    rule,
+                    images_per_event: IMAGES_PER_EVENT,
+                    only: Some(state),
+                };
+                let found = files::search(&events, timeline.clone(), search, &mut files::Tally::default());
+                let found = found.map_err(io::Error::other)?;
+                broken.extend(
+                    found.map(|found| format!("{name} rule, event {}: {}", found.event, found.violation)),
+                );
+            }
+            Ok(broken)
+        }
+        Tape::Blocks(name, start, events) => {
+            let file_system = FILE_SYSTEMS.iter().find(|known| known.name == name);
+            let file_system =
+                file_system.ok_or_else(|| io::Error::other(format!("no file system {name}")))?;
+            let recording = Recording { start, events, timeline, seed: kept.seed };
+            let (tally, only) = (Tally::default(), Some(state));
+            let search = campaign::Search {
+                recording: &recording,
+                file_system,
+                jobs: 1,
+                one_in: 1,
+                only,
+                nested: true,
+                tally: &tally,
+            };
+            let found = search.run()?;
+            if tally.states.load(Ordering::Relaxed) + tally.unmountable.load(Ordering::Relaxed) == 0 {
+                return Err(io::Error::other("the recording has no such state"));
+            }
+            Ok(found.map(|found| found.violation).into_iter().collect())
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What does one recording show? One row: which program, by which commit method, on which whims of the disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::directory_disk::Sabotage;
+use crate::victim::{Engine, Orders};
+
+/// One recording to be made.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Scene {
+    /// Where records and chance come from.
+    pub(crate) seed: u64,
+    /// How many of 1000 replies to writes and syncs are held back.
+    pub(crate) held_in_1000: u64,
+    /// The commit method.
+    pub(crate) method: String,
+    /// Which program the victim is.
+    pub(crate) engine: Engine,
+    /// What the victim leaves out.
+    pub(crate) sabotage: Sabotage,
+    /// Transactions.
+    pub(crate) transactions: u64,
+}
+
+impl Scene {
+    /// A victim that leaves out nothing.
+    pub(crate) fn honest(
+        engine: Engine,
+        method: &str,
+        seed: u64,
+        held_in_1000: u64,
+        transactions: u64,
+    ) -> Self {
+        Self { seed, held_in_1000, method: method.to_owned(), engine, sabotage: Sabotage::None, transactions }
+    }
+
+    /// The orders for a victim in `dir`.
+    pub(crate) fn orders(&self, dir: &Path, marks: Option<PathBuf>) -> Orders {
+        Orders {
+            dir: dir.to_owned(),
+            marks,
+            seed: self.seed,
+            life: self.engine.life(),
+            start: 0,
+            transactions: self.transactions,
+            method: self.method.clone(),
+            engine: self.engine,
+            quiet: false,
+            sabotage: self.sabotage,
+        }
+    }
+}
+
+impl std::fmt::Display for Scene {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {}", self.engine, self.method)?;
+        if self.sabotage != Sabotage::None {
+            write!(f, " {:?}", self.sabotage)?;
+        }
+        write!(f, ", {} of 1000 held back, seed {}", self.held_in_1000, self.seed)
+    }
+}

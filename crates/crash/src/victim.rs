@@ -1,0 +1,255 @@
+//! What runs in the child process that is recorded, cut off or killed?
+//!
+//! The log's core in a directory, writing the workload by one commit method and saying so over the control file.
+//!
+//! Invariant: "acked" is said after the commit returned (but for the sabotage that says it before), by one write(2)
+//! that has returned before anything else is done.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use seawall::sim::outside::{Layout, Writer};
+use seawall::sim::rng::{Rng, mix};
+use seawall::{Commit, Log, Lsn, MethodChoice, Options};
+
+use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::workload::{SINGLES, end_of, transaction};
+
+/// The shape of the victim's log: small segments, so that a short run rotates and recycles often.
+pub(crate) const LAYOUT: Layout = Layout { block_bytes: 4096, segment_bytes: 64 * 1024 };
+
+/// Which program the victim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Engine {
+    /// The log's core without threads, which alone can be sabotaged.
+    Core,
+    /// The library as users call it, with several commits under way.
+    Library,
+    /// `seawall log append`, the release binary.
+    Binary,
+}
+
+impl Engine {
+    /// The number of its first life.
+    pub(crate) fn life(self) -> u64 {
+        if self == Self::Binary { SINGLES | 1 } else { 1 }
+    }
+}
+
+/// What the victim is to do.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Orders {
+    /// The log's directory.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// The control file; standard output if absent.
+    #[arg(long)]
+    pub(crate) marks: Option<PathBuf>,
+    /// Where the records come from.
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// Which life this is.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) life: u64,
+    /// Where this life begins: needed for the binary, which does not say so.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) start: u64,
+    /// Transactions to commit.
+    #[arg(long, default_value_t = 40)]
+    pub(crate) transactions: u64,
+    /// The commit method.
+    #[arg(long, default_value = "direct+fdatasync")]
+    pub(crate) method: String,
+    /// Which program it is.
+    #[arg(long, value_enum, default_value_t = Engine::Core)]
+    pub(crate) engine: Engine,
+    /// Whether what goes wrong is expected and not to be printed.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// What to leave out.
+    #[arg(long, value_enum, default_value_t = Sabotage::None)]
+    pub(crate) sabotage: Sabotage,
+}
+
+impl Orders {
+    /// The same for a victim that is expected to fail: what it says about that is not printed.
+    pub(crate) fn quiet(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
+    /// The child process that follows these orders; for the release binary, `binary` is where it lies.
+    ///
+    /// # Errors
+    /// What keeps it from being started.
+    pub(crate) fn spawn(&self, binary: &Path) -> io::Result<Child> {
+        if self.engine != Engine::Binary {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(self.arguments()).stdin(Stdio::null());
+            if self.marks.is_none() {
+                command.stdout(Stdio::piped());
+            }
+            if self.quiet {
+                command.stderr(Stdio::null());
+            }
+            return command.spawn();
+        }
+        let marks = self.marks.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut marks = File::options().write(true).open(marks)?;
+        // What the binary prints from here on are LSNs.
+        marks.write_all(format!("opened {} {}\n", self.life, self.start).as_bytes())?;
+        let mut command = Command::new(binary);
+        command.args(["log", "append", "--format", "raw", "--segment-bytes"]);
+        command.arg(LAYOUT.segment_bytes.to_string()).args(["--method", &self.method]).arg(&self.dir);
+        let mut child = command.stdin(Stdio::piped()).stdout(marks).spawn()?;
+        let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let orders = self.clone();
+        std::thread::spawn(move || orders.feed(input));
+        Ok(child)
+    }
+
+    /// Feeds the records to the binary, a few at a time so that batches differ.
+    fn feed(&self, mut input: impl Write) -> io::Result<()> {
+        let mut rng = Rng::new(mix(self.seed));
+        let mut start = Lsn::new(self.start);
+        for _ in 0..self.transactions {
+            let records = transaction(self.seed, self.life, start);
+            start = end_of(start, &records);
+            for record in records {
+                let length = u32::try_from(record.len()).map_err(io::Error::other)?;
+                input.write_all(&[&length.to_le_bytes()[..], &record].concat())?;
+            }
+            if rng.coin() {
+                std::thread::sleep(Duration::from_micros(200 + rng.below(600)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments that give these orders to a child process.
+    fn arguments(&self) -> Vec<String> {
+        fn name<T: clap::ValueEnum>(value: &T) -> String {
+            value.to_possible_value().map_or(String::new(), |value| value.get_name().into())
+        }
+        let mut arguments = vec!["victim".to_owned()];
+        let mut pair = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        pair("dir", self.dir.to_string_lossy().into_owned());
+        pair("seed", self.seed.to_string());
+        pair("life", self.life.to_string());
+        pair("transactions", self.transactions.to_string());
+        pair("method", self.method.clone());
+        pair("engine", name(&self.engine));
+        pair("sabotage", name(&self.sabotage));
+        if let Some(marks) = &self.marks {
+            pair("marks", marks.to_string_lossy().into_owned());
+        }
+        arguments
+    }
+}
+
+struct Marks(Option<File>);
+
+impl Marks {
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        let line = format!("{text}\n");
+        if let Some(file) = &mut self.0 {
+            return file.write_all(line.as_bytes());
+        }
+        let mut out = io::stdout().lock();
+        out.write_all(line.as_bytes()).and_then(|()| out.flush())
+    }
+}
+
+/// Follows the orders.
+///
+/// # Errors
+/// The first failure; nothing was acknowledged after it.
+pub(crate) fn run(orders: &Orders) -> Result<(), Box<dyn std::error::Error>> {
+    let method = seawall_sys::methods::find(&orders.method).ok_or("no such commit method")?;
+    let marks = orders.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
+    let mut marks = Marks(marks);
+    if orders.engine == Engine::Library {
+        return library(orders, &mut marks);
+    }
+    let disk = DirectoryDisk::new(&orders.dir, method, orders.sabotage);
+    let mut log = Writer::open(disk, &LAYOUT)?;
+    let mut start = log.durable();
+    marks.say(&format!("opened {} {start}", orders.life))?;
+    let mut rng = Rng::new(mix(orders.seed ^ orders.life));
+    let mut ends: Vec<Lsn> = vec![start];
+    for _ in 0..orders.transactions {
+        let end = log.append(&transaction(orders.seed, orders.life, start))?;
+        if orders.sabotage == Sabotage::EarlyAck {
+            marks.say(&format!("acked {end}"))?;
+        }
+        // Some batches carry several transactions.
+        if !rng.one_in(4) {
+            let durable = log.commit()?;
+            ends.push(durable);
+            marks.say(&format!("acked {durable}"))?;
+        }
+        if rng.one_in(12) {
+            let trim = ends[rng.index(ends.len())];
+            marks.say(&format!("trim {trim}"))?;
+            log.trim(trim);
+        }
+        if rng.one_in(3) {
+            log.keep()?;
+        }
+        start = end;
+    }
+    if rng.coin() {
+        log.close()?;
+    }
+    Ok(())
+}
+
+/// Commits that are under way at the same time in the library.
+const UNDER_WAY: usize = 4;
+
+fn library(orders: &Orders, marks: &mut Marks) -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::default()
+        .segment_bytes(LAYOUT.segment_bytes)
+        .batch_bytes(16 << 10)
+        .memory_bytes(256 << 10)
+        .idle_mark(Duration::from_millis(1))
+        .method(MethodChoice::Named(orders.method.clone()))
+        .durability(seawall::Durability::ProcessCrash);
+    let log = Log::open(&orders.dir, options)?;
+    let mut start = log.durable_lsn();
+    marks.say(&format!("opened {} {start}", orders.life))?;
+    let mut rng = Rng::new(mix(orders.seed ^ orders.life));
+    let mut ends: Vec<Lsn> = vec![start];
+    let mut under_way: std::collections::VecDeque<Commit> = std::collections::VecDeque::new();
+    for i in 0..orders.transactions {
+        let records = transaction(orders.seed, orders.life, start);
+        let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;
+        if end != end_of(start, &records) {
+            return Err(format!("a transaction from {start} ends at {end}").into());
+        }
+        under_way.push_back(log.commit_async(end));
+        while under_way.len() >= UNDER_WAY || (i + 1 == orders.transactions && !under_way.is_empty()) {
+            let Some(commit) = under_way.pop_front() else { break };
+            let durable = commit.wait()?;
+            ends.push(durable);
+            marks.say(&format!("acked {durable}"))?;
+        }
+        if rng.one_in(12) {
+            let trim = ends[rng.index(ends.len())];
+            marks.say(&format!("trim {trim}"))?;
+            log.trim(trim)?;
+        }
+        if rng.one_in(10) {
+            // Long enough for a mark.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        start = end;
+    }
+    if rng.coin() {
+        log.close()?;
+    }
+    Ok(())
+}
