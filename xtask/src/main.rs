@@ -18,7 +18,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 6] = [
+const COMMANDS: [Command; 7] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -31,6 +31,11 @@ const COMMANDS: [Command; 6] = [
         name: "deny",
         about: "licences, advisories and sources of all dependencies (installs cargo-deny, several minutes)",
         run: deny::run,
+    },
+    Command {
+        name: "crash",
+        about: "the release binary and the library on recorded file systems, failing disks and kill -9 (root); what follows goes to seawall-crash",
+        run: crash,
     },
     Command {
         name: "fidelity",
@@ -66,6 +71,12 @@ fn help(_: &[String]) -> Result<(), String> {
 
 fn setup(_: &[String]) -> Result<(), String> {
     tools::provide().map(|told| println!("{told}"))
+}
+
+fn crash(arguments: &[String]) -> Result<(), String> {
+    let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
+    words.extend(arguments.iter().map(String::as_str));
+    shell::status(shell::cargo(&words))
 }
 
 fn wine(_: &[String]) -> Result<(), String> {
