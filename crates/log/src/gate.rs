@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use seawall_sys::wait;
+
 /// A place to wait at.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
@@ -26,7 +28,7 @@ impl Gate {
 
     /// Sleeps unless something happened since the ticket was taken. May return early.
     pub(crate) fn wait(&self, ticket: Ticket) {
-        atomic_wait::wait(&self.word, ticket.0);
+        wait::wait(&self.word, ticket.0);
         self.leave();
     }
 
@@ -39,7 +41,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.word.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            atomic_wait::wake_all(&raw const self.word);
+            wait::wake_all(&self.word);
         }
     }
 
@@ -48,7 +50,7 @@ impl Gate {
         self.word.fetch_add(1, Ordering::SeqCst);
         let anyone = self.sleepers.load(Ordering::SeqCst) > 0;
         if anyone {
-            atomic_wait::wake_one(&raw const self.word);
+            wait::wake_one(&self.word);
         }
         anyone
     }

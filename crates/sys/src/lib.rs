@@ -9,6 +9,7 @@
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`store`] is what the log asks of its directory beside the commits.
+//! * [`wait`] lets a thread sleep on a word.
 //! * [`thread`] keeps a thread's accounts.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -28,6 +29,7 @@ pub mod methods;
 mod os;
 pub mod store;
 pub mod thread;
+pub mod wait;
 
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
 pub use error::{Error, Result};

@@ -26,6 +26,13 @@ pub(crate) mod store;
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
 
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
+#[path = "os/wait_futex.rs"]
+pub(crate) mod wait;
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+#[path = "os/wait_parked.rs"]
+pub(crate) mod wait;
+
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
 
