@@ -6,8 +6,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use seawall_sys::wait;
-
 /// A place to wait at.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
@@ -28,7 +26,7 @@ impl Gate {
 
     /// Sleeps unless something happened since the ticket was taken. May return early.
     pub(crate) fn wait(&self, ticket: Ticket) {
-        wait::wait(&self.word, ticket.0);
+        seawall_sys::wait::wait(&self.word, ticket.0);
         self.leave();
     }
 
@@ -41,7 +39,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.word.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            wait::wake_all(&self.word);
+            seawall_sys::wait::wake_all(&self.word);
         }
     }
 
@@ -50,7 +48,7 @@ impl Gate {
         self.word.fetch_add(1, Ordering::SeqCst);
         let anyone = self.sleepers.load(Ordering::SeqCst) > 0;
         if anyone {
-            wait::wake_one(&self.word);
+            seawall_sys::wait::wake_one(&self.word);
         }
         anyone
     }

@@ -9,8 +9,8 @@
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`store`] is what the log asks of its directory beside the commits.
-//! * [`wait`] lets a thread sleep on a word.
 //! * [`thread`] keeps a thread's accounts.
+//! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
 //! Invariants: every return code is checked; no method runs under another's name; what a system or file

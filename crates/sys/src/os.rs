@@ -8,11 +8,23 @@
 //! | `inspect` | what is under a path |
 //! | `is_block_device` | whether metadata are a raw device's |
 //! | `counters` | the block devices' counters |
+//! | `wait` | sleeping until a word changes |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
 
 #![allow(unsafe_code, reason = "the one home of system calls; each block states why it is sound")]
+
+#[cfg(not(target_os = "illumos"))]
+#[path = "os/wait_address.rs"]
+pub(crate) mod wait;
+#[cfg(target_os = "illumos")]
+#[path = "os/wait_condition.rs"]
+pub(crate) mod wait;
+// What illumos waits with is tested wherever tests run.
+#[cfg(all(test, not(target_os = "illumos")))]
+#[allow(dead_code, reason = "compiled for its own test")]
+mod wait_condition;
 
 #[cfg(unix)]
 mod unix;
@@ -25,13 +37,6 @@ pub(crate) mod store;
 #[cfg(windows)]
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
-
-#[cfg(any(target_os = "linux", target_os = "macos", windows))]
-#[path = "os/wait_futex.rs"]
-pub(crate) mod wait;
-#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-#[path = "os/wait_parked.rs"]
-pub(crate) mod wait;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;

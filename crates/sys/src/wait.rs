@@ -1,22 +1,29 @@
-//! How does a thread sleep until a word changes, at no cost to those who do not sleep?
+//! How does a thread sleep until a word changes, and how is it woken, at the price of one system call?
+//!
+//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin, by the crate `atomic-wait`);
+//! illumos has no such call, so there one lock and one condition serve all words: right, but everyone wakes.
+//!
+//! Invariant: [`wait`] may return without cause, so its caller looks again; a wake after the change of the word
+//! is never lost.
 
-use crate::os::wait as os;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `value`. May return early.
+/// Sleeps while `word` holds `value`, until woken. May return early.
 #[inline]
 pub fn wait(word: &AtomicU32, value: u32) {
-    os::wait(word, value);
+    imp::wait(word, value);
 }
 
-/// Wakes at least one of those who sleep on `word`, if any does. Change the word first.
+/// Wakes one thread that waits on `word`, if any. On systems without such a call: all that wait on any word.
 #[inline]
 pub fn wake_one(word: &AtomicU32) {
-    os::wake_one(word);
+    imp::wake_one(word);
 }
 
-/// Wakes all who sleep on `word`. Change the word first.
+/// Wakes all threads that wait on `word`.
 #[inline]
 pub fn wake_all(word: &AtomicU32) {
-    os::wake_all(word);
+    imp::wake_all(word);
 }
+
+use crate::os::wait as imp;

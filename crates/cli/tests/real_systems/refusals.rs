@@ -18,7 +18,7 @@ const WRONG_OPTIONS: [Case; 13] = [
     ("a transaction of an exabyte", &["--size", "1EiB"], 2, &["--size", "64 MiB"]),
     ("a size in words", &["--size", "much"], 2, &["--size", "much"]),
     ("a journal of an exabyte", &["--journal", "1EiB"], 2, &["--journal"]),
-    ("a journal smaller than its transactions", &["--journal", "64KiB"], 2, &["--journal", "--size"]),
+    ("a journal smaller than its transactions", &["--journal", "8KiB"], 2, &["--journal", "--size"]),
     ("no transaction", &["--transactions", "0"], 2, &["--transactions"]),
     ("no writer", &["--threads", "0"], 2, &["--threads"]),
     ("too many writers", &["--threads", "100000"], 2, &["--threads", "256"]),
