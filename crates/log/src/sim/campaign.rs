@@ -102,7 +102,7 @@ impl Source for SimSource<'_> {
 }
 
 /// Reads everything that `recovered` hands out.
-fn read_all(disk: &mut SimDisk, recovered: &Recovered, mut see: impl FnMut(Lsn, &[u8]) -> Verdict) -> Result<Verdict> {
+pub(super) fn read_all(disk: &mut SimDisk, recovered: &Recovered, mut see: impl FnMut(Lsn, &[u8]) -> Verdict) -> Result<Verdict> {
     let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
     let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
     let mut source = SimSource { disk, segments: &segments };

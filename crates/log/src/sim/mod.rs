@@ -1,8 +1,9 @@
 //! A disk that can do everything a real one can, in memory, from a seed.
 //!
 //! `rng` is where chance comes from, `media` what may be on the disk, `disk` what the log sees of it, `life` one use
-//! of the log, `campaign` the search for a broken promise.
+//! of the log, `campaign` the search for a broken promise, `arbitrary` the way in for the fuzzer.
 
+pub mod arbitrary;
 pub mod campaign;
 mod disk;
 mod life;

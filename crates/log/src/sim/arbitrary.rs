@@ -1,0 +1,66 @@
+//! What does recovery make of files that nobody wrote on purpose?
+//!
+//! The way in for the fuzzer: any files at all, laid on a simulated disk, recovered, read, and recovered again. The
+//! memory and the time this takes are bounded by the size of the files.
+
+use super::SimDisk;
+use super::campaign::read_all;
+use super::life::plan;
+use super::media::Media;
+use crate::disk::{Disk, write_all};
+use crate::error::{Error, Result};
+use crate::lsn::Lsn;
+use crate::recovery::{Recovered, recover};
+
+/// What was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The first LSN that is left.
+    pub first: Lsn,
+    /// The end of the log.
+    pub end: Lsn,
+    /// The LSN and length of each record that was read.
+    pub records: Vec<(Lsn, usize)>,
+    /// Whether reading ended at damage in an older segment.
+    pub damaged: bool,
+}
+
+fn read(disk: &mut SimDisk, recovered: &Recovered) -> Result<Found> {
+    let beginning = &recovered.beginning;
+    let mut found = Found { first: beginning.trim, end: beginning.end, records: Vec::new(), damaged: false };
+    let seen = read_all(disk, recovered, |lsn, payload| {
+        found.records.push((lsn, payload.len()));
+        Ok(())
+    });
+    match seen {
+        Ok(_) => {}
+        Err(Error::Corrupt(_)) => found.damaged = true,
+        Err(other) => return Err(other),
+    }
+    Ok(found)
+}
+
+/// Recovers the log that `files` (name and content) make up, and reads it; then does so again.
+///
+/// # Errors
+/// What recovery refused the files with.
+///
+/// # Panics
+/// If recovering a second time leads to anything but the same log with a later epoch: that is a broken promise.
+pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
+    let mut disk = SimDisk::settled(Media::default(), 0, None);
+    for (name, bytes) in files {
+        // Of two files with one name the first one counts.
+        let Ok(file) = disk.create(name) else { continue };
+        write_all(&mut disk, name, (file, 0), bytes, true)?;
+        disk.close(file);
+    }
+    disk.sync_dir().map_err(|source| Error::io("sync", ".", source))?;
+    let recovered = recover(&mut disk, &plan(false))?;
+    let found = read(&mut disk, &recovered)?;
+    let again = recover(&mut disk, &plan(false));
+    let again = again.unwrap_or_else(|error| panic!("recovered once, refused the second time: {error}"));
+    assert!(again.epoch > recovered.epoch, "every opening has an epoch of its own");
+    assert_eq!(read(&mut disk, &again)?, found, "recovering twice leads to one log");
+    Ok(found)
+}
