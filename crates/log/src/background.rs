@@ -107,7 +107,12 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     let soft = |error: Error| Setback { error, fatal: false };
     let mut keeper = Keeper::new(task, FILL_BYTES);
     let end = loop {
-        match keeper.step(disk)? {
+        // Housekeeping knows file names only.
+        let step = keeper.step(disk).map_err(|setback| Setback {
+            error: setback.error.in_dir(group.lanes.dir()),
+            fatal: setback.fatal,
+        });
+        match step? {
             Progress::More if group.stopping.load(Ordering::Relaxed) => return Ok(()),
             Progress::More => {}
             end => break end,

@@ -255,7 +255,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         let missing = if let Some(next) = next {
             next.first_lsn > cursor.lsn
         } else {
-            let says = |batch: &BatchHeader| batch.durable > cursor.lsn;
+            let says = |batch: &BatchHeader| cursor.is_contradicted_by(batch);
             let from = (segment, cursor.offset);
             find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
         };

@@ -218,6 +218,10 @@ impl Group {
             }
             let (ready, gathered) = self.gather(core, self.shape.depth);
             core = gathered;
+            // Gathering lets go of the lock: a failure may have opened the gates meanwhile, and will not do so again.
+            if let Some(failed) = self.failed() {
+                return Err(failed);
+            }
             if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 self.drive(core, issue);
                 if self.durable() >= lsn {

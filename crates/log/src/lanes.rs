@@ -58,6 +58,11 @@ impl Lanes {
         }
     }
 
+    /// The directory of the log.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Opens the lanes of a segment of `bytes` bytes.
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.join(segment_name(number));

@@ -75,8 +75,14 @@ impl Disk for OsDisk {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let entry = entry?;
+            let bytes = match entry.metadata() {
+                Ok(metadata) => metadata.len(),
+                // Whoever looks beside a writer may see a name that is renamed or removed before its turn comes.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             if let Ok(name) = entry.file_name().into_string() {
-                entries.push(DirEntry { name, bytes: entry.metadata()?.len() });
+                entries.push(DirEntry { name, bytes });
             }
         }
         Ok(entries)

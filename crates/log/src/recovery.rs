@@ -10,7 +10,8 @@
 //! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
 //! | any | yes | corruption of acknowledged data: refuse |
 //!
-//! A witness is a self-valid batch header whose durable LSN lies past the end that was found. The segment behind the
+//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
+//! one of a later epoch: the open mark between the two had been durable before it was written. The segment behind the
 //! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
 //! it had been durable.
 //!
@@ -34,6 +35,9 @@ use crate::walk::Cursor;
 
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+
+/// Two header copies and a batch between them, of the smallest blocks.
+const SEGMENT_BYTES_MIN: u64 = 3 * 512;
 
 /// How recovery is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +116,12 @@ fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error 
 /// Reads both copies of the header of a segment; `None` if neither was written for it.
 fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
     let name = segment_name(spare.number);
+    // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
+    // not taken for a segment that waits to be started, otherwise what it held would be forgotten.
+    if spare.bytes < SEGMENT_BYTES_MIN || !spare.bytes.is_multiple_of(512) {
+        let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
+        return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
+    }
     let mut sector = AlignedBuf::zeroed(512);
     let mut newer = None;
     let mut misfit = None;
@@ -350,7 +360,7 @@ pub(crate) fn judge<D: Disk>(
     if !mutant::on(Mutant::TakeDamageForTail) {
         let from = (&cursor.segment, cursor.offset);
         let witness = find_witness(disk, window, file, from, |batch| {
-            batch.durable > end || (mutant::on(Mutant::CryWolf) && batch.durable == end)
+            cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
         })?;
         if let Some(witness) = witness {
             let what = match fault {

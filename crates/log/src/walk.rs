@@ -96,6 +96,13 @@ impl Cursor {
         check_body(header, batch)
     }
 
+    /// Whether `later`, a self-valid header behind the place where the walk stopped, shows that more had been there:
+    /// something durable past this end, or an opening behind this close mark, whose mark was synced before anything
+    /// was written behind it.
+    pub(crate) fn is_contradicted_by(&self, later: &BatchHeader) -> bool {
+        later.durable > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
+    }
+
     /// Steps behind a batch that was found valid.
     pub(crate) fn advance(&mut self, header: &BatchHeader, checksum: u32) {
         self.offset = self.offset.saturating_add(header.disk_bytes(self.segment.block_bytes));

@@ -110,7 +110,7 @@ impl Source for SimSource<'_> {
 }
 
 /// Reads everything that `recovered` hands out.
-fn read_all(
+pub(super) fn read_all(
     disk: &mut SimDisk,
     recovered: &Recovered,
     mut see: impl FnMut(Lsn, &[u8]) -> Verdict,

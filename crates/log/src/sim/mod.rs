@@ -9,6 +9,8 @@ pub mod campaign;
 mod disk;
 mod life;
 mod media;
+#[cfg(test)]
+mod mended;
 pub mod outside;
 pub mod rng;
 

@@ -1,0 +1,226 @@
+//! Does a real file system that runs full, breaks or is read-only meet the log as the simulated one does?
+//!
+//! Each test makes a small ext4 on a loop device, which needs root; where that is not to be had the test says
+//! `SKIPPED` on the terminal, past the test harness.
+#![cfg(target_os = "linux")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seawall::{Error, Log, Lsn, Options, View, verify};
+
+/// EIO and EROFS as Linux numbers them.
+const EIO: i32 = 5;
+const EROFS: i32 = 30;
+
+/// A mount that is gone when this is.
+struct Mount {
+    at: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Nothing more can be done about it in a test.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
+    }
+}
+
+fn skipped(why: &str) {
+    let _ =
+        writeln!(std::io::stderr(), "SKIPPED: {}: {why}", std::thread::current().name().unwrap_or("a test"));
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(format!("{program} failed: {}", String::from_utf8_lossy(&done.stderr).trim())),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("is text")
+}
+
+/// A fresh ext4 of so many MiB.
+fn small_disk(mebibytes: u64) -> Result<(Mount, PathBuf), String> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
+    std::fs::create_dir(&at).map_err(|error| error.to_string())?;
+    let file = std::fs::File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
+    file.map_err(|error| error.to_string())?;
+    run("mkfs.ext4", &["-q", "-m", "0", text(&image)])?;
+    run("mount", &["-o", "loop", text(&image), text(&at)])?;
+    Ok((Mount { at, _dir: dir }, image))
+}
+
+fn small() -> Options {
+    Options::default().segment_bytes(1 << 20).batch_bytes(64 << 10).memory_bytes(512 << 10)
+}
+
+fn records(log: &Log) -> Vec<Vec<u8>> {
+    let read = log.read(log.first_lsn()).expect("reads");
+    read.map(|record| record.expect("sound").payload.to_vec()).collect()
+}
+
+#[test]
+fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
+    let (mount, _) = match small_disk(16) {
+        Ok(made) => made,
+        Err(why) => return skipped(&why),
+    };
+    let dir = mount.at.join("log");
+    let ballast = mount.at.join("ballast");
+    std::fs::write(&ballast, vec![1; 3 << 20]).expect("writes");
+    let log = Log::open(&dir, small()).expect("opens");
+    let mut acknowledged = 0_u32;
+    let refused = loop {
+        match log.append_commit(&acknowledged.to_le_bytes().repeat(5000)) {
+            Ok(_) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 2000, "the disk has 16 MiB");
+    };
+    match &refused {
+        Error::DiskFull { path, source } => {
+            assert!(path.starts_with(&dir), "{refused}");
+            assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(log.durable_lsn(), log.appended_lsn(), "what was refused left nothing behind");
+    assert_eq!(records(&log).len(), acknowledged as usize, "readers go on");
+    // Space returns by trimming, without opening the log again.
+    let half =
+        log.read(Lsn::ZERO).expect("reads").nth(acknowledged as usize / 2).expect("is there").expect("sound");
+    let first = log.trim(half.lsn).expect("trims");
+    let mut tries = 0;
+    while let Err(error) = log.append_commit(b"goes on") {
+        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+        tries += 1;
+        assert!(tries < 500, "trimmed segments give space: {error}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    drop(log);
+    // Behind a torn tail a new segment is needed. Where there is no room even for that, opening says so and the log
+    // can still be read.
+    if let Err(error) = Log::open(&dir, small()) {
+        assert!(matches!(&error, Error::DiskFull { path, .. } if path.starts_with(&dir)), "{error}");
+        assert_eq!(View::open(&dir).expect("looks").first_lsn(), first);
+    }
+    std::fs::remove_file(&ballast).expect("removes");
+    let log = Log::open(&dir, small()).expect("opens when there is space");
+    let left = records(&log);
+    assert_eq!(log.first_lsn(), first);
+    assert_eq!(left.last().map(Vec::as_slice), Some(&b"goes on"[..]));
+    let expected: Vec<u32> = (acknowledged / 2..acknowledged).collect();
+    let found: Vec<u32> = left[..left.len() - 1]
+        .iter()
+        .map(|record| u32::from_le_bytes(record[..4].try_into().expect("four bytes")))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+/// Makes a file system answer every write with EIO from now on, as a dead disk would (`FS_IOC_SHUTDOWN`, without
+/// flushing its journal).
+fn break_disk(file: &Path) -> Result<(), String> {
+    let script =
+        "open(F, '<', $ARGV[0]) or die $!; my $how = pack('L', 2); ioctl(F, 0x8004587D, $how) or die $!;";
+    run("perl", &["-e", script, text(file)])
+}
+
+#[test]
+fn a_dying_disk_fails_every_waiter_with_its_errno_and_loses_nothing_acknowledged() {
+    let (mount, image) = match small_disk(32) {
+        Ok(made) => made,
+        Err(why) => return skipped(&why),
+    };
+    let dir = mount.at.join("log");
+    let log = Log::open(&dir, small()).expect("opens");
+    let acknowledged = AtomicU64::new(0);
+    let told = AtomicU64::new(0);
+    let broken = std::thread::scope(|scope| {
+        for thread in 0..6_u8 {
+            let (log, acknowledged, told) = (&log, &acknowledged, &told);
+            scope.spawn(move || {
+                let error = loop {
+                    match log.append_commit(&[thread; 100]) {
+                        Ok(_) => acknowledged.fetch_add(1, Ordering::SeqCst),
+                        Err(error) => break error,
+                    };
+                };
+                assert!(matches!(error, Error::Failed { .. }), "{error}");
+                // A second sync of the same file might lie, so the first answer is the last one.
+                assert_eq!(error.raw_os_error(), Some(EIO), "{error}");
+                assert!(error.to_string().contains("/log/"), "the file is named: {error}");
+                assert!(error.to_string().contains("reopened"), "the remedy is named: {error}");
+                told.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let mut follower = log.follow(Lsn::ZERO).expect("follows");
+        scope.spawn(move || {
+            let end = loop {
+                match follower.next_record() {
+                    Ok(Some(_)) => {}
+                    end => break end,
+                }
+            };
+            assert!(matches!(end, Err(Error::Failed { .. } | Error::Io { .. })), "{end:?}");
+        });
+        while acknowledged.load(Ordering::SeqCst) < 500 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let broken = break_disk(&dir.join("LOCK"));
+        if broken.is_err() {
+            // Nobody would ever fail: end the appenders by force.
+            run("mount", &["-o", "remount,ro,force", text(&mount.at)]).expect("remounts");
+        }
+        broken
+    });
+    if let Err(why) = broken {
+        return skipped(&why);
+    }
+    assert_eq!(told.load(Ordering::SeqCst), 6);
+    assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
+    let durable = log.durable_lsn();
+    assert!(matches!(log.close(), Err(Error::Failed { .. })));
+    run("umount", &[text(&mount.at)]).expect("unmounts");
+    run("mount", &["-o", "loop", text(&image), text(&mount.at)]).expect("mounts again");
+    let log = Log::open(&dir, small()).expect("opens");
+    assert!(log.durable_lsn() >= durable);
+    assert!(records(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_read_only_directory_can_be_looked_at_and_not_opened() {
+    let (mount, _) = match small_disk(16) {
+        Ok(made) => made,
+        Err(why) => return skipped(&why),
+    };
+    let dir = mount.at.join("log");
+    let log = Log::open(&dir, small()).expect("opens");
+    log.append_commit(b"record").expect("commits");
+    log.close().expect("closes");
+    run("mount", &["-o", "remount,ro", text(&mount.at)]).expect("remounts");
+    match Log::open(&dir, small()) {
+        Err(Error::Io { path, source, .. }) => {
+            assert!(path.starts_with(&dir), "{}", path.display());
+            assert_eq!(source.raw_os_error(), Some(EROFS));
+        }
+        other => panic!("{other:?}"),
+    }
+    match Log::open(mount.at.join("new"), small()) {
+        Err(Error::Io { path, source, .. }) => {
+            assert_eq!((path, source.raw_os_error()), (mount.at.join("new"), Some(EROFS)));
+        }
+        other => panic!("{other:?}"),
+    }
+    let view = View::open(&dir).expect("looks");
+    let found: Vec<_> =
+        view.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload).collect();
+    assert_eq!(found.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>(), [b"record"]);
+    assert!(verify(&dir).expect("verifies").damage.is_empty());
+}

@@ -1,0 +1,71 @@
+//! What can go wrong, and what does the caller learn of it?
+
+use seawall::Lsn;
+
+/// Any failure of the store.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log refused or failed.
+    Log(seawall::Error),
+    /// A record of the log is none of this store, or was written for other types. Nothing was changed.
+    Record {
+        /// Where the record starts.
+        lsn: Lsn,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A value could not be encoded. Nothing was appended.
+    Encode {
+        /// What the encoder said.
+        what: String,
+    },
+    /// The entry does not follow the last one. Nothing was appended for it.
+    Hole {
+        /// The index of the entry.
+        index: u64,
+        /// The index that is due.
+        due: u64,
+    },
+    /// Entries are missing that must be there.
+    Missing {
+        /// The index of the first one.
+        index: u64,
+    },
+    /// Readers or copies of the store are still in use, so it cannot be closed.
+    InUse,
+}
+
+/// The result of an operation on the store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<seawall::Error> for Error {
+    fn from(error: seawall::Error) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Record { lsn, what } => write!(
+                f,
+                "the record at LSN {lsn} cannot be understood: {what}; was this log written with other types?"
+            ),
+            Self::Encode { what } => write!(f, "cannot encode: {what}"),
+            Self::Hole { index, due } => write!(f, "entry {index} would leave a hole: entry {due} is due"),
+            Self::Missing { index } => write!(f, "entry {index} is not where the index says"),
+            Self::InUse => f.write_str("the store is still in use: drop its readers and copies first"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => Some(error),
+            _ => None,
+        }
+    }
+}

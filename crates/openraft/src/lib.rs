@@ -1,0 +1,56 @@
+//! Seawall as the log store of [Openraft](https://docs.rs/openraft).
+//!
+//! [`LogStore`] implements `RaftLogStorage` and `RaftLogReader` over one [`seawall::Log`]: entries, votes, truncations
+//! and purges are records of that one log, so they become durable in the order in which Raft made them, and entries
+//! that Raft appends while a write is under way share the next one.
+//!
+//! ```no_run
+//! use std::io::Cursor;
+//!
+//! use seawall_openraft::{LogStore, Options};
+//!
+//! openraft::declare_raft_types!(pub Types: D = String, R = String);
+//!
+//! # fn main() -> Result<(), seawall_openraft::Error> {
+//! let store = LogStore::<Types>::open("raft", Options::default())?;
+//! // Raft::new(id, config, network, store, state_machine).await
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What Raft is told, and when
+//!
+//! | call | returns or reports when |
+//! | --- | --- |
+//! | `append` | it returns when the entries are in memory and readable; its callback says so once they are durable |
+//! | `save_vote`, `truncate`, `purge` | the change is durable |
+//! | `save_committed` | the change is in memory; durable with the next write, as Openraft allows |
+//!
+//! After a failed write or sync nothing is reported durable any more and every call fails; open the store again to
+//! learn what is. What a crash leaves is always a prefix of the changes in the order in which they were made.
+//!
+//! # Memory and blocking
+//!
+//! Per entry that is not purged a few words are kept, and the bytes of the newest ones ([`KEEP_BYTES`] unless told
+//! otherwise); older ones are read back from the segments. `append` waits for the disk only when the log's memory is
+//! full, and reading old entries reads files: both on the calling thread, as they are short.
+//!
+//! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on
+//! `deserialize_any` or on skipped fields.
+//!
+//! | file | question |
+//! | --- | --- |
+//! | `record` | what does a record of the log hold? |
+//! | `index` | which entries are there, and where? |
+//! | `store` | what does Openraft ask, and what is it answered? |
+//! | `error` | what can go wrong? |
+#![forbid(unsafe_code)]
+
+mod error;
+mod index;
+mod record;
+mod store;
+
+pub use error::{Error, Result};
+pub use seawall::Options;
+pub use store::{KEEP_BYTES, LogStore};
