@@ -73,6 +73,11 @@ pub(crate) struct Group {
     pub(crate) activity: AtomicU64,
     pub(crate) stopping: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// The log is about to be let go: whoever still waits is told, and nothing more is written. Changed under the
+    /// core lock.
+    retired: AtomicBool,
+    /// Batches that are being written right now. Raised under the core lock.
+    driving: AtomicU32,
     pub(crate) stalls: AtomicU64,
     pub(crate) meters: Meters,
 }
@@ -102,6 +107,8 @@ impl Group {
             activity: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
             meters: Meters::new(),
         }
@@ -115,6 +122,25 @@ impl Group {
     /// The error that every operation returns after the first failure.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.failure.get().map(|cause| Error::Failed { cause: Arc::clone(cause) })
+    }
+
+    /// Why nothing more will become durable, if so.
+    pub(crate) fn ended(&self) -> Option<Error> {
+        self.failed().or_else(|| self.retired.load(Ordering::Acquire).then_some(Error::Closed))
+    }
+
+    /// Ends writing for good, before the lock on the directory is given up: a [`crate::Commit`] may outlive its log,
+    /// and must not write into what somebody else has opened by then. Who still waits is told.
+    pub(crate) fn retire(&self) {
+        const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(50);
+        let core = lock(&self.core);
+        self.retired.store(true, Ordering::Release);
+        drop(core);
+        self.gates.iter().for_each(Gate::open);
+        self.wake_futures(Lsn::MAX);
+        while self.driving.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// Why nothing can be appended or committed, if so.
@@ -213,14 +239,14 @@ impl Group {
             if core.watermarks().durable >= lsn {
                 return Ok(());
             }
-            if let Some(failed) = self.failed() {
-                return Err(failed);
+            if let Some(ended) = self.ended() {
+                return Err(ended);
             }
             let (ready, gathered) = self.gather(core, self.shape.depth);
             core = gathered;
             // Gathering lets go of the lock: a failure may have opened the gates meanwhile, and will not do so again.
-            if let Some(failed) = self.failed() {
-                return Err(failed);
+            if let Some(ended) = self.ended() {
+                return Err(ended);
             }
             if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 self.drive(core, issue);
@@ -287,6 +313,12 @@ impl Group {
 
     /// Writes one batch and tells everyone who waited for it.
     pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        self.driving.fetch_add(1, Ordering::AcqRel);
+        self.carry_out(core, issue);
+        self.driving.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn carry_out<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
         // Taken before the core is let go, so that batches are sealed in the order in which they were issued.
         let mut chain = lock(&self.chain);
         drop(core);

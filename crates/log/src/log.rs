@@ -391,6 +391,7 @@ impl Log {
             // A thread that panicked has nothing left to say.
             let _ = thread.join();
         }
+        self.group.retire();
     }
 }
 
@@ -525,7 +526,7 @@ impl Commit {
         if self.is_durable() {
             return Some(Ok(self.lsn));
         }
-        self.group.failed().map(Err)
+        self.group.ended().map(Err)
     }
 }
 

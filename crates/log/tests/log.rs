@@ -256,3 +256,33 @@ fn what_cannot_be_is_refused_with_a_reason() {
     assert!(matches!(log.read(Lsn::new(1)), Err(Error::BeyondEnd { .. })));
     log.append_commit(b"still works").expect("commits");
 }
+
+#[test]
+fn a_commit_that_outlives_its_log_is_told_and_writes_nothing() {
+    struct Woken(std::sync::atomic::AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+    let dir = scratch();
+    let log = open(dir.path());
+    log.append_commit(b"durable").expect("commits");
+    let done = log.commit_async(log.durable_lsn());
+    let lsn = log.append(b"never committed").expect("appends");
+    let (late, mut pending) = (log.commit_async(lsn), log.commit_async(lsn));
+    let woken = Arc::new(Woken(false.into()));
+    let waker = Waker::from(Arc::clone(&woken));
+    let polled = std::pin::Pin::new(&mut pending).poll(&mut Context::from_waker(&waker));
+    drop(log);
+    // Polling asks the writer for a commit, so this one may have become durable before the log was let go; but it must
+    // not be left without an answer.
+    assert!(polled.is_ready() || woken.0.load(std::sync::atomic::Ordering::SeqCst));
+    let was_durable = pending.is_durable();
+    assert!(done.wait().is_ok(), "what was durable stays so");
+    let again = open(dir.path());
+    let late = late.wait();
+    assert_eq!(late.is_ok(), was_durable, "nothing becomes durable behind the log's back: {late:?}");
+    assert!(was_durable || matches!(late, Err(Error::Closed)), "{late:?}");
+    assert_eq!(all(&again, Lsn::ZERO).len(), if was_durable { 2 } else { 1 });
+}
