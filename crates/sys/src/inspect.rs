@@ -121,6 +121,29 @@ pub struct FoundLie {
     pub evidence: String,
 }
 
+impl Device {
+    /// A device of which the system tells nothing but its name and kind, standing on nothing.
+    #[must_use]
+    pub fn untold(name: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: kind.into(),
+            stands_on: Vec::new(),
+            model: None,
+            transport: None,
+            bytes: None,
+            write_cache: DeviceCache::Unknown,
+            fua: None,
+            rotational: None,
+            logical_block_bytes: None,
+            physical_block_bytes: None,
+            atomic_write_bytes: None,
+            polls: None,
+            scheduler: None,
+        }
+    }
+}
+
 impl Environment {
     /// The devices at the bottom, whose counters tell what reached hardware.
     pub fn leaves(&self) -> impl Iterator<Item = &Device> {

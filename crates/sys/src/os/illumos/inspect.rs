@@ -7,7 +7,7 @@ use crate::durability::Medium;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::cpuid;
-use crate::os::posix::inspect::{pressure, real, system, text, untold_device};
+use crate::os::posix::inspect::{pressure, real, system, text};
 use crate::os::unix::check;
 use std::path::Path;
 
@@ -88,8 +88,8 @@ fn medium(kind: &str) -> Medium {
 /// The pool or slice that is mounted; the disks under it are not told.
 fn devices(file_system: &FileSystem) -> Vec<Device> {
     let device = match file_system.kind.as_str() {
-        "zfs" => file_system.source.split('/').next().map(|pool| untold_device(pool, "pool")),
-        _ => file_system.source.strip_prefix("/dev/dsk/").map(|slice| untold_device(slice, "slice")),
+        "zfs" => file_system.source.split('/').next().map(|pool| Device::untold(pool, "pool")),
+        _ => file_system.source.strip_prefix("/dev/dsk/").map(|slice| Device::untold(slice, "slice")),
     };
     device.into_iter().filter(|device| !device.name.is_empty()).collect()
 }

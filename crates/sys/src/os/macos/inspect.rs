@@ -7,7 +7,7 @@ use crate::durability::Medium;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::cpuid;
-use crate::os::posix::inspect::{pressure, real, system, text, untold_device};
+use crate::os::posix::inspect::{pressure, real, system, text};
 use crate::os::unix::check;
 use std::ffi::CStr;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn medium(kind: &str, source: &str, local: bool) -> Medium {
 /// The mounted device alone: what it stands on is the I/O Kit's to tell.
 fn devices(file_system: &FileSystem) -> Vec<Device> {
     let name = file_system.source.strip_prefix("/dev/");
-    name.map(|name| untold_device(name, "volume")).into_iter().collect()
+    name.map(|name| Device::untold(name, "volume")).into_iter().collect()
 }
 
 /// The hypervisor's name where the CPU tells it, `unnamed` where only the kernel tells that there is one.

@@ -1,8 +1,7 @@
 //! What do macOS and illumos tell alike? The system's name, its load, and how C's texts are read.
 
-use crate::durability::DeviceCache;
 use crate::error::{Error, Result};
-use crate::inspect::{Device, Pressure};
+use crate::inspect::Pressure;
 use crate::os::unix::check;
 use std::ffi::{CString, c_char};
 use std::io;
@@ -43,24 +42,4 @@ pub(crate) fn real(path: &Path) -> Result<(PathBuf, CString)> {
     let for_c = CString::new(real.as_os_str().as_bytes())
         .map_err(|_| Error::new("realpath", path, io::ErrorKind::InvalidInput.into()))?;
     Ok((real, for_c))
-}
-
-/// What is mounted, of which nothing but the name is told.
-pub(crate) fn untold_device(name: &str, kind: &str) -> Device {
-    Device {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        stands_on: Vec::new(),
-        model: None,
-        transport: None,
-        bytes: None,
-        write_cache: DeviceCache::Unknown,
-        fua: None,
-        rotational: None,
-        logical_block_bytes: None,
-        physical_block_bytes: None,
-        atomic_write_bytes: None,
-        polls: None,
-        scheduler: None,
-    }
 }

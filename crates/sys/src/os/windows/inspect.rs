@@ -7,7 +7,7 @@ use super::ntdll;
 use super::storage::{self, Disk};
 use super::volume::{self, Volume};
 use super::wine::{self, Mount};
-use crate::durability::{DeviceCache, Lie};
+use crate::durability::Lie;
 use crate::error::Result;
 use crate::inspect::{Device, Environment, FoundLie, Pressure};
 use crate::os::cpuid;
@@ -63,20 +63,8 @@ fn stack(volume: &Volume, disks: Vec<Disk>) -> Vec<Device> {
         return Vec::new();
     }
     let top = Device {
-        name: volume.root.display().to_string(),
-        kind: "volume".to_owned(),
         stands_on: disks.iter().map(|disk| disk.device.name.clone()).collect(),
-        model: None,
-        transport: None,
-        bytes: None,
-        write_cache: DeviceCache::Unknown,
-        fua: None,
-        rotational: None,
-        logical_block_bytes: None,
-        physical_block_bytes: None,
-        atomic_write_bytes: None,
-        polls: None,
-        scheduler: None,
+        ..Device::untold(volume.root.display().to_string(), "volume")
     };
     std::iter::once(top).chain(disks.into_iter().map(|disk| disk.device)).collect()
 }

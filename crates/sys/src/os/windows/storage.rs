@@ -53,22 +53,7 @@ fn numbers(extents: &[u8]) -> Option<Vec<u32>> {
 
 fn disk(number: u32) -> Disk {
     let name = format!("PhysicalDrive{number}");
-    let mut device = Device {
-        name: name.clone(),
-        kind: "disk".to_owned(),
-        stands_on: Vec::new(),
-        model: None,
-        transport: None,
-        bytes: None,
-        write_cache: DeviceCache::Unknown,
-        fua: None,
-        rotational: None,
-        logical_block_bytes: None,
-        physical_block_bytes: None,
-        atomic_write_bytes: None,
-        polls: None,
-        scheduler: None,
-    };
+    let mut device = Device::untold(name.as_str(), "disk");
     let Some(handle) = open(&format!(r"\\.\{name}")) else {
         return Disk { device, flushes_turned_off: false };
     };
