@@ -200,6 +200,13 @@ impl std::str::FromStr for State {
 }
 
 impl Bench {
+    /// Whether JSON, CSV or Markdown goes to standard output.
+    pub(crate) fn prints_a_format(&self) -> bool {
+        [&self.json, &self.csv, &self.markdown]
+            .into_iter()
+            .any(|file| file.as_deref() == Some(std::path::Path::new("-")))
+    }
+
     /// All that `--require` demands.
     pub(crate) fn requirement(&self) -> Result<Requirement, String> {
         if self.require.is_empty() {

@@ -4,6 +4,7 @@
 
 use crate::args::Bench;
 use crate::exit::{self, Failure};
+use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 use seawall_gauge::plan::Plan;
@@ -27,16 +28,21 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
     if options.dry_run {
-        anstream::print!("{}", report::preview::preview(&plan, &environment, width()));
+        output::print(&report::preview::preview(&plan, &environment, width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen().map_err(Failure::Told)?;
     let kept = results_folder(options)?;
     let result = measure(options, &plan, environment, kept.as_deref())?;
-    let told = tell(options, &result, kept.as_deref());
+    tell(options, &result, kept.as_deref())?;
     let checked = require::check(&Ranking::new(&result), &requirement);
-    anstream::print!("{}", report::requirements(&checked, width(), Style::COLOURED));
-    told?;
+    // Beside a result in another format on standard output, words would spoil it.
+    let words = report::requirements(&checked, width(), Style::COLOURED);
+    if options.prints_a_format() {
+        anstream::eprint!("{words}");
+    } else {
+        output::print(&words)?;
+    }
     Ok(verdict(&result, &checked))
 }
 
@@ -57,7 +63,6 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let json = || result.to_json();
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
-    let mut printed = false;
     for (file, text) in [
         (&options.json, &json as &dyn Fn() -> Result<String, String>),
         (&options.csv, &csv),
@@ -66,14 +71,13 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
         let Some(file) = file else { continue };
         let text = text().map_err(Failure::Told)?;
         if file == Path::new("-") {
-            anstream::print!("{text}");
-            printed = true;
+            output::print(&text)?;
         } else {
             write(file, &text)?;
         }
     }
-    if !printed {
-        anstream::print!("{}", report::terminal(result, width(), Style::COLOURED));
+    if !options.prints_a_format() {
+        output::print(&report::terminal(result, width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);

@@ -8,6 +8,7 @@ mod bench;
 mod exit;
 mod log_command;
 mod methods;
+mod output;
 mod progress;
 mod signals;
 

@@ -2,6 +2,7 @@
 
 use crate::args::Methods;
 use crate::exit::Failure;
+use crate::output;
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::{inspect, methods};
 use std::process::ExitCode;
@@ -10,10 +11,11 @@ pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
     let environment =
         inspect::environment(&options.folder).map_err(|error| Failure::Told(error.to_string()))?;
     let around = environment.surroundings(FileState::ZeroFilled);
-    anstream::println!("{:26} {:14} calls", "method", "outlives");
-    for method in methods::here() {
-        let durability = classify(method, &around);
-        anstream::println!("{:26} {:14} {}", method.id, durability.class.name(), method.calls);
-    }
+    let line = |id: &str, outlives: &str, calls: &str| format!("{id:26} {outlives:14} {calls}\n");
+    let rows = methods::here()
+        .iter()
+        .map(|method| line(method.id, classify(method, &around).class.name(), method.calls));
+    let text: String = std::iter::once(line("method", "outlives", "calls")).chain(rows).collect();
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,21 @@ fn wrong_options_are_told_with_their_bounds_and_touch_nothing() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_an_error_and_a_reader_that_left_is_none() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
+    let methods = || std::process::Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let run = methods().arg("methods").stdout(full).output().expect("starts");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{told}");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let run = methods().arg("methods").stdout(writer).output().expect("starts");
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
 #[test]
 fn a_run_that_measured_nothing_is_no_success() {
     let folder = folder();
