@@ -4,6 +4,7 @@
 
 mod deny;
 mod fidelity;
+mod observe;
 mod shell;
 mod tally;
 mod test;
@@ -18,7 +19,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 7] = [
+const COMMANDS: [Command; 8] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -41,6 +42,11 @@ const COMMANDS: [Command; 7] = [
         name: "fidelity",
         about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
         run: fidelity::run,
+    },
+    Command {
+        name: "observe",
+        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
+        run: observe::run,
     },
 ];
 
