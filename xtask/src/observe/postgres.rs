@@ -149,11 +149,11 @@ impl Cluster {
         self.await_answer(&[told], &wanted)
     }
 
-    /// Nanoseconds a transaction of `clients` clients, over `seconds`.
-    pub(super) fn commit(&self, clients: usize, seconds: u64) -> Result<f64, String> {
+    /// Nanoseconds a transaction of one client, over so many.
+    pub(super) fn commit(&self, transactions: u64) -> Result<f64, String> {
         let (socket, script) = (self.socket(), self.script().display().to_string());
-        let (seconds, clients) = (seconds.to_string(), clients.to_string());
-        let words = ["-h", &socket, "-U", "seawall", "-n", "-M", "prepared", "-c", &clients, "-T", &seconds];
+        let transactions = transactions.to_string();
+        let words = ["-h", &socket, "-U", "seawall", "-n", "-M", "prepared", "-c", "1", "-t", &transactions];
         let words: Vec<&str> = words.into_iter().chain(["-f", &script, "postgres"]).collect();
         let text = output(self.client("pgbench", &words))?;
         let rate = rate_of(&text).ok_or_else(|| format!("pgbench gave no figure: {text}"))?;

@@ -1,7 +1,8 @@
 //! What does the disk's part of a product's commit cost? The product's own file operations, without the product.
 //!
 //! ```text
-//!   PostgreSQL        8 KiB page of a recycled 16 MiB segment, the same page until it is full; sync by the setting
+//!   PostgreSQL        a client's request; 8 KiB page of a recycled 16 MiB segment, the same page until it is full;
+//!                     sync by the setting; the answer
 //!   SQLite WAL        frame header 24 B, page 4 KiB; sync (FULL). At 1000 frames: sync, pages to the database, sync;
 //!                     the next commit starts at the front: header 32 B, sync
 //!   SQLite DELETE     journal: create, header, two pages with number and checksum; sync, sync of the folder,
@@ -10,7 +11,8 @@
 //!
 //! Seen with strace at PostgreSQL 15.18 and SQLite 3.40.1. What is wanted is a difference: the same operations with
 //! the syncs and without, so that the cost of the writes into the cache, which the product pays without syncs too,
-//! cancels out.
+//! cancels out. The client is there because it sleeps for as long as the sync takes, and waking a CPU that has gone
+//! idle costs more than the quick exchange of a server that never waits.
 //!
 //! Invariants: every write and sync runs through a row of the method table; files live in the folder that was given
 //! and are removed.
@@ -23,12 +25,17 @@ use seawall_sys::method::Method;
 use seawall_sys::store::sync_directory;
 use seawall_sys::{Commit, Target, methods, open};
 use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 const SEGMENT_BYTES: u64 = 16 << 20;
 const PAGE_BYTES: usize = 8 << 10;
 /// Commits of one small row that share a page: about 190 bytes of WAL each.
 const COMMITS_A_PAGE: u64 = 42;
+
+/// What pgbench sends for a prepared statement, and what it gets.
+const REQUEST_BYTES: usize = 40;
+const ANSWER_BYTES: usize = 32;
 
 const SQLITE_PAGE: usize = 4 << 10;
 /// Pages of the database that the commits touch, one each.
@@ -113,19 +120,37 @@ impl Segment {
         Ok(Self(Removed(path)))
     }
 
-    /// Commits by the row `id` for `time_ns` nanoseconds; the row `buffered` is the commit without its sync.
+    /// Commits by the row `id` for `time_ns` nanoseconds, each asked for by a client; the row `buffered` is the commit
+    /// without its sync.
     pub(super) fn replay(&self, id: &str, time_ns: u64) -> Result<Replayed, String> {
+        let told = |error: io::Error| format!("a pipe between client and server: {error}");
+        let (mut requests, ask) = io::pipe().map_err(told)?;
+        let (answers, mut answer) = io::pipe().map_err(told)?;
         let mut file = Written::open(&self.0.0, id, SEGMENT_BYTES, true)?;
-        let (began_ns, mut commits, mut elapsed_ns) = (monotonic_ns(), 0, 0);
-        while elapsed_ns < time_ns {
-            let page = commits / COMMITS_A_PAGE % (SEGMENT_BYTES / PAGE_BYTES as u64);
-            file.write(page * PAGE_BYTES as u64, PAGE_BYTES)?;
-            file.sync()?;
-            commits += 1;
-            elapsed_ns = monotonic_ns() - began_ns;
-        }
-        Ok(Replayed { commits, elapsed_ns, syncs: file.syncs })
+        std::thread::scope(|scope| {
+            scope.spawn(move || client(ask, answers));
+            let mut request = [0; REQUEST_BYTES];
+            let (began_ns, mut commits, mut elapsed_ns) = (monotonic_ns(), 0, 0);
+            while elapsed_ns < time_ns {
+                requests.read_exact(&mut request).map_err(told)?;
+                let page = commits / COMMITS_A_PAGE % (SEGMENT_BYTES / PAGE_BYTES as u64);
+                file.write(page * PAGE_BYTES as u64, PAGE_BYTES)?;
+                file.sync()?;
+                answer.write_all(&[0; ANSWER_BYTES]).map_err(told)?;
+                commits += 1;
+                elapsed_ns = monotonic_ns() - began_ns;
+            }
+            // Both ends go before the client is waited for, so that it sees the end.
+            drop((requests, answer));
+            Ok(Replayed { commits, elapsed_ns, syncs: file.syncs })
+        })
     }
+}
+
+/// Asks and waits for the answer until the server has gone.
+fn client(mut ask: io::PipeWriter, mut answers: io::PipeReader) {
+    let mut answer = [0; ANSWER_BYTES];
+    while ask.write_all(&[0; REQUEST_BYTES]).and_then(|()| answers.read_exact(&mut answer)).is_ok() {}
 }
 
 /// How SQLite keeps its promise.
