@@ -1,20 +1,18 @@
 //! Which commit method does this log use?
 //!
 //! The rows of the method table that reach the asked durability class in this directory, tried side by side with a few
-//! hundred small writes on a scratch file; the fastest wins, and its id is kept in the file `METHOD`. Interleaved
-//! rounds, so that a busy moment does not pick the winner; within a tenth the earlier row of the preference list wins.
+//! hundred small writes on a scratch file by [`crate::trial`]; the fastest wins, and its id is kept in the file `METHOD`.
 
 use std::path::Path;
 
-use seawall_sys::clock::monotonic_ns;
 use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Cache, Method, OpenSync, Sync, Write, WriteFlag};
-use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::{Commit, OpenError, Target, methods};
+use seawall_sys::{OpenError, methods};
 
-use crate::buffer::AlignedBuf;
 use crate::error::{Error, Result};
 use crate::options::MethodChoice;
+use crate::trial::{self, Bounds};
 
 /// Where the chosen method is kept.
 pub(crate) const METHOD_FILE: &str = "METHOD";
@@ -50,14 +48,21 @@ fn drivable(method: &Method) -> bool {
     write && sync && method.open_sync != OpenSync::Full
 }
 
-/// The rows that reach `class` in `dir`, the most promising first.
-fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
-    let around = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
-    let around = around.surroundings(FileState::ZeroFilled);
+/// The rows that a log can drive and that reach `class` in `environment`, the most promising first.
+pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static Method> {
+    let around = environment.surroundings(FileState::ZeroFilled);
     let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
     let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
     rows.sort_by_key(|method| (method.cache != Cache::Direct, method.sync != Sync::None));
+    rows
+}
+
+/// The rows that reach `class` in `dir`, the most promising first.
+fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
+    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    let rows = reaching(&environment, class);
     if rows.is_empty() {
+        let around = environment.surroundings(FileState::ZeroFilled);
         let best =
             methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
         let because = best.map_or_else(String::new, |best| best.because.join("; "));
@@ -94,69 +99,13 @@ pub(crate) fn choose(dir: &Path, choice: &MethodChoice, class: Class, block: u16
     Ok(fastest)
 }
 
-/// Times the rows side by side and returns the one with the lowest median.
+/// Tries the rows side by side and returns the one with the lowest median.
 fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Method> {
     let path = dir.join(SCRATCH_FILE);
-    let scratch = Scratch::make(&path)?;
+    let bounds = Bounds { rounds: ROUNDS, writes_per_round: WRITES_PER_ROUND, until_ns: None };
     let bytes = usize::from(block).max(4096);
-    let target = Target { path: path.clone(), journal_bytes: SCRATCH_BYTES, write_bytes: bytes };
-    let mut tried: Vec<(&'static Method, Box<dyn Commit>, Vec<u64>)> = Vec::new();
-    for row in rows {
-        if seawall_sys::prove(row, &target).is_ok()
-            && let Ok(commit) = seawall_sys::open(row, &target)
-        {
-            tried.push((row, commit, Vec::new()));
-        }
-    }
-    let buf = AlignedBuf::zeroed(bytes);
-    let mut offset = 0;
-    for _ in 0..ROUNDS {
-        for (_, commit, times) in &mut tried {
-            for _ in 0..WRITES_PER_ROUND {
-                let began = monotonic_ns();
-                let written = commit.write(offset, buf.bytes()).and_then(|()| commit.sync());
-                written.map_err(|error| from_system(&error))?;
-                times.push(monotonic_ns() - began);
-                offset = (offset + bytes as u64) % SCRATCH_BYTES;
-            }
-        }
-    }
-    drop(scratch);
-    let mut best: Option<(&'static Method, u64)> = None;
-    for (row, _, mut times) in tried {
-        times.sort_unstable();
-        let median = times[times.len() / 2];
-        if best.is_none_or(|(_, fastest)| median + median / 10 < fastest) {
-            best = Some((row, median));
-        }
-    }
+    let tried = trial::run(&path, rows, bytes, SCRATCH_BYTES, &bounds)?;
     let reason = || format!("no commit method of the asked class works at {}", dir.display());
-    best.map(|(row, _)| row).ok_or_else(|| Error::InvalidOption { option: "method", reason: reason() })
-}
-
-/// The file that the probe writes to; removed afterwards.
-struct Scratch<'a>(&'a Path);
-
-impl<'a> Scratch<'a> {
-    fn make(path: &'a Path) -> Result<Self> {
-        // Left over from a probe that was cut short.
-        let _ = std::fs::remove_file(path);
-        let file = StoreFile::create(path, Access::Cached).map_err(|error| from_system(&error))?;
-        let scratch = Self(path);
-        let zeros = AlignedBuf::zeroed(usize::try_from(SCRATCH_BYTES).unwrap_or(0));
-        let mut at = 0;
-        while at < zeros.capacity() {
-            let written = file.write_at(at as u64, &zeros.bytes()[at..]);
-            at += written.map_err(|source| Error::io("write", path, source))?;
-        }
-        file.sync().map_err(|source| Error::io("sync", path, source))?;
-        Ok(scratch)
-    }
-}
-
-impl Drop for Scratch<'_> {
-    fn drop(&mut self) {
-        // A scratch file that stays behind is removed by the next probe.
-        let _ = std::fs::remove_file(self.0);
-    }
+    let best = trial::fastest(&tried).map(|best| best.method);
+    best.ok_or_else(|| Error::InvalidOption { option: "method", reason: reason() })
 }
