@@ -16,7 +16,7 @@ use seawall_gauge::scenario::{RunError, commit};
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect;
 use seawall_sys::journal::Recipe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +37,9 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration,
           conflicts_with = "result")]
     time: Duration,
+    /// Measure on a file system that keeps nothing; nothing can be recommended then
+    #[arg(long, conflicts_with = "result")]
+    allow_memory: bool,
     /// Tells the advice as JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +52,7 @@ pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
     options.color.choose();
     let result = match &options.result {
         Some(file) => RunResult::read(file).map_err(Failure::Told)?,
-        None => measure(&options.dir, options.time)?,
+        None => measure(options)?,
     };
     if options.json {
         output::print(&advice::json(&result).map_err(Failure::Told)?)?;
@@ -77,8 +80,9 @@ fn plan(time: Duration) -> Result<Plan, Failure> {
     })
 }
 
-fn measure(dir: &Path, time: Duration) -> Result<RunResult, Failure> {
-    let plan = plan(time)?;
+fn measure(options: &Advise) -> Result<RunResult, Failure> {
+    let dir = options.dir.as_path();
+    let plan = plan(options.time)?;
     plan.check().map_err(Failure::Usage)?;
     if !dir.is_dir() {
         return Err(Failure::Told(format!(
@@ -87,7 +91,7 @@ fn measure(dir: &Path, time: Duration) -> Result<RunResult, Failure> {
         )));
     }
     let environment = inspect::environment(dir).map_err(|error| Failure::Told(error.to_string()))?;
-    preflight::check(&plan, &environment, false).map_err(Failure::Told)?;
+    preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
     signals::listen().map_err(Failure::Told)?;
     let mut rig = RealRig::in_folder(dir, environment, plan.journal, plan.transaction_bytes);

@@ -6,7 +6,7 @@
 use crate::exit::Failure;
 use crate::output;
 use clap::Args;
-use seawall::{PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
+use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
 use seawall_gauge::require::{self, PRESETS, Preset};
 use serde_json::{Value, json};
@@ -61,6 +61,9 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
     let bound =
         require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
     let verdict = match (tried, bound) {
+        _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
+            Err("nothing here outlives a power cut, whatever it costs".to_owned())
+        }
         (Some(tried), Some(bound_ns)) => Ok(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name()),
         _ => Err(format!("{method} was not tried here")),
     };
@@ -97,7 +100,7 @@ fn as_json(probe: &Probe) -> Value {
         "fastest": probe.fastest.as_ref().map(tried_json),
         "tried": probe.tried.iter().map(tried_json).collect::<Vec<_>>(),
         "commit_bytes": PROBE_COMMIT_BYTES,
-        "outlives": probe.class.map(seawall::Durability::name),
+        "outlives": probe.class.map(Durability::name),
         "promised_by": probe.promised_by.map(|promiser| format!("{promiser:?}").to_lowercase()),
         "because": probe.because,
         "verdicts": verdicts,

@@ -50,7 +50,7 @@ fn a_page_has_examples_and_exit_codes() {
 
 fn warnings_of_groff(page: &Path) -> Option<String> {
     let mut groff = Command::new("groff");
-    let shown = groff.args(["-ww", "-man", "-Tutf8", "-z"]).arg(page).output().ok()?;
+    let shown = groff.args(["-K", "utf8", "-ww", "-man", "-Tutf8", "-z"]).arg(page).output().ok()?;
     Some(String::from_utf8_lossy(&shown.stderr).into_owned())
 }
 
@@ -80,6 +80,14 @@ fn a_probe_answers_whatever_it_is_asked() {
     assert!(missing.contains("/no/such/folder"), "{missing}");
     assert!(text(&seawall(&["probe", "/no/such/folder"])).starts_with("problem"));
     assert_eq!(seawall(&["probe", "--budget", "2s"]).status.code(), Some(2));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_fit_for_nothing() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+    let told = text(&seawall(&["probe", dir.path().to_str().expect("text")]));
+    assert!(told.contains("process crash") && !told.contains("nothing against it"), "{told}");
 }
 
 #[test]

@@ -106,7 +106,9 @@ impl Cluster {
     fn ask(&self, statements: &[&str]) -> Result<String, String> {
         let socket = self.socket();
         let mut words = vec!["-h", socket.as_str(), "-U", "seawall", "-d", "postgres", "-qAtX"];
-        statements.iter().for_each(|statement| words.extend(["-c", statement]));
+        for statement in statements {
+            words.extend(["-c", statement]);
+        }
         output(self.client("psql", &words))
     }
 
