@@ -20,23 +20,27 @@ const FILL_BYTES: usize = 1 << 20;
 
 /// The writer's loop; returns when the log stops.
 pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
-    let mut seen = u64::MAX;
+    let (mut seen, mut quiet_since) = (u64::MAX, seawall_sys::clock::monotonic_ns());
     while !group.stopping.load(Ordering::SeqCst) {
         let mut core = lock(&group.core);
         if group.is_wanted(&core) {
-            let (ready, gathered) = group.gather(core, 1);
+            let (ready, gathered) = group.gather(core);
             core = gathered;
             if let Some(issue) = ready.then(|| core.issue()).flatten() {
                 group.drive(core, issue);
                 continue;
             }
         }
+        let now = seawall_sys::clock::monotonic_ns();
         let activity = group.activity.load(Ordering::Relaxed);
         if activity != seen {
-            // Something happened since the last look: look again after a while without anything.
+            (seen, quiet_since) = (activity, now);
+        }
+        // Being woken is no reason for a mark: only time without commits is.
+        let quiet = Duration::from_nanos(now - quiet_since);
+        if quiet < idle {
             drop(core);
-            seen = activity;
-            std::thread::park_timeout(idle);
+            std::thread::park_timeout(idle - quiet);
             continue;
         }
         if core.wants_mark()

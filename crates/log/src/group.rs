@@ -19,7 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
+use seawall_sys::clock::monotonic_ns;
+
 use crate::core::{Core, Issue, Refusal, Shape};
+use crate::crowd::Crowd;
 use crate::error::{Error, Result};
 use crate::format::Kind;
 use crate::gate::Gate;
@@ -30,8 +33,6 @@ use crate::shelf::Shelf;
 use crate::stats::Meters;
 
 const GATES: usize = 64;
-/// Turns of the processor given away without anyone coming, until one goes without them.
-const PATIENCE: u32 = 4;
 
 /// What the keeper thread is told, and what it tells.
 #[derive(Debug, Default)]
@@ -59,10 +60,7 @@ pub(crate) struct Group {
     pub(crate) news: Gate,
     failure: OnceLock<Arc<Error>>,
     wakers: Mutex<Vec<(Lsn, Waker)>>,
-    /// How many records seem to come round together: those of the last batch and those that had gathered by its end.
-    crowd: AtomicU32,
-    /// Somebody waits for the crowd to gather.
-    gathering: AtomicBool,
+    crowd: Crowd,
     /// Somebody who does not block wants everything before this LSN committed.
     wanted: AtomicU64,
     pub(crate) writer: OnceLock<Thread>,
@@ -98,8 +96,7 @@ impl Group {
             news: Gate::default(),
             failure: OnceLock::new(),
             wakers: Mutex::default(),
-            crowd: AtomicU32::new(0),
-            gathering: AtomicBool::new(false),
+            crowd: Crowd::new(),
             wanted: AtomicU64::new(0),
             writer: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -242,7 +239,7 @@ impl Group {
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }
-            let (ready, gathered) = self.gather(core, self.shape.depth);
+            let (ready, gathered) = self.gather(core);
             core = gathered;
             // Gathering lets go of the lock: a failure may have opened the gates meanwhile, and will not do so again.
             if let Some(ended) = self.ended() {
@@ -274,40 +271,30 @@ impl Group {
     ///
     /// A batch goes at once when it would be alone, or when it is at least as large as what is on its way. When several
     /// committers come round together (as those do whom the last batch woke), the first one of them gives the others
-    /// the processor for a moment, so that one write carries them all; a lone committer never does, and no timer runs.
-    pub(crate) fn gather<'a>(
-        &'a self,
-        core: MutexGuard<'a, Core>,
-        shares: usize,
-    ) -> (bool, MutexGuard<'a, Core>) {
+    /// the processor for a moment, so that one write carries them all, as far as [`Crowd`] finds that worth it; a lone
+    /// committer never does, and no timer runs.
+    pub(crate) fn gather<'a>(&'a self, core: MutexGuard<'a, Core>) -> (bool, MutexGuard<'a, Core>) {
         if core.in_flight() > 0 {
             let ready = core.gathered_records() >= core.flying_records();
             return (ready, core);
         }
-        let crowd = self.crowd.load(Ordering::Relaxed) / u32::try_from(shares).unwrap_or(1).max(1);
-        if core.gathered_records() >= crowd {
+        let gathered = core.gathered_records();
+        if self.crowd.is_here(gathered) {
             return (true, core);
         }
-        if self.gathering.swap(true, Ordering::Acquire) {
-            return (false, core);
-        }
-        let (mut seen, mut idle) = (core.gathered_records(), 0);
+        let Some(mut patience) = self.crowd.wait(gathered, monotonic_ns()) else { return (false, core) };
         drop(core);
         let core = loop {
             std::thread::yield_now();
+            let now = monotonic_ns();
             let core = lock(&self.core);
-            let now = core.gathered_records();
-            idle = if now > seen { 0 } else { idle + 1 };
-            seen = now;
-            if now >= crowd || idle >= PATIENCE || core.in_flight() > 0 {
+            let gathered = core.gathered_records();
+            let here = self.crowd.is_here(gathered) || core.in_flight() > 0;
+            if here || !patience.lasts(gathered, now) {
+                self.crowd.go(gathered);
                 break core;
             }
         };
-        if seen < crowd {
-            // Fewer came than last time.
-            self.crowd.store(seen, Ordering::Relaxed);
-        }
-        self.gathering.store(false, Ordering::Release);
         (true, core)
     }
 
@@ -324,9 +311,9 @@ impl Group {
         drop(core);
         let job = chain.seal(&self.shape, issue);
         drop(chain);
-        let began = seawall_sys::clock::monotonic_ns();
+        let began = monotonic_ns();
         let carried = self.lanes.carry(&job);
-        let took = seawall_sys::clock::monotonic_ns() - began;
+        let took = monotonic_ns() - began;
         if let Err(error) = carried {
             self.fail(error);
             return;
@@ -344,8 +331,7 @@ impl Group {
         let last = core.durable_batch();
         self.durable.store(durable.get(), Ordering::Release);
         let waiting = core.waiting();
-        let crowd = job_records + core.gathered_records() + core.flying_records();
-        self.crowd.store(if crowd > 1 { crowd } else { 0 }, Ordering::Relaxed);
+        self.crowd.wrote(took, job_records + core.gathered_records() + core.flying_records());
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
