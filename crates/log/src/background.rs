@@ -20,14 +20,18 @@ const FILL_BYTES: usize = 1 << 20;
 
 /// The writer's loop; returns when the log stops.
 pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
+    let mut drove = false;
     let (mut seen, mut quiet_since) = (u64::MAX, seawall_sys::clock::monotonic_ns());
     while !group.stopping.load(Ordering::SeqCst) {
         let mut core = lock(&group.core);
-        if group.is_wanted(&core) {
+        // Who wanted the last batch is about to want the next one, and waking this thread takes longer than that.
+        if group.is_wanted(&core) || std::mem::take(&mut drove) {
             let (ready, gathered) = group.gather(core);
             core = gathered;
-            if let Some(issue) = ready.then(|| core.issue()).flatten() {
+            let wanted = ready && group.is_wanted(&core);
+            if let Some(issue) = wanted.then(|| core.issue()).flatten() {
                 group.drive(core, issue);
+                drove = true;
                 continue;
             }
         }
@@ -38,9 +42,9 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
         }
         // Being woken is no reason for a mark: only time without commits is.
         let quiet = Duration::from_nanos(now - quiet_since);
-        if quiet < idle {
+        if let Some(rest) = idle.checked_sub(quiet).filter(|rest| !rest.is_zero()) {
             drop(core);
-            std::thread::park_timeout(idle - quiet);
+            std::thread::park_timeout(rest);
             continue;
         }
         if core.wants_mark()

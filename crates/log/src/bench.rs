@@ -336,7 +336,7 @@ impl Bench<'_> {
             }
             Ok((began, last, times))
         };
-        let round = self.interleave(&mut floor, (slices, 200, per_thread * threads), |times| {
+        let round = self.interleave(&mut floor, (slices, 100, per_thread * threads), |times| {
             log.trim(log.durable_lsn())?;
             let (mut first, mut last) = (u64::MAX, 0);
             std::thread::scope(|scope| {
@@ -374,7 +374,7 @@ impl Bench<'_> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         let before = log.stats();
-        let floor_writes = if floor_bytes > 64 << 10 { 50 } else { 200 };
+        let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
         let round = self.interleave(&mut floor, (slices, floor_writes, per_slice), |times| {
             log.trim(log.durable_lsn())?;
             let began = monotonic_ns();
@@ -447,27 +447,27 @@ impl Wake for Unpark {
 }
 
 fn w1(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(1, 16 << 10, 30, 200)
+    bench.waiting(1, 16 << 10, 60, 100)
 }
 
 fn w2(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(1, 256, 30, 200)
+    bench.waiting(1, 256, 60, 100)
 }
 
 fn w3(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(16, 256, 10, 1000)
+    bench.waiting(16, 256, 30, 250)
 }
 
 fn w4(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(64, 1024, 10, 500)
+    bench.waiting(64, 1024, 30, 100)
 }
 
 fn w4a(bench: &Bench<'_>) -> Result<Round> {
-    bench.outstanding(4096, 64, 20, 10_000)
+    bench.outstanding(4096, 64, 60, 4000)
 }
 
 fn w4b(bench: &Bench<'_>) -> Result<Round> {
-    let round = bench.outstanding(1 << 20, 512, 20, 20_000)?;
+    let round = bench.outstanding(1 << 20, 512, 60, 8192)?;
     Ok(Round { floor: round.floor * f64::from(1 << 20), log: round.log * 1024.0, ..round })
 }
 
@@ -477,11 +477,11 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let log = bench.log(&scratch, Options::default())?;
     Bench::warm(&log, 64 << 20)?;
     let record = [0x5A; 1024];
-    let round = bench.interleave(&mut floor, (30, 50, 50), |times| {
+    let round = bench.interleave(&mut floor, (60, 25, 25), |times| {
         log.trim(log.durable_lsn())?;
         let began = monotonic_ns();
         let mut last = began;
-        for _ in 0..50 {
+        for _ in 0..25 {
             let end = log.transaction::<Error>(|tx| (0..100).try_for_each(|_| tx.append(&record)))?;
             log.commit(end)?;
             let now = monotonic_ns();

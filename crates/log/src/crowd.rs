@@ -8,11 +8,12 @@
 //! ```text
 //!   crowd      records that came round together last time: in the batch just written and gathered by its end
 //!   quick      what a small write takes: the least of late, rising slowly, so that a slower disk is noticed
-//!   last       what the last write took;  last > 2 * quick: the transfer rules
+//!   transfer   what a write of the whole crowd would take beyond that, by what the last one took;
+//!              transfer > quick: the transfer rules
 //! ```
 //!
 //! Invariants: a lone committer (a crowd of at most one) never waits; nobody waits longer than one quick write; who
-//! waits gives the processor away, and gives up when nobody new has come for a quarter of that.
+//! waits gives the processor away, and gives up when nobody new has come for half of that.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -24,9 +25,9 @@ const QUICK_NS: u64 = 20_000;
 /// Who comes round together, and what writes take.
 #[derive(Debug)]
 pub(crate) struct Crowd {
+    /// How many are worth waiting for.
     records: AtomicU32,
     quick_ns: AtomicU64,
-    last_ns: AtomicU64,
     /// Somebody waits for the others already.
     gathering: AtomicBool,
 }
@@ -47,23 +48,25 @@ impl Crowd {
         Self {
             records: AtomicU32::new(0),
             quick_ns: AtomicU64::new(QUICK_NS),
-            last_ns: AtomicU64::new(0),
             gathering: AtomicBool::new(false),
         }
     }
 
-    /// A batch took `took_ns`; by its end `records` records were in it, behind it and beside it.
-    pub(crate) fn wrote(&self, took_ns: u64, records: u32) {
+    /// A batch of `records` records took `took_ns`; by its end `others` were gathered behind it and on their way
+    /// beside it.
+    pub(crate) fn wrote(&self, took_ns: u64, records: u32, others: u32) {
         let quick = self.quick_ns.load(Ordering::Relaxed);
-        self.quick_ns.store(took_ns.min(quick + quick / 64 + 1), Ordering::Relaxed);
-        self.last_ns.store(took_ns, Ordering::Relaxed);
-        self.records.store(if records > 1 { records } else { 0 }, Ordering::Relaxed);
+        let quick = took_ns.min(quick + quick / 64 + 1);
+        self.quick_ns.store(quick, Ordering::Relaxed);
+        let crowd = records.saturating_add(others);
+        let transfer = (took_ns - quick).saturating_mul(crowd.into()) / u64::from(records.max(1));
+        let worth = crowd > 1 && transfer <= quick;
+        self.records.store(if worth { crowd } else { 0 }, Ordering::Relaxed);
     }
 
     /// Whether a batch of `gathered` records should go as it is.
     pub(crate) fn is_here(&self, gathered: u32) -> bool {
-        let transfer_rules = self.last_ns.load(Ordering::Relaxed) > 2 * self.quick_ns.load(Ordering::Relaxed);
-        transfer_rules || gathered >= self.records.load(Ordering::Relaxed)
+        gathered >= self.records.load(Ordering::Relaxed)
     }
 
     /// Begins to wait, unless somebody does already.
@@ -88,7 +91,7 @@ impl Patience {
         } else {
             self.idle += 1;
         }
-        let coming = self.idle < TURNS || now_ns - self.grew_ns < self.quick_ns / 4;
+        let coming = self.idle < TURNS || now_ns - self.grew_ns < self.quick_ns / 2;
         coming && now_ns - self.began_ns < self.quick_ns
     }
 }
@@ -102,19 +105,18 @@ mod tests {
         let crowd = Crowd::new();
         assert!(crowd.is_here(1), "the very first");
         for _ in 0..100 {
-            crowd.wrote(50_000, 1);
-            assert!(crowd.is_here(1));
+            crowd.wrote(50_000, 1, 0);
+            assert!(crowd.is_here(0) && crowd.is_here(1));
         }
     }
 
     #[test]
     fn those_who_came_together_are_waited_for_until_fewer_come() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 8);
+        crowd.wrote(10_000, 5, 3);
         assert!(!crowd.is_here(7));
         assert!(crowd.is_here(8));
-        let patience = crowd.wait(3, 0);
-        assert!(patience.is_some());
+        assert!(crowd.wait(3, 0).is_some());
         assert!(crowd.wait(3, 0).is_none(), "one waits for all");
         crowd.go(5);
         assert!(crowd.is_here(5), "no more than came are expected");
@@ -122,34 +124,39 @@ mod tests {
     }
 
     #[test]
-    fn a_long_transfer_is_not_waited_for() {
+    fn a_long_transfer_is_not_waited_for_even_after_a_short_batch() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 512);
-        assert!(!crowd.is_here(256));
-        crowd.wrote(25_000, 512);
-        assert!(crowd.is_here(256));
+        crowd.wrote(10_000, 1, 0);
+        // A quarter of the crowd takes half a quick write longer: all of them would take three quick writes.
+        crowd.wrote(15_000, 128, 384);
+        assert!(crowd.is_here(0));
+        // Four times as fast a device: all of them take hardly longer than one.
+        crowd.wrote(11_000, 128, 384);
+        assert!(!crowd.is_here(511));
     }
 
     #[test]
     fn a_slower_disk_is_noticed() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 512);
+        crowd.wrote(10_000, 1, 0);
+        crowd.wrote(100_000, 8, 0);
+        assert!(crowd.is_here(0), "taken for a long transfer");
         for _ in 0..200 {
-            crowd.wrote(100_000, 512);
+            crowd.wrote(100_000, 8, 0);
         }
-        assert!(!crowd.is_here(256), "100 microseconds are the usual now, not a long transfer");
+        assert!(!crowd.is_here(7), "100 microseconds are the usual now");
     }
 
     #[test]
     fn patience_ends_when_nobody_comes_and_at_the_latest_after_a_quick_write() {
         let crowd = Crowd::new();
-        crowd.wrote(8_000, 64);
+        crowd.wrote(8_000, 64, 0);
         let Some(mut patience) = crowd.wait(1, 0) else { panic!("nobody waits yet") };
         // Turns of the processor come before the clock.
         for turn in 1..TURNS {
             assert!(patience.lasts(1, 7_000), "turn {turn}");
         }
-        assert!(!patience.lasts(1, 7_000), "nobody came for more than a quarter");
+        assert!(!patience.lasts(1, 7_000), "nobody came for more than half");
         assert!(patience.lasts(2, 7_500), "somebody came");
         assert!(!patience.lasts(3, 8_000), "a quick write's time is over");
     }

@@ -74,6 +74,8 @@ pub(crate) struct Group {
     /// The log is about to be let go: whoever still waits is told, and nothing more is written. Changed under the
     /// core lock.
     retired: AtomicBool,
+    /// Whether a batch is on its way, as the core knows it. Changed under the core lock.
+    flying: AtomicBool,
     /// Batches that are being written right now. Raised under the core lock.
     driving: AtomicU32,
     pub(crate) stalls: AtomicU64,
@@ -105,6 +107,7 @@ impl Group {
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            flying: AtomicBool::new(false),
             driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
             meters: Meters::new(),
@@ -287,7 +290,8 @@ impl Group {
         let core = loop {
             std::thread::yield_now();
             let now = monotonic_ns();
-            let core = lock(&self.core);
+            // Who appends right now must not have to wait for somebody who only looks.
+            let Ok(core) = self.core.try_lock() else { continue };
             let gathered = core.gathered_records();
             let here = self.crowd.is_here(gathered) || core.in_flight() > 0;
             if here || !patience.lasts(gathered, now) {
@@ -300,6 +304,7 @@ impl Group {
 
     /// Writes one batch and tells everyone who waited for it.
     pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        self.flying.store(true, Ordering::SeqCst);
         self.driving.fetch_add(1, Ordering::AcqRel);
         self.carry_out(core, issue);
         self.driving.fetch_sub(1, Ordering::AcqRel);
@@ -331,7 +336,9 @@ impl Group {
         let last = core.durable_batch();
         self.durable.store(durable.get(), Ordering::Release);
         let waiting = core.waiting();
-        self.crowd.wrote(took, job_records + core.gathered_records() + core.flying_records());
+        self.crowd.wrote(took, job_records, core.gathered_records() + core.flying_records());
+        // Before `wanted` is looked at: see `want`.
+        self.flying.store(core.in_flight() > 0, Ordering::SeqCst);
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
@@ -351,7 +358,7 @@ impl Group {
         self.wake_futures(durable);
         if let Some((next, newest)) = waiting {
             let led = (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one());
-            if !led && (self.wanted.load(Ordering::Relaxed) > durable.get() || newest > next) {
+            if !led && (self.wanted.load(Ordering::SeqCst) > durable.get() || newest > next) {
                 self.wake_writer();
             }
         }
@@ -387,9 +394,12 @@ impl Group {
     }
 
     /// Wants everything before `lsn` committed without waiting for it.
+    ///
+    /// If a batch is on its way, whoever finishes it looks at `wanted` afterwards: it lowers `flying` first and looks
+    /// then, this raises `wanted` first and looks at `flying` then, so one of the two sees the other.
     pub(crate) fn want(&self, lsn: Lsn) {
         self.wanted.fetch_max(lsn.get(), Ordering::SeqCst);
-        if self.writer_asleep.load(Ordering::SeqCst) || lock(&self.core).in_flight() == 0 {
+        if self.writer_asleep.load(Ordering::SeqCst) || !self.flying.load(Ordering::SeqCst) {
             self.wake_writer();
         }
     }
