@@ -85,7 +85,7 @@ const FSYNC: &[&str] = &["buffered+fsync", "buffered+flush", "buffered+fullfsync
 /// Of PostgreSQL 15 and SQLite 3.40 on this project's virtual machine, rounded up: results/2026-11-22-firecracker-ext4.
 const POSTGRESQL_NS: Option<u64> = Some(50_000);
 const SQLITE_WAL_NS: Option<u64> = Some(20_000);
-const SQLITE_ROLLBACK_NS: Option<u64> = Some(50_000);
+const SQLITE_ROLLBACK_NS: Option<u64> = Some(60_000);
 
 const fn postgresql(setting: &'static str, rows: &'static [&'static str], note: &'static str) -> Demand {
     Demand {
@@ -284,7 +284,7 @@ mod tests {
         about(postgresql.one_client, 1e9 / 250_000.0, 10_000.0);
         about(postgresql.together, 16e9 / (400_000.0 + 800_000.0), 160_000.0);
         let rollback = find(&all, "SQLite", "(DELETE), synchronous = FULL");
-        about(rollback.one_client, 1e9 / (4.0 * 400_000.0 + 50_000.0), 2500.0);
+        about(rollback.one_client, 1e9 / (4.0 * 400_000.0 + 60_000.0), 2500.0);
         assert_eq!(rollback.together, None, "writers take turns");
         assert!(rollback.basis.contains("counts each sync twice"), "{}", rollback.basis);
         let normal = find(&all, "SQLite", "WAL, synchronous = NORMAL");
