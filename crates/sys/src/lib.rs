@@ -37,4 +37,4 @@ pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, prove};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;
-pub use os::mistakes;
+pub use os::{confinement, mistakes};

@@ -63,6 +63,12 @@ pub mod mistakes {
     pub use super::linux::unlinked::UnlinkedRing;
 }
 
+/// What forbids parts of the system to a thread, for tests of what happens then; empty where there is nothing.
+pub mod confinement {
+    #[cfg(target_os = "linux")]
+    pub use super::linux::confined::forbid_io_uring;
+}
+
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]

@@ -4,6 +4,7 @@
 
 mod call;
 mod chain;
+pub(crate) mod confined;
 pub(crate) mod counters;
 pub(crate) mod inspect;
 pub(crate) mod journal;
