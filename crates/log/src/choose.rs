@@ -32,6 +32,8 @@ pub(crate) const SCRATCH_FILE: &str = "PROBE";
 const SCRATCH_BYTES: u64 = 1 << 20;
 const ROUNDS: usize = 8;
 const WRITES_PER_ROUND: usize = 8;
+/// Rounds after which only those go on that are within half of the best.
+const SCREENED: usize = 2;
 
 /// What was chosen, ready to work.
 pub(crate) struct Chosen {
@@ -251,7 +253,7 @@ pub(crate) fn remembered(dir: &Path) -> Option<&'static Method> {
     known.ranked.first().or(known.alone.first()).copied()
 }
 
-/// One row and how long each of its writes took, in nanoseconds, sorted.
+/// One row and how long each of its writes took, in nanoseconds.
 struct Trial {
     method: &'static Method,
     times: Vec<u64>,
@@ -259,7 +261,7 @@ struct Trial {
 
 impl Trial {
     fn median(&self) -> u64 {
-        self.times.get(self.times.len() / 2).copied().unwrap_or(u64::MAX)
+        median(&self.times)
     }
 
     fn mean(&self) -> u64 {
@@ -287,13 +289,33 @@ fn judge(trials: &[Trial]) -> Vec<&'static Method> {
     best.into_iter().map(|trial| trial.method).collect()
 }
 
+/// A row at work, and how long each of its writes took, in nanoseconds.
+type Candidate = (&'static Method, Box<dyn Commit>, Vec<u64>);
+
+fn median(times: &[u64]) -> u64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(u64::MAX)
+}
+
+/// Lets those go that are far behind the best one of their engine, so that a log is made in a moment.
+fn screen(tried: &mut Vec<Candidate>) {
+    let seen: Vec<(Engine, u64)> =
+        tried.iter().map(|(method, _, times)| (method.engine(), median(times))).collect();
+    tried.retain(|(method, _, times)| {
+        let own = seen.iter().filter(|(engine, _)| *engine == method.engine());
+        let best = own.map(|(_, median)| *median).min().unwrap_or(0);
+        median(times) <= best.saturating_add(best / 2)
+    });
+}
+
 /// Times the rows side by side.
 fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<Vec<Trial>> {
     let path = dir.join(SCRATCH_FILE);
     let scratch = Scratch::make(&path)?;
     let bytes = usize::from(block).max(4096);
     let target = Target { path: path.clone(), journal_bytes: SCRATCH_BYTES, write_bytes: bytes };
-    let mut tried: Vec<(&'static Method, Box<dyn Commit>, Vec<u64>)> = Vec::new();
+    let mut tried: Vec<Candidate> = Vec::new();
     for row in rows {
         if seawall_sys::prove(row, &target).is_ok()
             && let Ok(commit) = seawall_sys::open(row, &target)
@@ -303,7 +325,10 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<Vec<Trial>>
     }
     let buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        if round == SCREENED {
+            screen(&mut tried);
+        }
         for (_, commit, times) in &mut tried {
             for _ in 0..WRITES_PER_ROUND {
                 let began = monotonic_ns();
@@ -315,11 +340,7 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<Vec<Trial>>
         }
     }
     drop(scratch);
-    let sorted = |(method, _, mut times): (_, _, Vec<u64>)| {
-        times.sort_unstable();
-        Trial { method, times }
-    };
-    Ok(tried.into_iter().map(sorted).collect())
+    Ok(tried.into_iter().map(|(method, _, times)| Trial { method, times }).collect())
 }
 
 /// The file that the probe writes to; removed afterwards.
