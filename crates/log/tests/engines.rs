@@ -35,6 +35,7 @@ fn by(id: &str) -> Options {
 }
 
 /// As [`Log::open`]; a child that another test is starting holds copies of all locks for the moment before it begins.
+#[expect(clippy::needless_pass_by_value, reason = "as `Log::open` takes them")]
 fn open(dir: &Path, options: Options) -> seawall::Result<Log> {
     let mut tries = 0;
     loop {
@@ -149,7 +150,7 @@ fn a_named_method_of_another_engine_than_the_one_asked_for_is_refused() {
         methods::here().iter().filter(|method| method.engine() == Engine::Portable).map(|method| method.id);
     for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::Portable) {
         let dir = scratch();
-        let id = ids.clone().last().expect("some");
+        let id = ids.clone().next_back().expect("some");
         let opened = open(dir.path(), by(id).engine(EngineChoice::Only(engine)));
         match opened {
             Err(error @ Error::InvalidOption { .. }) => {
@@ -191,6 +192,7 @@ fn each_engine_can_be_asked_for_and_an_engine_that_is_not_here_is_an_error_with_
 mod linux {
     use super::*;
     use seawall_sys::confinement::forbid_io_uring;
+    use std::fmt::Write as _;
     use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
     use std::sync::{Arc, Mutex};
@@ -234,7 +236,7 @@ mod linux {
             struct Words<'a>(&'a mut String);
             impl tracing::field::Visit for Words<'_> {
                 fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                    self.0.push_str(&format!("{value:?} "));
+                    let _ = write!(self.0, "{value:?} ");
                 }
             }
             event.record(&mut Words(&mut self.0.lock().expect("no panic")));
