@@ -11,8 +11,6 @@ use std::time::Duration;
 use seawall::{Durability, Engine, EngineChoice, Error, Log, Lsn, MethodChoice, Options};
 use seawall_sys::methods;
 
-/// EFBIG as Linux numbers it.
-const EFBIG: i32 = 27;
 /// What the child is to do: `what`, directory and method, one a line.
 const ORDERS: &str = "SEAWALL_TEST_CHILD";
 
@@ -45,12 +43,6 @@ fn open(dir: &Path, options: Options) -> seawall::Result<Log> {
         }
         tries += 1;
     }
-}
-
-fn count(dir: &Path) -> usize {
-    let log = open(dir, small()).expect("opens");
-    let records = log.read(log.first_lsn()).expect("reads");
-    records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count()
 }
 
 fn settled(log: &Log) {
@@ -205,8 +197,16 @@ mod linux {
         "uring-direct+fdatasync",
         "uring-direct-fixed-dsync",
     ];
+    /// EFBIG, EPERM and ENOSYS as Linux numbers them.
+    const EFBIG: i32 = 27;
     const EPERM: u16 = 1;
     const ENOSYS: u16 = 38;
+
+    fn count(dir: &Path) -> usize {
+        let log = open(dir, small()).expect("opens");
+        let records = log.read(log.first_lsn()).expect("reads");
+        records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count()
+    }
 
     /// Runs in a thread in which `io_uring` is answered with `errno`, as in a container.
     fn confined<T: Send>(errno: u16, run: impl FnOnce() -> T + Send) -> T {
