@@ -7,6 +7,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use seawall_sys::Engine;
+
 use crate::error::{Error, Result};
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::log::LOCK_FILE;
@@ -100,6 +102,13 @@ impl View {
     #[must_use]
     pub fn segments(&self) -> usize {
         self.segments.len()
+    }
+
+    /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
+    /// nothing if none was needed so far.
+    #[must_use]
+    pub fn method(&self) -> Option<(&'static str, Engine)> {
+        crate::choose::remembered(&self.dir).map(|method| (method.id, method.engine()))
     }
 
     /// Reads from the first record at or behind `from` to the end of the view.
