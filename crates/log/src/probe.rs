@@ -189,9 +189,10 @@ fn look(dir: &Path, path: &Path, until_ns: u64) -> Probe {
     let durability: Option<Durability> = rows.first().map(|method| classify(method, &around));
     // One commit makes the file, and one proves each row.
     let rounds = (PROBE_COMMITS_MAX - 1).checked_div(rows.len()).unwrap_or(0).saturating_sub(1);
-    let bounds = Bounds { rounds, writes_per_round: 1, until_ns: Some(until_ns) };
     let scratch_bytes = (PROBE_COMMITS_MAX * PROBE_COMMIT_BYTES) as u64;
-    let (trials, failed) = match trial::run(path, &rows, PROBE_COMMIT_BYTES, scratch_bytes, &bounds) {
+    let bounds =
+        Bounds { rounds, writes_per_round: 1, scratch_bytes, screened: None, until_ns: Some(until_ns) };
+    let (trials, failed) = match trial::run(path, &rows, PROBE_COMMIT_BYTES, &bounds) {
         Ok(trials) => (trials, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };

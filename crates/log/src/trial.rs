@@ -23,6 +23,11 @@ pub(crate) struct Bounds {
     pub(crate) rounds: usize,
     /// Commits of a row in a round.
     pub(crate) writes_per_round: usize,
+    /// Size of the scratch file, bytes.
+    pub(crate) scratch_bytes: u64,
+    /// Rounds after which only those go on that are within half of the best of their engine, so that a log is made in a
+    /// moment.
+    pub(crate) screened: Option<usize>,
     /// When to begin no further commit, on [`monotonic_ns`].
     pub(crate) until_ns: Option<u64>,
 }
@@ -46,32 +51,51 @@ impl Trial {
     pub(crate) fn median_ns(&self) -> Option<u64> {
         self.times_ns.get(self.times_ns.len() / 2).copied()
     }
-}
 
-/// The trial with the lowest median; within a tenth the earlier one.
-pub(crate) fn fastest(trials: &[Trial]) -> Option<&Trial> {
-    let mut best: Option<(&Trial, u64)> = None;
-    for trial in trials {
-        let Some(median) = trial.median_ns() else { continue };
-        if best.is_none_or(|(_, fastest)| median + median / 10 < fastest) {
-            best = Some((trial, median));
-        }
+    /// The mean, nanoseconds; `None` without commits.
+    pub(crate) fn mean_ns(&self) -> Option<u64> {
+        self.times_ns.iter().sum::<u64>().checked_div(self.times_ns.len() as u64)
     }
-    best.map(|(trial, _)| trial)
 }
 
-/// Tries `rows` with writes of `bytes` on a scratch file at `path` of `scratch_bytes`; each row is proven first, which is
-/// one commit more.
+/// Whether `a` is there and less than `b`, or than nothing, by more than a tenth.
+pub(crate) fn clearly_less(a: Option<u64>, b: Option<u64>) -> bool {
+    a.is_some_and(|a| b.is_none_or(|b| a.saturating_add(a / 10) < b))
+}
+
+/// The trial with the lowest median; within a tenth the earlier one. `None` if none has commits.
+pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option<&'a Trial> {
+    let tried = trials.into_iter().filter(|trial| !trial.times_ns.is_empty());
+    tried.reduce(|best, next| if clearly_less(next.median_ns(), best.median_ns()) { next } else { best })
+}
+
+/// A row at work.
+type Candidate = (Trial, Box<dyn Commit>);
+
+/// Lets those go that are far behind the best one of their engine.
+fn screen(tried: &mut Vec<Candidate>) {
+    for (trial, _) in tried.iter_mut() {
+        trial.times_ns.sort_unstable();
+    }
+    let medians: Vec<_> = tried.iter().map(|(trial, _)| (trial.method.engine(), trial.median_ns())).collect();
+    tried.retain(|(trial, _)| {
+        let own = medians.iter().filter(|(engine, _)| *engine == trial.method.engine());
+        let best = own.filter_map(|(_, median)| *median).min().unwrap_or(u64::MAX);
+        trial.median_ns().is_none_or(|median| median <= best.saturating_add(best / 2))
+    });
+}
+
+/// Tries `rows` with writes of `bytes` on a scratch file at `path`; each row is proven first, which is one commit more.
 pub(crate) fn run(
     path: &Path,
     rows: &[&'static Method],
     bytes: usize,
-    scratch_bytes: u64,
     bounds: &Bounds,
 ) -> Result<Vec<Trial>> {
+    let scratch_bytes = bounds.scratch_bytes;
     let scratch = Scratch::make(path, scratch_bytes)?;
     let target = Target { path: path.to_path_buf(), journal_bytes: scratch_bytes, write_bytes: bytes };
-    let mut tried: Vec<(Trial, Box<dyn Commit>)> = Vec::new();
+    let mut tried: Vec<Candidate> = Vec::new();
     for method in rows {
         if !bounds.reached()
             && seawall_sys::prove(method, &target).is_ok()
@@ -82,7 +106,10 @@ pub(crate) fn run(
     }
     let buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;
-    for _ in 0..bounds.rounds {
+    for round in 0..bounds.rounds {
+        if bounds.screened == Some(round) {
+            screen(&mut tried);
+        }
         for (trial, commit) in &mut tried {
             for _ in 0..bounds.writes_per_round {
                 if bounds.reached() {
@@ -97,7 +124,7 @@ pub(crate) fn run(
         }
     }
     drop(scratch);
-    let sorted = |(mut trial, _): (Trial, Box<dyn Commit>)| {
+    let sorted = |(mut trial, _): Candidate| {
         trial.times_ns.sort_unstable();
         trial
     };
