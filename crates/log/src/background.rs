@@ -26,7 +26,7 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
         if group.is_wanted(&core) {
             let (ready, gathered) = group.gather(core, 1);
             core = gathered;
-            if let Some(issue) = ready.then(|| core.issue()).flatten() {
+            if let Some(issue) = ready.then(|| group.issue(&mut core)).flatten() {
                 group.drive(core, issue);
                 continue;
             }
@@ -37,6 +37,12 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
             drop(core);
             seen = activity;
             std::thread::park_timeout(idle);
+            continue;
+        }
+        if core.settle_debts()
+            && let Some(issue) = core.issue()
+        {
+            group.drive(core, issue);
             continue;
         }
         if core.wants_mark()

@@ -12,6 +12,7 @@ use seawall_sys::method::{Cache, Method, OpenSync, Sync, Write, WriteFlag};
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Commit, OpenError, Target, methods};
 
+use crate::beside::Rows;
 use crate::buffer::AlignedBuf;
 use crate::error::{Error, Result};
 use crate::options::MethodChoice;
@@ -41,7 +42,7 @@ pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error
 }
 
 /// Whether the log can drive this row: one call at a position, with a sync of the file at most.
-fn drivable(method: &Method) -> bool {
+pub(crate) fn drivable(method: &Method) -> bool {
     let write = matches!(method.write, Write::Positional | Write::Flagged(WriteFlag::Dsync));
     let sync = matches!(
         method.sync,
@@ -67,8 +68,14 @@ fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
     Ok(rows)
 }
 
-/// The method for the log in `dir`.
-pub(crate) fn choose(dir: &Path, choice: &MethodChoice, class: Class, block: u16) -> Result<&'static Method> {
+/// The method for the log in `dir`, and those beside it for commits that ask for less.
+pub(crate) fn choose(dir: &Path, choice: &MethodChoice, class: Class, block: u16) -> Result<Rows> {
+    let own = choose_own(dir, choice, class, block)?;
+    let around = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    Ok(Rows::beside(own, class, &around.surroundings(FileState::ZeroFilled), methods::here()))
+}
+
+fn choose_own(dir: &Path, choice: &MethodChoice, class: Class, block: u16) -> Result<&'static Method> {
     let rows = candidates(dir, class)?;
     if let MethodChoice::Named(id) = choice {
         let known = methods::find(id).filter(|method| drivable(method));

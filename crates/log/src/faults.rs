@@ -11,12 +11,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Faults {
     commits: AtomicU64,
     fail_at: AtomicU64,
+    settlements: AtomicU64,
+    fail_settlement: AtomicU64,
     full: AtomicBool,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { commits: AtomicU64::new(0), fail_at: AtomicU64::new(u64::MAX), full: AtomicBool::new(false) }
+        Self {
+            commits: AtomicU64::new(0),
+            fail_at: AtomicU64::new(u64::MAX),
+            settlements: AtomicU64::new(0),
+            fail_settlement: AtomicU64::new(u64::MAX),
+            full: AtomicBool::new(false),
+        }
     }
 }
 
@@ -25,6 +33,18 @@ impl Faults {
     /// would have it.
     pub fn fail_commit(&self, batch: u64) {
         self.fail_at.store(batch, Ordering::SeqCst);
+    }
+
+    /// Fails settlement number `settlement`, counted from 0: the sync of what commits wrote that asked for less than
+    /// durable.
+    pub fn fail_settlement(&self, settlement: u64) {
+        self.fail_settlement.store(settlement, Ordering::SeqCst);
+    }
+
+    /// Settlements so far.
+    #[must_use]
+    pub fn settlements(&self) -> u64 {
+        self.settlements.load(Ordering::SeqCst)
     }
 
     /// Whether there is no space for new segments.
@@ -39,13 +59,17 @@ impl Faults {
     }
 
     pub(crate) fn commit(&self) -> io::Result<()> {
-        let number = self.commits.fetch_add(1, Ordering::SeqCst);
+        Self::count(&self.commits, &self.fail_at)
+    }
+
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        Self::count(&self.settlements, &self.fail_settlement)
+    }
+
+    fn count(counter: &AtomicU64, fail_at: &AtomicU64) -> io::Result<()> {
+        let number = counter.fetch_add(1, Ordering::SeqCst);
         // EIO, as the kernel reports it.
-        if number == self.fail_at.load(Ordering::SeqCst) {
-            Err(io::Error::from_raw_os_error(5))
-        } else {
-            Ok(())
-        }
+        if number == fail_at.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
     }
 
     pub(crate) fn allocate(&self) -> io::Result<()> {

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
+use crate::asked::Grade;
 use crate::core::{Core, Issue, Refusal, Shape};
 use crate::error::{Error, Result};
 use crate::format::Kind;
@@ -28,6 +29,7 @@ use crate::lsn::Lsn;
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Meters;
+use crate::weaker::Weaker;
 
 const GATES: usize = 64;
 /// Turns of the processor given away without anyone coming, until one goes without them.
@@ -59,12 +61,14 @@ pub(crate) struct Group {
     pub(crate) news: Gate,
     failure: OnceLock<Arc<Error>>,
     wakers: Mutex<Vec<(Lsn, Waker)>>,
+    /// Those who ask for less than durable.
+    pub(crate) weaker: Weaker,
     /// How many records seem to come round together: those of the last batch and those that had gathered by its end.
     crowd: AtomicU32,
     /// Somebody waits for the crowd to gather.
     gathering: AtomicBool,
     /// Somebody who does not block wants everything before this LSN committed.
-    wanted: AtomicU64,
+    pub(crate) wanted: AtomicU64,
     pub(crate) writer: OnceLock<Thread>,
     pub(crate) keeper: OnceLock<Thread>,
     /// The writer sleeps without a time limit.
@@ -98,6 +102,7 @@ impl Group {
             news: Gate::default(),
             failure: OnceLock::new(),
             wakers: Mutex::default(),
+            weaker: Weaker::default(),
             crowd: AtomicU32::new(0),
             gathering: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
@@ -138,6 +143,7 @@ impl Group {
         drop(core);
         self.gates.iter().for_each(Gate::open);
         self.wake_futures(Lsn::MAX);
+        self.wake_weaker_futures();
         while self.driving.load(Ordering::Acquire) > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -148,7 +154,7 @@ impl Group {
         self.failed().unwrap_or(Error::Closed)
     }
 
-    fn gate(&self, batch: u64) -> &Gate {
+    pub(crate) fn gate(&self, batch: u64) -> &Gate {
         &self.gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
     }
 
@@ -235,6 +241,7 @@ impl Group {
 
     /// Returns when everything before `lsn` is durable, leading the write if nobody else does.
     pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn) -> Result<()> {
+        core.want(Grade::Full, lsn);
         loop {
             if core.watermarks().durable >= lsn {
                 return Ok(());
@@ -248,7 +255,7 @@ impl Group {
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }
-            if let Some(issue) = ready.then(|| core.issue()).flatten() {
+            if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
                 self.drive(core, issue);
                 if self.durable() >= lsn {
                     return Ok(());
@@ -332,23 +339,33 @@ impl Group {
             return;
         }
         let starts = job.starts;
-        self.meters.batch(took, job.records, job.disk_bytes(), starts.is_some());
+        self.meters.batch(took, &job);
         if let Some(header) = starts {
             lock(&self.shelf).started(header);
         }
         let job_records = job.records;
         let mut core = lock(&self.core);
-        let first = core.durable_batch() + 1;
+        let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
         let trim = core.durable_trim();
         let durable = core.done(job.id, job.into_buffer());
-        let last = core.durable_batch();
+        // Who waits for a debt to be settled sleeps at the gate of a batch that has long been written.
+        let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
+        let last = core.done_batch();
         self.durable.store(durable.get(), Ordering::Release);
+        let owed = self.publish_weaker(&core);
+        let weak = core.asked().is_used();
         let waiting = core.waiting();
         let crowd = job_records + core.gathered_records() + core.flying_records();
         self.crowd.store(if crowd > 1 { crowd } else { 0 }, Ordering::Relaxed);
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
+        if weak {
+            self.wake_weaker_futures();
+        }
+        if owed {
+            self.wake_writer();
+        }
         if starts.is_some() || trimmed {
             self.wake_keeper();
         }
@@ -357,7 +374,8 @@ impl Group {
     /// Wakes those whose batches are durable, and one of those who wait for the next to be issued.
     fn tell(&self, first: u64, last: u64, waiting: Option<(u64, u64)>, durable: Lsn) {
         self.activity.fetch_add(1, Ordering::Relaxed);
-        for batch in first..=last {
+        // There are only so many gates, however long the debt was.
+        for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
             self.gate(batch).open();
         }
         self.room.open();
@@ -396,6 +414,7 @@ impl Group {
         self.room.open();
         self.news.open();
         self.wake_futures(Lsn::MAX);
+        self.wake_weaker_futures();
         self.wake_writer();
         self.wake_keeper();
     }
@@ -410,7 +429,7 @@ impl Group {
 
     /// Whether somebody wants more committed than has been issued.
     pub(crate) fn is_wanted(&self, core: &Core) -> bool {
-        core.full() > 0 || self.wanted.load(Ordering::SeqCst) > core.watermarks().syncing.get()
+        core.full() > 0 || self.is_short(core)
     }
 
     /// Wakes `waker` when everything before `lsn` is durable, or at once if it is.

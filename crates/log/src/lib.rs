@@ -24,6 +24,7 @@
 //! | --- | --- |
 //! | `format` | what is on disk? |
 //! | `core` | who may be told "durable", and what is written next? |
+//! | `asked`, `beside`, `weaker` | what of commits that ask for less than durable? |
 //! | `seal`, `executor`, `lanes` | how does a batch become bytes on disk? |
 //! | `group`, `gate`, `background` | how do many committers share one write? |
 //! | `keeper`, `shelf` | how do segments come and go? |
@@ -33,9 +34,11 @@
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
+mod asked;
 mod background;
 #[cfg(feature = "bench")]
 pub mod bench;
+mod beside;
 mod buffer;
 mod check;
 mod checksum;
@@ -69,6 +72,7 @@ pub mod sim;
 mod stats;
 mod view;
 mod walk;
+mod weaker;
 
 pub use crate::log::{Commit, Log, Opened, Transaction};
 pub use check::{Report, Salvaged, salvage, verify};

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use seawall_sys::durability::Class;
+
+use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::choose::choose;
 use crate::core::Core;
@@ -124,9 +127,9 @@ impl Log {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
         let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
-        let method = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
+        let rows = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut lanes = Lanes::new(dir, method, options.in_flight_max, options.batch_bytes);
+        let mut lanes = Lanes::new(dir, rows, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
             lanes.faults.clone_from(&options.faults);
@@ -143,7 +146,7 @@ impl Log {
             end: recovered.beginning.end,
             segments: recovered.segments.len(),
             epoch: recovered.epoch,
-            method: method.id,
+            method: rows.own.id,
             strangers: recovered.strangers.clone(),
         };
         tracing::info!(dir = %dir.display(), ?opened, "opened");
@@ -224,6 +227,30 @@ impl Log {
         self.group.settle(core, lsn)
     }
 
+    /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
+    /// cheaper: the records are with the kernel (`ProcessCrash`) or with the device (`SystemCrash`). They become durable
+    /// with the next commit that asks for more, when a segment is full, when the log is idle ([`Options::idle_mark`]) and
+    /// when it is closed; until then [`Log::durable_lsn`] does not cover them and readers do not show them. A group of
+    /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
+    /// own is used.
+    ///
+    /// # Errors
+    /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
+    pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
+        match self.group.grade(class)? {
+            Grade::Full => self.commit(lsn),
+            grade if self.group.reached(grade) >= lsn => Ok(()),
+            grade => {
+                let core = lock(&self.group.core);
+                let end = core.watermarks().appended;
+                if lsn > end {
+                    return Err(Error::BeyondEnd { lsn, end });
+                }
+                self.group.settle_as(core, lsn, grade)
+            }
+        }
+    }
+
     /// Appends a record and returns when it is durable.
     ///
     /// # Errors
@@ -289,7 +316,19 @@ impl Log {
         if self.group.durable() < lsn {
             self.group.want(lsn);
         }
-        Commit { group: Arc::clone(&self.group), lsn }
+        Commit { group: Arc::clone(&self.group), lsn, grade: Grade::Full }
+    }
+
+    /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
+    ///
+    /// # Errors
+    /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
+    pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
+        let grade = self.group.grade(class)?;
+        if self.group.reached(grade) < lsn {
+            self.group.want_as(lsn, grade);
+        }
+        Ok(Commit { group: Arc::clone(&self.group), lsn, grade })
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -331,6 +370,13 @@ impl Log {
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.group.durable()
+    }
+
+    /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a
+    /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
+    #[must_use]
+    pub fn safe_lsn(&self, class: Class) -> Lsn {
+        self.group.grade(class).map_or_else(|_| self.group.durable(), |grade| self.group.reached(grade))
     }
 
     /// The end of what was appended.
@@ -485,12 +531,14 @@ impl Transaction {
     }
 }
 
-/// Ready when everything before one LSN is durable; see [`Log::commit_async`].
+/// Ready when everything before one LSN is durable, or outlives what was asked for; see [`Log::commit_async`] and
+/// [`Log::commit_async_as`].
 #[derive(Debug)]
 #[must_use = "a commit that nobody waits for may fail unseen"]
 pub struct Commit {
     group: Arc<Group>,
     lsn: Lsn,
+    grade: Grade,
 }
 
 impl Commit {
@@ -500,10 +548,13 @@ impl Commit {
         self.lsn
     }
 
-    /// Whether it is ready now.
+    /// Whether it is ready now: whether everything before its LSN is as durable as was asked for.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.group.durable() >= self.lsn
+        match self.grade {
+            Grade::Full => self.group.durable() >= self.lsn,
+            grade => self.group.reached(grade) >= self.lsn,
+        }
     }
 
     /// Waits for it, without a runtime.
@@ -517,7 +568,10 @@ impl Commit {
             if self.lsn > end {
                 return Err(Error::BeyondEnd { lsn: self.lsn, end });
             }
-            self.group.settle(core, self.lsn)?;
+            match self.grade {
+                Grade::Full => self.group.settle(core, self.lsn)?,
+                grade => self.group.settle_as(core, self.lsn, grade)?,
+            }
         }
         Ok(self.lsn)
     }
@@ -541,12 +595,12 @@ impl Future for Commit {
         if self.lsn > end {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }
-        self.group.wake_at(self.lsn, context.waker());
+        self.group.wake_at_as(self.lsn, self.grade, context.waker());
         // It may have become durable between the first look and the registration.
         if let Some(ready) = self.look() {
             Poll::Ready(ready)
         } else {
-            self.group.want(self.lsn);
+            self.group.want_as(self.lsn, self.grade);
             Poll::Pending
         }
     }

@@ -4,6 +4,7 @@
 //! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two phases of
 //! writes, each durable before the next one starts.
 
+use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::checksum::crc32c;
 use crate::core::{Issue, Shape};
@@ -27,6 +28,10 @@ pub(crate) struct Job {
     pub(crate) segment: u64,
     /// Records in it.
     pub(crate) records: u32,
+    /// How safe it must be before it is acknowledged.
+    pub(crate) grade: Grade,
+    /// A segment that must be synced before anything of this is written.
+    pub(crate) settle: Option<u64>,
     /// Set if the segment is started with this batch: its header.
     pub(crate) starts: Option<SegmentHeader>,
     /// The durable LSN that it states.
@@ -58,7 +63,42 @@ impl Job {
             ])
         });
         let batch = Write { offset: self.offset, bytes: &self.buf.bytes()[..self.bytes] };
-        start.into_iter().chain(std::iter::once(Phase([Some(batch), None])))
+        let batch = (!self.is_settlement()).then_some(Phase([Some(batch), None]));
+        start.into_iter().chain(batch)
+    }
+
+    /// Whether it writes nothing and only settles what others wrote.
+    pub(crate) fn is_settlement(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The sync that must come first, unless the batch is followed by one of the whole file anyway, as it is where
+    /// `sync_covers` and both lie in the same segment.
+    pub(crate) fn settles_first(&self, sync_covers: bool) -> Option<u64> {
+        let covered = sync_covers && !self.is_settlement() && self.starts.is_none();
+        self.settle.filter(|segment| !covered || *segment != self.segment)
+    }
+
+    /// Nothing but the sync of `settle`.
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(unused_variables, reason = "only the oracle asks what it states")
+    )]
+    fn settlement(id: u64, settle: Option<u64>, durable: Lsn) -> Self {
+        Self {
+            id,
+            segment: settle.unwrap_or(0),
+            records: 0,
+            grade: Grade::Full,
+            settle,
+            starts: None,
+            #[cfg(feature = "simulation")]
+            witness: durable,
+            header_blocks: None,
+            offset: 0,
+            bytes: 0,
+            buf: AlignedBuf::zeroed(0),
+        }
     }
 
     /// The durable LSN that the batch states once it is on disk.
@@ -102,7 +142,8 @@ pub(crate) fn header_blocks(header: &SegmentHeader) -> AlignedBuf {
 impl Chain {
     /// Seals one batch.
     pub(crate) fn seal(&mut self, shape: &Shape, issue: Issue) -> Job {
-        let Issue { mut batch, durable, trim } = issue;
+        let Issue { id, batch, grade, settle, durable, trim } = issue;
+        let Some(mut batch) = batch else { return Job::settlement(id, settle, durable) };
         let starts = batch.start.map(|start| SegmentHeader {
             block_bytes: shape.block_bytes,
             log_id: shape.log_id,
@@ -144,6 +185,8 @@ impl Chain {
             id: batch.id,
             segment: batch.segment,
             records: batch.records,
+            grade,
+            settle,
             starts,
             #[cfg(feature = "simulation")]
             witness: durable,

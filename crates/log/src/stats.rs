@@ -4,8 +4,10 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
+use crate::asked::Grade;
 use crate::lanes::lock;
 use crate::lsn::Lsn;
+use crate::seal::Job;
 
 /// A latency or size distribution, reduced to what is usually asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +29,12 @@ pub struct Summary {
 pub struct Stats {
     /// Records accepted.
     pub records: u64,
-    /// Batches that became durable, marks included.
+    /// Batches that were written and acknowledged, marks included.
     pub batches: u64,
+    /// Of these, those that were acknowledged as outliving less than the log promises: see `Log::commit_as`.
+    pub weak_batches: u64,
+    /// Times that such batches had to be made durable by a sync of their own or by that of a later batch.
+    pub settlements: u64,
     /// Bytes written for them, headers and padding included.
     pub bytes_written: u64,
     /// Segments started.
@@ -64,6 +70,8 @@ struct Kept {
     bytes: u64,
     batches: u64,
     starts: u64,
+    weak_batches: u64,
+    settlements: u64,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -85,19 +93,31 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 impl Meters {
     /// Nothing measured yet.
     pub(crate) fn new() -> Self {
-        let kept =
-            Kept { write_ns: histogram(), batch_records: histogram(), bytes: 0, batches: 0, starts: 0 };
+        let kept = Kept {
+            write_ns: histogram(),
+            batch_records: histogram(),
+            bytes: 0,
+            batches: 0,
+            starts: 0,
+            weak_batches: 0,
+            settlements: 0,
+        };
         Self { kept: Mutex::new(kept) }
     }
 
-    /// A batch became durable.
-    pub(crate) fn batch(&self, took_ns: u64, records: u32, bytes: usize, starts: bool) {
+    /// A batch was written and is as safe as its grade says.
+    pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
         let mut kept = lock(&self.kept);
+        kept.settlements += u64::from(job.settle.is_some());
+        if job.is_settlement() {
+            return;
+        }
         kept.write_ns.saturating_record(took_ns);
-        kept.batch_records.saturating_record(records.into());
-        kept.bytes += bytes as u64;
+        kept.batch_records.saturating_record(job.records.into());
+        kept.bytes += job.disk_bytes() as u64;
         kept.batches += 1;
-        kept.starts += u64::from(starts);
+        kept.weak_batches += u64::from(job.grade != Grade::Full);
+        kept.starts += u64::from(job.starts.is_some());
     }
 
     /// Fills in what is kept here.
@@ -108,5 +128,7 @@ impl Meters {
         stats.bytes_written = kept.bytes;
         stats.batches = kept.batches;
         stats.segments_started = kept.starts;
+        stats.weak_batches = kept.weak_batches;
+        stats.settlements = kept.settlements;
     }
 }
