@@ -51,7 +51,7 @@ const LINTS: [&str; 7] = [
     "clippy",
     "--workspace",
     "--all-targets",
-    "--features=seawall/mutants,seawall/bench",
+    "--features=seawall/mutants,seawall/bench,seawall/metrics",
     "--quiet",
     "--",
     "-Dwarnings",
@@ -59,8 +59,15 @@ const LINTS: [&str; 7] = [
 
 /// The simulated crash campaign, the sweep of failing operations, and every mutant: in release, because they count
 /// states by the million.
-const PROMISES: [&str; 7] =
-    ["test", "--release", "--package=seawall", "--features=mutants", "--tests", "--quiet", "--no-fail-fast"];
+const PROMISES: [&str; 7] = [
+    "test",
+    "--release",
+    "--package=seawall",
+    "--features=mutants,metrics",
+    "--tests",
+    "--quiet",
+    "--no-fail-fast",
+];
 
 /// Runs the named steps, or every step, then the summary.
 pub(crate) fn run(only: &[String]) -> Result<(), String> {

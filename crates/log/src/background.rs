@@ -14,6 +14,7 @@ use crate::format::Kind;
 use crate::group::{Desk, Group};
 use crate::keeper::{Keeper, Progress, Setback, Task};
 use crate::lanes::lock;
+use crate::metered::Metric;
 
 /// One write of zeros while a segment is prepared, in bytes.
 const FILL_BYTES: usize = 1 << 20;
@@ -111,6 +112,12 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
 
 fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
     let soft = |error: Error| Setback { error, fatal: false };
+    let _span = match task {
+        Task::Prepare(to) | Task::Replace(to) => tracing::debug_span!("prepare", segment = to.number),
+        Task::Recycle { from, to } => tracing::debug_span!("recycle", from, segment = to.number),
+        Task::Retire(segment) => tracing::debug_span!("retire", segment),
+    }
+    .entered();
     let mut keeper = Keeper::new(task, FILL_BYTES);
     let end = loop {
         // Housekeeping knows file names only.
@@ -126,6 +133,7 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     };
     if let Progress::Prepared(spare) = end {
         group.lanes.open(spare.number, spare.bytes).map_err(soft)?;
+        group.meters.metered.count(Metric::SegmentsPrepared, 1);
     }
     let mut core = lock(&group.core);
     match lock(&group.shelf).finished(end) {

@@ -26,6 +26,7 @@ use crate::format::Kind;
 use crate::gate::Gate;
 use crate::lanes::{Lanes, lock};
 use crate::lsn::Lsn;
+use crate::metered::Metric;
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Meters;
@@ -89,6 +90,7 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(shape: Shape, core: Core, chain: Chain, lanes: Lanes, shelf: Shelf) -> Self {
         let durable = core.watermarks().durable.get();
+        let meters = Meters::new(lanes.dir());
         Self {
             shape,
             core: Mutex::new(core),
@@ -115,7 +117,7 @@ impl Group {
             retired: AtomicBool::new(false),
             driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
-            meters: Meters::new(),
+            meters,
         }
     }
 
@@ -179,6 +181,7 @@ impl Group {
                 Err(refusal) => refusal,
             };
             self.stalls.fetch_add(1, Ordering::Relaxed);
+            self.meters.metered.count(Metric::Stalls, 1);
             let ticket = self.room.ticket();
             match refusal {
                 Refusal::Failed => {
@@ -331,8 +334,24 @@ impl Group {
         drop(core);
         let job = chain.seal(&self.shape, issue);
         drop(chain);
+        let span = tracing::trace_span!(
+            "batch",
+            id = job.id,
+            segment = job.segment,
+            records = job.records,
+            bytes = job.disk_bytes(),
+            grade = ?job.grade
+        );
+        let _entered = span.entered();
         let began = seawall_sys::clock::monotonic_ns();
-        let carried = self.lanes.carry(&job);
+        let carried = match &job.starts {
+            None => self.lanes.carry(&job),
+            Some(header) => {
+                let span =
+                    tracing::debug_span!("rotate", segment = header.number, previous = header.previous);
+                span.in_scope(|| self.lanes.carry(&job))
+            }
+        };
         let took = seawall_sys::clock::monotonic_ns() - began;
         if let Err(error) = carried {
             self.fail(error);
@@ -408,7 +427,9 @@ impl Group {
     pub(crate) fn fail(&self, error: Error) {
         tracing::error!(%error, "the log failed");
         // Only the first failure is the cause; later ones are its consequences.
-        let _ = self.failure.set(Arc::new(error));
+        if self.failure.set(Arc::new(error)).is_ok() {
+            self.meters.metered.count(Metric::Failures, 1);
+        }
         lock(&self.core).fail();
         self.gates.iter().for_each(Gate::open);
         self.room.open();

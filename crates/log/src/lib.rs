@@ -31,6 +31,7 @@
 //! | `walk`, `scan`, `reader` | how are records read back? |
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
+//! | `stats`, `metered` | what has it done so far, and who is told? |
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
@@ -57,6 +58,7 @@ mod keeper;
 mod lanes;
 mod log;
 mod lsn;
+mod metered;
 pub mod mutant;
 mod options;
 #[cfg(feature = "simulation")]

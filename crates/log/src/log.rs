@@ -113,6 +113,7 @@ impl Log {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
         let dir = dir.as_ref();
+        let _span = tracing::info_span!("open", dir = %dir.display()).entered();
         make_dir(dir, options.create)?;
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
@@ -126,7 +127,8 @@ impl Log {
         if !options.create && recovery::survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
-        let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
+        let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
+        let recovered = recovered.map_err(|error| error.in_dir(dir))?;
         let rows = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
         let mut lanes = Lanes::new(dir, rows, options.in_flight_max, options.batch_bytes);
@@ -353,6 +355,7 @@ impl Log {
     /// # Errors
     /// [`Error::Failed`], [`Error::Closed`].
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
+        let _span = tracing::debug_span!("trim", %lsn).entered();
         if let Some(failed) = self.group.failed() {
             return Err(failed);
         }
@@ -417,6 +420,7 @@ impl Log {
     /// # Errors
     /// [`Error::Failed`] if something could not be made durable.
     pub fn close(self) -> Result<()> {
+        let _span = tracing::info_span!("close", dir = %self.dir.display()).entered();
         self.group.closed.store(true, Ordering::SeqCst);
         let sealed = match self.group.failed() {
             Some(failed) => Err(failed),

@@ -1,5 +1,6 @@
 //! What has the log done so far?
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
@@ -7,6 +8,7 @@ use hdrhistogram::Histogram;
 use crate::asked::Grade;
 use crate::lanes::lock;
 use crate::lsn::Lsn;
+use crate::metered::{Metered, Metric};
 use crate::seal::Job;
 
 /// A latency or size distribution, reduced to what is usually asked for.
@@ -61,6 +63,7 @@ pub struct Stats {
 #[derive(Debug)]
 pub(crate) struct Meters {
     kept: Mutex<Kept>,
+    pub(crate) metered: Metered,
 }
 
 #[derive(Debug)]
@@ -92,7 +95,7 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 
 impl Meters {
     /// Nothing measured yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dir: &Path) -> Self {
         let kept = Kept {
             write_ns: histogram(),
             batch_records: histogram(),
@@ -102,11 +105,12 @@ impl Meters {
             weak_batches: 0,
             settlements: 0,
         };
-        Self { kept: Mutex::new(kept) }
+        Self { kept: Mutex::new(kept), metered: Metered::new(dir) }
     }
 
     /// A batch was written and is as safe as its grade says.
     pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
+        self.tell(took_ns, job);
         let mut kept = lock(&self.kept);
         kept.settlements += u64::from(job.settle.is_some());
         if job.is_settlement() {
@@ -118,6 +122,21 @@ impl Meters {
         kept.batches += 1;
         kept.weak_batches += u64::from(job.grade != Grade::Full);
         kept.starts += u64::from(job.starts.is_some());
+    }
+
+    fn tell(&self, took_ns: u64, job: &Job) {
+        let told = &self.metered;
+        told.count(Metric::Settlements, u64::from(job.settle.is_some()));
+        if job.is_settlement() {
+            return;
+        }
+        told.count(Metric::Batches, 1);
+        told.count(Metric::WeakBatches, u64::from(job.grade != Grade::Full));
+        told.count(Metric::Records, job.records.into());
+        told.count(Metric::WrittenBytes, job.disk_bytes() as u64);
+        told.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));
+        told.record(Metric::WriteSeconds, took_ns as f64 / 1e9);
+        told.record(Metric::BatchRecords, job.records.into());
     }
 
     /// Fills in what is kept here.
