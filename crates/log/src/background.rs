@@ -5,7 +5,6 @@
 //! sleep when there is nothing to do: an idle log costs nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::disk::Disk;
@@ -13,8 +12,8 @@ use crate::error::Error;
 use crate::format::Kind;
 use crate::group::{Desk, Group};
 use crate::keeper::{Keeper, Progress, Setback, Task};
-use crate::lanes::lock;
 use crate::metered::Metric;
+use crate::sync::{Ordering, lock};
 
 /// One write of zeros while a segment is prepared, in bytes.
 const FILL_BYTES: usize = 1 << 20;

@@ -14,8 +14,7 @@
 //! everyone is woken and nothing is acknowledged; whoever finishes a batch sees to it that what has gathered
 //! meanwhile gets a leader.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
@@ -24,15 +23,16 @@ use crate::core::{Core, Issue, Refusal, Shape};
 use crate::error::{Error, Result};
 use crate::format::Kind;
 use crate::gate::Gate;
-use crate::lanes::{Lanes, lock};
+use crate::lanes::Lanes;
 use crate::lsn::Lsn;
 use crate::metered::Metric;
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Meters;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now};
 use crate::weaker::Weaker;
 
-const GATES: usize = 64;
+const GATES: usize = if cfg!(loom) { 2 } else { 64 };
 /// Turns of the processor given away without anyone coming, until one goes without them.
 const PATIENCE: u32 = 4;
 
@@ -119,6 +119,12 @@ impl Group {
             stalls: AtomicU64::new(0),
             meters,
         }
+    }
+
+    /// Makes the next committer wait for others, as if so many had come last time.
+    #[cfg(all(test, loom))]
+    pub(crate) fn expect_crowd(&self, records: u32) {
+        self.crowd.store(records, Ordering::Relaxed);
     }
 
     /// The end of what is durable.
@@ -304,7 +310,7 @@ impl Group {
         let (mut seen, mut idle) = (core.gathered_records(), 0);
         drop(core);
         let core = loop {
-            std::thread::yield_now();
+            yield_now();
             let core = lock(&self.core);
             let now = core.gathered_records();
             idle = if now > seen { 0 } else { idle + 1 };

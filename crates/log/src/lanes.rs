@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use seawall_sys::method::Method;
 use seawall_sys::{Commit, Target};
@@ -19,11 +19,7 @@ use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
 use crate::format::segment_name;
 use crate::seal::Job;
-
-/// Locks a mutex; a thread that panicked while holding it does not stop the others.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::sync::{Mutex, lock};
 
 type Idle = Mutex<Vec<Box<dyn Commit>>>;
 

@@ -32,6 +32,7 @@
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
 //! | `stats`, `metered` | what has it done so far, and who is told? |
+//! | `sync`, `explored`, `modelled` | does it keep its word in whatever order its threads run? |
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
@@ -49,12 +50,18 @@ pub mod disk;
 mod error;
 #[cfg(feature = "simulation")]
 mod executor;
+#[cfg(all(test, loom))]
+mod explored;
 #[cfg(feature = "simulation")]
 pub mod faults;
 pub mod format;
 mod gate;
 mod group;
 mod keeper;
+#[cfg(not(loom))]
+mod lanes;
+#[cfg(loom)]
+#[path = "modelled.rs"]
 mod lanes;
 mod log;
 mod lsn;
@@ -72,6 +79,7 @@ mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
 mod stats;
+mod sync;
 mod view;
 mod walk;
 mod weaker;

@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
@@ -17,7 +16,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
-use crate::lanes::{Lanes, lock};
+use crate::lanes::Lanes;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
@@ -26,6 +25,7 @@ use crate::recovery::{self, Plan, Recovered, Tail};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
+use crate::sync::{Mutex, Ordering, lock};
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";

@@ -1,15 +1,14 @@
 //! What has the log done so far?
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
 use crate::asked::Grade;
-use crate::lanes::lock;
 use crate::lsn::Lsn;
 use crate::metered::{Metered, Metric};
 use crate::seal::Job;
+use crate::sync::{Mutex, lock};
 
 /// A latency or size distribution, reduced to what is usually asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

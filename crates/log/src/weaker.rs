@@ -7,16 +7,14 @@
 //! Invariants: the watermark of a grade is published after the core has moved it and before anyone is woken; after a
 //! failure everyone is woken and nothing is acknowledged, in any grade.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 use crate::asked::Grade;
 use crate::core::{Core, Issue};
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::lanes::lock;
 use crate::lsn::Lsn;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use seawall_sys::durability::Class;
 
 /// What the waiters of the weaker grades share.
