@@ -55,13 +55,13 @@ fn rows() -> Rows {
 }
 
 /// A log of one segment that is never full; the write of job `fails` fails.
-fn group(fails: u64) -> Arc<Group> {
+fn group(fails: u64, depth: usize) -> Arc<Group> {
     let shape = Shape {
         log_id: LogId([7; 16]),
         epoch: 1,
         block_bytes: 512,
         batch_bytes: 512,
-        depth: 2,
+        depth,
         memory_bytes: 2048,
     };
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
@@ -130,12 +130,18 @@ fn one_who_sleeps_is_told_alone() {
     });
 }
 
-/// Two committers of these grades, of whom the first expects a crowd of two if `crowd`; job `fails` fails.
+/// Two committers of these grades, of whom the first expects a crowd of two if `crowd`; job `fails` fails. One write at
+/// a time, so that one of them may have to wait for the other, and two.
 fn two(grades: [Grade; 2], crowd: bool, fails: u64) {
+    meet(grades, crowd, fails, 1);
+    meet(grades, crowd, fails, 2);
+}
+
+fn meet(grades: [Grade; 2], crowd: bool, fails: u64, depth: usize) {
     explore(move || {
-        let group = group(fails);
+        let group = group(fails, depth);
         if crowd {
-            group.expect_crowd(2);
+            group.expect_crowd(2 * u32::try_from(depth).unwrap_or(1));
         }
         let other = {
             let group = Arc::clone(&group);

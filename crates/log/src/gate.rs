@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn no_wake_up_is_lost() {
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 3 } else { 200 } {
             let (gate, done) = (Gate::default(), AtomicBool::new(false));
             std::thread::scope(|scope| {
                 for _ in 0..3 {

@@ -197,3 +197,60 @@ impl Chain {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Chain;
+    use crate::asked::Grade;
+    use crate::core::{Beginning, Core, Place, Shape};
+    use crate::format::{LogId, Records, SegmentHeader};
+    use crate::lsn::Lsn;
+    use crate::walk::Cursor;
+
+    #[test]
+    fn what_is_sealed_is_what_a_walk_accepts_in_order_and_whatever_its_grade() {
+        let log_id = LogId([3; 16]);
+        let shape =
+            Shape { log_id, epoch: 1, block_bytes: 512, batch_bytes: 1024, depth: 2, memory_bytes: 4096 };
+        let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
+        let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
+        let mut core = Core::new(shape, beginning);
+        let mut chain = Chain { link: 0 };
+        let segment = SegmentHeader {
+            block_bytes: 512,
+            log_id,
+            epoch: 1,
+            number: 1,
+            segment_bytes: (1 << 20) + 512,
+            first_lsn: Lsn::ZERO,
+            trim_lsn: Lsn::ZERO,
+            previous: 0,
+            link: 0,
+        };
+        let mut cursor = Cursor::start(segment);
+        for round in 0..6_u8 {
+            let records = [vec![round; 700], Vec::new(), vec![round; usize::from(round)]];
+            let end = records.iter().map(|record| core.append(record).expect("there is room")).last();
+            core.want([Grade::Full, Grade::Process][usize::from(round % 2)], end.unwrap_or_default());
+            let mut read = Vec::new();
+            while let Some(issue) = core.issue() {
+                let settles = issue.settle;
+                let job = chain.seal(&shape, issue);
+                assert_eq!(settles.is_some(), round > 0 && job.grade == Grade::Full && round % 2 == 0);
+                for write in job.phases().flat_map(|phase| phase.writes()) {
+                    assert_eq!(write.offset, cursor.offset);
+                    let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
+                    Cursor::check_batch(&header, write.bytes).expect("whole");
+                    assert!(header.durable <= core.watermarks().durable);
+                    let body =
+                        &write.bytes[crate::format::BATCH_HEADER_BYTES..][..header.body_bytes as usize];
+                    read.extend(Records::new(body).map(|record| record.payload.to_vec()));
+                    cursor.advance(&header, checksum);
+                }
+                core.done(job.id, job.into_buffer());
+            }
+            assert_eq!(read, records);
+            assert_eq!(core.watermarks().durable == core.watermarks().appended, round % 2 == 0);
+        }
+    }
+}
