@@ -141,7 +141,7 @@ fn meet(grades: [Grade; 2], crowd: bool, fails: u64, depth: usize) {
     explore(move || {
         let group = group(fails, depth);
         if crowd {
-            group.expect_crowd(2 * u32::try_from(depth).unwrap_or(1));
+            group.expect_crowd(2);
         }
         let other = {
             let group = Arc::clone(&group);

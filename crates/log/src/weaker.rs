@@ -69,7 +69,7 @@ impl Group {
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }
-            let (ready, gathered) = self.gather(core, self.shape.depth);
+            let (ready, gathered) = self.gather(core);
             core = gathered;
             if let Some(ended) = self.ended() {
                 return Err(ended);

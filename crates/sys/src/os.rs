@@ -9,6 +9,7 @@
 //! | `is_block_device` | whether metadata are a raw device's |
 //! | `counters` | the block devices' counters |
 //! | `wait` | sleeping until a word changes |
+//! | `memory` | what the kernel is told about a buffer |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
@@ -37,6 +38,13 @@ pub(crate) mod store;
 #[cfg(windows)]
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
+
+#[cfg(target_os = "linux")]
+#[path = "os/linux/memory.rs"]
+pub(crate) mod memory;
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_memory_advice.rs"]
+pub(crate) mod memory;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
