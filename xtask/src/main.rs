@@ -3,6 +3,7 @@
 //! Invariant: each command ends with an exit code that tells whether it held; nothing is skipped in silence.
 
 mod deny;
+mod explore;
 mod fidelity;
 mod observe;
 mod shell;
@@ -19,7 +20,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 8] = [
+const COMMANDS: [Command; 11] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -37,6 +38,21 @@ const COMMANDS: [Command; 8] = [
         name: "crash",
         about: "the release binary and the library on recorded file systems, failing disks and kill -9 (root); what follows goes to seawall-crash",
         run: crash,
+    },
+    Command {
+        name: "loom",
+        about: "the log's gates and group commit in every order of their threads",
+        run: loom,
+    },
+    Command {
+        name: "miri",
+        about: "buffers, format and state machine under Miri (installs a nightly toolchain)",
+        run: miri,
+    },
+    Command {
+        name: "fuzz",
+        about: "the fuzz targets of the log: --seconds N --target T (installs a nightly toolchain and cargo-fuzz)",
+        run: explore::fuzz,
     },
     Command {
         name: "fidelity",
@@ -83,6 +99,14 @@ fn crash(arguments: &[String]) -> Result<(), String> {
     let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
     words.extend(arguments.iter().map(String::as_str));
     shell::status(shell::cargo(&words))
+}
+
+fn loom(_: &[String]) -> Result<(), String> {
+    explore::loom().1
+}
+
+fn miri(_: &[String]) -> Result<(), String> {
+    explore::miri().1
 }
 
 fn wine(_: &[String]) -> Result<(), String> {

@@ -20,6 +20,7 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
 use seawall_sys::{OpenError, methods};
 
+use crate::beside::Rows;
 use crate::error::{Error, Result};
 use crate::options::{EngineChoice, MethodChoice, Options};
 use crate::trial::{self, Bounds, Trial, clearly_less};
@@ -36,6 +37,8 @@ const PROBE: Bounds =
 pub(crate) struct Chosen {
     /// The method on its engine.
     pub(crate) works: Works,
+    /// The method, and those beside it for commits that ask for less.
+    pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
     pub(crate) refused: Option<String>,
 }
@@ -58,7 +61,7 @@ pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error
 
 /// Whether the log can drive this row: writes at positions, with a sync of the file at most, and without a processor of
 /// its own for polling.
-fn drivable(method: &Method) -> bool {
+pub(crate) fn drivable(method: &Method) -> bool {
     let write = match method.write {
         Write::Positional | Write::Overlapped | Write::Flagged(WriteFlag::Dsync) => true,
         Write::Ring { poll, .. } => poll == RingPoll::Interrupt,
@@ -94,10 +97,9 @@ pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static 
 }
 
 /// The rows that reach `class` in `dir`, the most promising first.
-fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
-    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+fn candidates(dir: &Path, environment: &Environment, class: Class) -> Result<Vec<&'static Method>> {
     let around = environment.surroundings(FileState::ZeroFilled);
-    let rows = reaching(&environment, class);
+    let rows = reaching(environment, class);
     if rows.is_empty() {
         let best =
             methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
@@ -114,7 +116,8 @@ fn refused(option: &'static str, reason: String) -> Error {
 
 /// The method for the log in `dir`, on its engine, which may register `buffers`.
 pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]]) -> Result<Chosen> {
-    let rows = candidates(dir, options.durability)?;
+    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    let rows = candidates(dir, &environment, options.durability)?;
     let named = match &options.method {
         MethodChoice::Named(id) => Some(named(dir, id, options, &rows)?),
         MethodChoice::Fastest | MethodChoice::ProbeAgain => None,
@@ -147,7 +150,9 @@ pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]
                 if let Some(reason) = &reason {
                     tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
                 }
-                return Ok(Chosen { works, refused: reason });
+                let around = environment.surroundings(FileState::ZeroFilled);
+                let rows = Rows::beside(method, options.durability, &around, methods::here());
+                return Ok(Chosen { works, rows, refused: reason });
             }
             // Allowed in general, but not for this log: too little memory may be locked.
             Err(OpenError::Unavailable(why))
