@@ -3,12 +3,13 @@
 //! Runs the simulated crash campaign on every processor:
 //!
 //! ```text
-//! crash [--seed N] [--states N] [--workers N] [--progress FILE] [--state N]
+//! crash [--seed N] [--states N] [--workers N] [--progress FILE] [--minutes N] [--cap-seconds N] [--state N]
 //! ```
 //!
 //! With `--progress` the standing is kept in a file, rewritten as a whole every few seconds, so the campaign may be
-//! killed at any moment and goes on with the same command; no state is counted twice. `--state` repeats one state of
-//! the life of `--seed` alone.
+//! killed at any moment and goes on with the same command; no state is counted twice. `--minutes` ends a run
+//! early and in order; `--cap-seconds` makes it a failure not to be done by then. `--state` repeats one state of the
+//! life of `--seed` alone.
 
 use std::path::{Path, PathBuf};
 
@@ -25,12 +26,14 @@ struct Orders {
     campaign: Campaign,
     workers: usize,
     progress: Option<PathBuf>,
+    minutes: u64,
+    cap_seconds: u64,
 }
 
 fn orders() -> Result<Orders, Anything> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let campaign = Campaign { states: 1_000_000, ..Campaign::default() };
-    let mut orders = Orders { campaign, workers, progress: None };
+    let mut orders = Orders { campaign, workers, progress: None, minutes: u64::MAX, cap_seconds: u64::MAX };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -40,6 +43,8 @@ fn orders() -> Result<Orders, Anything> {
             "--states" => orders.campaign.states = number()?,
             "--state" => orders.campaign.only = Some(number()?),
             "--workers" => orders.workers = usize::try_from(number()?)?,
+            "--minutes" => orders.minutes = number()?,
+            "--cap-seconds" => orders.cap_seconds = number()?,
             "--progress" => orders.progress = Some(PathBuf::from(value)),
             other => return Err(format!("unknown option {other}").into()),
         }
@@ -83,7 +88,7 @@ fn show(standing: &Standing, workers: usize) {
 }
 
 fn main() -> Result<(), Anything> {
-    let Orders { campaign, workers, progress } = orders()?;
+    let Orders { campaign, workers, progress, minutes, cap_seconds } = orders()?;
     if campaign.only.is_some() {
         println!("{} state judged, every promise kept", run(&campaign)?.states);
         return Ok(());
@@ -91,20 +96,28 @@ fn main() -> Result<(), Anything> {
     let standing =
         progress.as_ref().map_or_else(|| Ok(Standing::new(campaign.seed)), |path| load(path, &campaign))?;
     let (before_ms, start_ns) = (standing.milliseconds, monotonic_ns());
-    let spent_ms = || before_ms + (monotonic_ns() - start_ns) / 1_000_000;
-    let (mut saved_ms, mut unsaved) = (before_ms, None);
+    let run_ms = || (monotonic_ns() - start_ns) / 1_000_000;
+    let end_ms = minutes.saturating_mul(60_000).min(cap_seconds.saturating_mul(1_000));
+    let (mut saved_ms, mut unsaved) = (0, None);
     let mut standing = go_on(&campaign, standing, workers, |standing| {
-        let Some(path) = progress.as_ref().filter(|_| spent_ms() - saved_ms > SAVE_EVERY_MS) else {
-            return true;
-        };
-        saved_ms = spent_ms();
-        unsaved = save(path, &Standing { milliseconds: saved_ms, ..standing.clone() }, &campaign).err();
-        unsaved.is_none()
+        let now_ms = run_ms();
+        if let Some(path) = progress.as_ref().filter(|_| now_ms > saved_ms + SAVE_EVERY_MS) {
+            saved_ms = now_ms;
+            let standing = Standing { milliseconds: before_ms + now_ms, ..standing.clone() };
+            unsaved = save(path, &standing, &campaign).err();
+        }
+        unsaved.is_none() && now_ms < end_ms
     })?;
-    standing.milliseconds = spent_ms();
+    standing.milliseconds = before_ms + run_ms();
     if let Some(path) = &progress {
         save(path, &standing, &campaign)?;
     }
     show(&standing, workers);
-    unsaved.map_or(Ok(()), |error| Err(error.into()))
+    if let Some(error) = unsaved {
+        return Err(format!("the standing could not be written: {error}").into());
+    }
+    if standing.tally.states < campaign.states && cap_seconds < u64::MAX {
+        return Err(format!("not done after {cap_seconds} s, the cap of this run").into());
+    }
+    Ok(())
 }

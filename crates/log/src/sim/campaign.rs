@@ -5,13 +5,14 @@
 //! start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one seed, and a
 //! failure names the seed and the number of the state, which repeat it alone.
 
-use super::damage::{damage, spares_a_header};
+use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{FaultKind, FaultPlan};
 use super::judge::{Terms, Verdict, judge};
 use super::life::{End, Ending, Habits, Step, live};
 use super::media::{DRAWS, Draw, Media};
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
+use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
 
 pub use super::sweep::sweep;
@@ -313,6 +314,12 @@ impl<'a> Run<'a> {
     fn damaged_state(&mut self, image: &Media, past: &Past, (rng, dsync): (&mut Rng, bool)) -> Verdict {
         let whole = image;
         let mut image = image.clone();
+        if rng.one_in(24) {
+            let shown = wipe(&mut image);
+            self.tally.damaged += 1;
+            let must_have = if shown { past.ledger.acknowledged } else { Lsn::ZERO };
+            return self.state(image, past, Terms { must_have, damaged: true, twice: false, dsync });
+        }
         let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
         self.tally.damaged += 1;
         if spares_a_header(whole, segment, to) {

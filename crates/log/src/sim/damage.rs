@@ -14,10 +14,14 @@ pub(super) fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, us
     let file = &image.inodes[*inode];
     let count = file.sectors().len();
     if rng.one_in(6) && count > 2 {
-        // Both copies of the segment header at once.
+        // Both copies of the segment header at once, now and then those of every segment.
         let garbage = Sector::new(&[0xA5; SECTOR]);
-        image.damage(*inode, 0, &garbage);
-        image.damage(*inode, count - 1, &garbage);
+        let every = rng.one_in(3);
+        for (_, other) in names.iter().filter(|(_, other)| every || other == inode) {
+            let last = image.inodes[*other].sectors().len().saturating_sub(1);
+            image.damage(*other, 0, &garbage);
+            image.damage(*other, last, &garbage);
+        }
         return Some((number, 0, 0));
     }
     let used = file.sectors().iter().enumerate().filter(|(_, sector)| !sector.is_zero());
@@ -50,4 +54,19 @@ pub(super) fn spares_a_header(whole: &Media, segment: u64, to: usize) -> bool {
         sector.is_some_and(|sector| SegmentHeader::decode(sector.bytes(), copy, segment, length).is_ok())
     };
     of_header && sound(0, file.sectors().first()) && sound(1, file.sectors().last())
+}
+
+/// Lets every segment read as zeros, as after a discard by mistake. Says whether the numbers of the files alone show
+/// that there was a log once: a log that was just made has segment 1 at most.
+pub(super) fn wipe(image: &mut Media) -> bool {
+    let names = image.names.clone();
+    let mut shown = false;
+    for (name, inode) in names.as_slice() {
+        if let Some(FileRole::Segment(number)) = file_role(name.text()) {
+            let zero = Sector::zero();
+            (0..image.inodes[*inode].sectors().len()).for_each(|index| image.damage(*inode, index, &zero));
+            shown |= number > 1;
+        }
+    }
+    shown
 }
