@@ -18,7 +18,7 @@ use crate::shell::{cargo, output, root, status};
 /// States of the simulated disk for every change, and of the campaign.
 const STATES: [&str; 2] = ["5000000", "1000000000"];
 /// Logs at rest for every change, and of the campaign, and what is injected into each.
-const LOGS: [&str; 2] = ["6000", "60000"];
+const LOGS: [&str; 2] = ["6000", "62000"];
 const INJECTIONS: &str = "200";
 /// Generous: on two idle processors all of it takes about four minutes.
 const CAP_SECONDS: &str = "900";

@@ -215,7 +215,14 @@ impl AtRest {
         });
         cell.injections += 1;
         cell.window += u64::from(in_window);
-        match judge(image, &self.ledger, terms)? {
+        let shown = image.clone();
+        let verdict = judge(image, &self.ledger, terms).inspect_err(|_| {
+            // Who repeats an injection wants to see it.
+            eprintln!("{terms:?}, hits {places:?}, {}; before and after:", ENDINGS[self.ending]);
+            self.image.describe();
+            shown.describe();
+        })?;
+        match verdict {
             None => cell.refused += 1,
             Some(end) if end < acknowledged && !in_window => {
                 return Err(Violation::Lost { acknowledged, end });
