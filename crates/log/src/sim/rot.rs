@@ -10,7 +10,7 @@
 //! | shortened | the log ends earlier without a word: allowed only where nothing on the disk says that there was more |
 //!
 //! What says so is a *witness*, a batch header or segment header that states what was durable when it was written. An
-//! injection is *in the tail window* if it hits a batch for whose end no witness is left: no log in one copy can tell
+//! injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no log in one copy can tell
 //! that from a write that never arrived. Every other injection is mid-log, and there shortening is a broken promise.
 //! The window is counted, so that its size can be stated.
 
@@ -83,7 +83,7 @@ struct AtRest {
     ledger: Ledger,
     /// What each sector held before what it holds now.
     before: HashMap<(usize, usize), Rc<Sector>>,
-    /// Its batches: segment, first byte, end, and the LSN where each one ends.
+    /// Its batches: segment, first byte, end, and the LSN where each one starts.
     batches: Vec<(u64, u64, u64, Lsn)>,
     ending: usize,
     dsync: bool,
@@ -123,7 +123,7 @@ fn batches(image: &Media) -> Vec<(u64, u64, u64, Lsn)> {
             let offset = (index * SECTOR) as u64;
             let Ok((header, _)) = BatchHeader::decode(sector.bytes()) else { continue };
             if (header.segment, header.offset) == (segment, offset) {
-                found.push((segment, offset, offset + header.disk_bytes(BLOCK_BYTES), header.end()));
+                found.push((segment, offset, offset + header.disk_bytes(BLOCK_BYTES), header.lsn));
             }
         }
     }
@@ -211,7 +211,7 @@ impl AtRest {
         let terms = Terms { must_have, damaged: !spared, twice: false, dsync: self.dsync };
         let in_window = self.batches.iter().any(|(segment, offset, end, lsn)| {
             let hit = |&(of, from, to): &(u64, u64, u64)| of == *segment && from < *end && to > *offset;
-            *lsn > must_have && places.iter().any(hit)
+            *lsn >= must_have && must_have < acknowledged && places.iter().any(hit)
         });
         cell.injections += 1;
         cell.window += u64::from(in_window);
@@ -225,6 +225,8 @@ impl AtRest {
         match verdict {
             None => cell.refused += 1,
             Some(end) if end < acknowledged && !in_window => {
+                eprintln!("{terms:?}, hits {places:?} of {:?}, {}", self.batches, ENDINGS[self.ending]);
+                self.image.describe();
                 return Err(Violation::Lost { acknowledged, end });
             }
             Some(end) if end < acknowledged => cell.shortened += 1,
