@@ -5,6 +5,7 @@
 mod crash;
 mod deny;
 mod fidelity;
+mod observe;
 mod shell;
 mod tally;
 mod test;
@@ -19,7 +20,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 7] = [
+const COMMANDS: [Command; 8] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -42,6 +43,11 @@ const COMMANDS: [Command; 7] = [
         name: "fidelity",
         about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
         run: fidelity::run,
+    },
+    Command {
+        name: "observe",
+        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
+        run: observe::run,
     },
 ];
 

@@ -36,6 +36,13 @@ const FIDELITY_TOOLS: [Tool; 2] = [
     Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a yardstick of fidelity" },
 ];
 
+/// What only `cargo xtask observe` needs: the products themselves.
+const OBSERVE_TOOLS: [Tool; 3] = [
+    Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a product to observe" },
+    Tool { probe: "sqlite3", package: "sqlite3", purpose: "a product to observe" },
+    Tool { probe: "setpriv", package: "util-linux", purpose: "a server without root's rights" },
+];
+
 /// Provides what the tests need; tells what was done.
 ///
 /// # Errors
@@ -50,6 +57,14 @@ pub(crate) fn provide() -> Result<String, String> {
 /// As [`provide`].
 pub(crate) fn provide_for_fidelity() -> Result<String, String> {
     provide_these(&FIDELITY_TOOLS)
+}
+
+/// Provides what `observe` needs.
+///
+/// # Errors
+/// As [`provide`].
+pub(crate) fn provide_for_observe() -> Result<String, String> {
+    provide_these(&OBSERVE_TOOLS)
 }
 
 fn provide_these(tools: &[Tool]) -> Result<String, String> {
@@ -123,11 +138,11 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY_TOOLS, TOOLS};
+    use super::{FIDELITY_TOOLS, OBSERVE_TOOLS, TOOLS};
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        for tool in TOOLS.iter().chain(&FIDELITY_TOOLS) {
+        for tool in TOOLS.iter().chain(&FIDELITY_TOOLS).chain(&OBSERVE_TOOLS) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }
     }

@@ -22,12 +22,20 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Tells what to set in databases, why, and which commit rates to expect
+    Advise(crate::advise::Advise),
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
     /// Writes, reads, checks and measures transaction logs
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
+    /// Asks a disk in a second what a durable commit costs, for services; never fails
+    Probe(crate::probe::ProbeArgs),
+    /// Prints the completions of a shell
+    Completions(crate::pages::Completions),
+    /// Prints the manual page
+    Man(crate::pages::ManArgs),
 }
 
 const BENCH_EXAMPLES: &str = "Examples:

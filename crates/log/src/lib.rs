@@ -30,6 +30,7 @@
 //! | `walk`, `scan`, `reader` | how are records read back? |
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
+//! | `probe`, `trial` | what does a commit cost here? |
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod check;
 mod checksum;
 mod choose;
 mod core;
+mod crowd;
 pub mod disk;
 mod error;
 #[cfg(feature = "simulation")]
@@ -59,6 +61,7 @@ mod options;
 #[cfg(feature = "simulation")]
 pub mod oracle;
 mod os_disk;
+mod probe;
 mod reader;
 mod recovery;
 mod scan;
@@ -67,6 +70,7 @@ mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
 mod stats;
+mod trial;
 mod view;
 mod walk;
 
@@ -74,9 +78,11 @@ pub use crate::log::{Commit, Log, Opened, Transaction};
 pub use check::{Report, Salvaged, salvage, verify};
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
-pub use options::{MethodChoice, Options};
+pub use options::{EngineChoice, MethodChoice, Options};
+pub use probe::{PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe};
 pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
-pub use seawall_sys::durability::Class as Durability;
+pub use seawall_sys::Engine;
+pub use seawall_sys::durability::{Class as Durability, Promiser};
 pub use stats::{Stats, Summary};
 pub use view::{View, ViewReader};
