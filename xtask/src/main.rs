@@ -2,6 +2,7 @@
 //!
 //! Invariant: each command ends with an exit code that tells whether it held; nothing is skipped in silence.
 
+mod crash;
 mod deny;
 mod explore;
 mod fidelity;
@@ -36,8 +37,8 @@ const COMMANDS: [Command; 11] = [
     },
     Command {
         name: "crash",
-        about: "the release binary and the library on recorded file systems, failing disks and kill -9 (root); what follows goes to seawall-crash",
-        run: crash,
+        about: "the log's core on a simulated disk; the release binary and the library on recorded file systems, failing disks and kill -9 (root); --long [--minutes N]: the campaign",
+        run: crash::run,
     },
     Command {
         name: "loom",
@@ -93,12 +94,6 @@ fn help(_: &[String]) -> Result<(), String> {
 
 fn setup(_: &[String]) -> Result<(), String> {
     tools::provide().map(|told| println!("{told}"))
-}
-
-fn crash(arguments: &[String]) -> Result<(), String> {
-    let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
-    words.extend(arguments.iter().map(String::as_str));
-    shell::status(shell::cargo(&words))
 }
 
 fn loom(_: &[String]) -> Result<(), String> {

@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{deny, explore, tools, wine};
+use crate::{crash, deny, explore, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -46,6 +46,7 @@ const STEPS: [Step; 18] = [
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
+    Step { name: "crashes", run: crashes },
     Step { name: "dependencies", run: dependencies },
 ];
 
@@ -226,6 +227,15 @@ fn on_real_systems(module: &str) -> Outcome {
 fn windows() -> Outcome {
     let (counts, result) = wine::test();
     Outcome::Tests(counts, result)
+}
+
+/// Power cuts, failing disks and kill -9, simulated and real.
+fn crashes() -> Outcome {
+    match crash::bounded(&[]) {
+        Ok(skipped) if skipped.is_empty() => Outcome::Held,
+        Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
+        Err(reason) => Outcome::Broken(reason),
+    }
 }
 
 fn dependencies() -> Outcome {

@@ -7,6 +7,7 @@
 //! | `fsync_table` | fsync fails with EIO, the next one succeeds, buffered reads show the new data, direct reads the old: why the log never tries a sync again and recovers past the page cache |
 //! | `full_disk` | running out of space at rotation is told, does not fail the log, and ends when there is space again |
 //! | `dead_disk` | when every write fails the log fails for good; after a remount every acknowledged record is there |
+//! | `read_only` | on a file system that was remounted read-only opening is refused with EROFS; ext4 that turns read-only under a running log fails it for good; writable again, every acknowledged record is there |
 //! | `failed_then_cut` | a commit fails, the process dies, another one reopens while the page cache still lies, and then the power goes |
 //!
 //! Invariant: a check that did not see its fault happen fails.
@@ -232,6 +233,55 @@ pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
     let mounted = volume.mount()?;
     judge_log(&mounted.path().join("log"), &ledger)?;
     Ok(20)
+}
+
+const EROFS: i32 = 30;
+const EIO: i32 = 5;
+
+/// Makes the file system read-only, before opening and (ext4) under a running log, and writable again. Gives what the
+/// running log was told.
+///
+/// # Errors
+/// Whatever did not hold, in words.
+pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> {
+    let volume = Volume::new(file_system, 4)?;
+    volume.make()?;
+    let mounted = volume.mount()?;
+    let dir = mounted.path().join("log");
+    let mut ledger = Ledger::default();
+    let log = Log::open(&dir, options()).map_err(told)?;
+    for _ in 0..20 {
+        commit_one(&log, &mut ledger).map_err(told)?;
+    }
+    log.close().map_err(told)?;
+    mounted.remount("ro")?;
+    match Log::open(&dir, options()) {
+        Err(error) if error.raw_os_error() == Some(EROFS) => {}
+        other => return Err(io::Error::other(format!("opened on a read-only file system: {other:?}"))),
+    }
+    mounted.remount("rw")?;
+    judge_log(&dir, &ledger)?;
+    if file_system.name != "ext4" {
+        return Ok("refused with EROFS, all there when writable again".to_owned());
+    }
+    let log = Log::open(&dir, options()).map_err(told)?;
+    commit_one(&log, &mut ledger).map_err(told)?;
+    // What ext4 does to itself after an error in its journal.
+    mounted.remount("abort")?;
+    let errno = match commit_one(&log, &mut ledger) {
+        Err(error) => error.raw_os_error().unwrap_or(-1),
+        Ok(()) => return Err(io::Error::other("a commit was acknowledged on a read-only file system")),
+    };
+    if ![EROFS, EIO].contains(&errno) || commit_one(&log, &mut ledger).is_ok() {
+        return Err(io::Error::other(format!("errno {errno}, or a commit was acknowledged after a failure")));
+    }
+    drop(log);
+    mounted.unmount()?;
+    let mounted = volume.mount()?;
+    judge_log(&mounted.path().join("log"), &ledger)?;
+    Ok(format!(
+        "refused with EROFS; under the running log: errno {errno}, failed for good, all there after a remount"
+    ))
 }
 
 /// Transactions of the victim of [`failed_then_cut`], far more than it gets to.

@@ -87,8 +87,16 @@ enum Command {
 /// Runs the command.
 pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if !matches!(arguments.command, Some(Command::Victim(_)))
+        && let Err(error) = prepare()
+    {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
     let ended = match &arguments.command {
-        Some(Command::Victim(orders)) => victim::run(orders).map(|()| true),
+        Some(Command::Victim(orders)) => crate::apart::end_with_parent()
+            .map_err(Into::into)
+            .and_then(|()| victim::run(orders).map(|()| true)),
         Some(Command::Replay { file, state }) => repeat(file, *state),
         Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
         None => once(&arguments.common),
@@ -101,6 +109,15 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Sees to it that nothing stays behind, of this run or of an earlier one.
+fn prepare() -> io::Result<()> {
+    crate::apart::enter()?;
+    for swept in crate::apart::sweep()? {
+        eprintln!("left behind by a killed run and cleared away: {swept}");
+    }
+    Ok(())
 }
 
 fn repeat(file: &Path, state: u64) -> Result<bool, Box<dyn Error>> {

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+mod apart;
+#[cfg(target_os = "linux")]
 mod blocks;
 #[cfg(target_os = "linux")]
 mod bytes;

@@ -28,7 +28,7 @@ use crate::report::{Check, Control, Layer, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
 
-const IMAGES_PER_EVENT: usize = 16;
+const IMAGES_PER_EVENT: usize = 80;
 const RULES: [(Rule, &str); 2] = [(Rule::Strict, "strict"), (Rule::Journal, "journal")];
 
 /// One run.
@@ -193,6 +193,7 @@ impl Run {
             "dead disk",
             dead.map(|commits| format!("failed for good, all of {commits} commits there after a remount")),
         );
+        check("read-only", faults::read_only(file_system));
         let tally = Tally::default();
         match faults::failed_then_cut(file_system, seed, &self.binary, self.jobs, &tally)? {
             (_, None) => {
@@ -213,7 +214,7 @@ impl Run {
     /// Layer e without a failing disk: kill -9.
     pub(crate) fn kills(&mut self, seed: u64, cycles: u64) -> io::Result<()> {
         for engine in kill::VICTIMS {
-            let dir = tempfile::tempdir()?;
+            let dir = crate::apart::scratch()?;
             let scene = Scene::honest(engine, "direct+dsync", seed, 0, 1000);
             let kills = kill::cycles(&scene, &self.binary, dir.path(), cycles)?;
             if kills.acknowledged == 0 {
@@ -246,7 +247,7 @@ impl Run {
                 self.control(mistake.name, &layer, found.map(|_| tally.states), replay.transpose()?);
             }
             if mistake.kill {
-                let dir = tempfile::tempdir()?;
+                let dir = crate::apart::scratch()?;
                 let scene = Scene { transactions: 1000, ..scene };
                 let kills = kill::cycles(&scene, &self.binary, dir.path(), 200)?;
                 self.control(mistake.name, "kill -9", kills.broken.map(|_| kills.cycles), None);
@@ -290,7 +291,7 @@ fn tape_of(file_system: &FileSystem, recording: &Recording, transactions: u64) -
 
 /// Runs the victim of `scene` in the recorded directory.
 fn record_files(scene: &Scene, binary: &Path) -> io::Result<Vec<Event>> {
-    let dir = tempfile::Builder::new().prefix("seawall-crash-").tempdir()?;
+    let dir = crate::apart::scratch()?;
     let directory = Arc::new(Directory::default());
     let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, scene.seed)?;
     mount.hold_back(scene.held_in_1000);

@@ -1,26 +1,71 @@
 //! Does the crash campaign find every deliberate mistake, and how many states does it need?
 //!
-//! `mutants [NAME]` prints one line for each mistake, with the seeds of three campaigns.
+//! `mutants [NAME]` prints a table: for each mistake the states that campaigns from three seeds judged until one broke
+//! a promise, and what broke first; mistakes that only a failing operation shows are found by the sweep. Ends with a
+//! failure if one survives that is not listed as equivalent.
 
-use seawall::mutant::{Mutant, set};
-use seawall::sim::campaign::{Campaign, run, sweep};
+use std::process::ExitCode;
 
-fn main() {
+use seawall::mutant::{EQUIVALENT, Mutant, set};
+use seawall::sim::campaign::{Campaign, Failure, run, sweep};
+
+const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
+const STATES: u64 = 100_000;
+
+/// What one mistake came to.
+struct Row {
+    needed: Vec<Option<u64>>,
+    first: Option<String>,
+    by_sweep: bool,
+}
+
+fn try_out(mutant: Mutant) -> Row {
+    set(Some(mutant));
+    let outcome = |seed| run(&Campaign { seed, states: STATES, ..Campaign::default() }).err();
+    let mut found: Vec<Option<Failure>> = SEEDS.into_iter().map(outcome).collect();
+    let mut by_sweep = false;
+    if found.iter().all(Option::is_none) {
+        found = vec![sweep(3).err()];
+        by_sweep = true;
+    }
+    set(None);
+    let needed = found.iter().map(|failure| failure.as_ref().map(|failure| failure.judged)).collect();
+    Row { needed, first: found.into_iter().flatten().next().map(|failure| failure.to_string()), by_sweep }
+}
+
+fn main() -> ExitCode {
     let wanted = std::env::args().nth(1);
+    println!("| mistake | states needed, three seeds | what broke first |\n| --- | ---: | --- |");
+    let (mut killed, mut survived) = (0, 0);
     for mutant in Mutant::ALL {
         let name = format!("{mutant:?}");
         if wanted.as_ref().is_some_and(|wanted| *wanted != name) {
             continue;
         }
-        set(Some(mutant));
-        let campaign = Campaign { seed: 1, states: 100_000, ..Campaign::default() };
-        match run(&campaign) {
-            Err(failure) => println!("{name}: killed: {failure}"),
-            Ok(_) => match sweep(3) {
-                Err(failure) => println!("{name}: killed by the sweep: {failure}"),
-                Ok(_) => println!("{name}: SURVIVED"),
-            },
+        let Row { needed, first, by_sweep } = try_out(mutant);
+        let reason = EQUIVALENT.iter().find(|(known, _)| *known == mutant).map(|(_, reason)| *reason);
+        let numbers = needed.iter().map(|count| count.map_or("–".to_owned(), |count| count.to_string()));
+        let numbers = numbers.collect::<Vec<_>>().join(" · ");
+        let how = if by_sweep { " (sweep)" } else { "" };
+        match (first, reason) {
+            (Some(first), None) => {
+                killed += 1;
+                println!("| {name} | {numbers}{how} | {first} |");
+            }
+            (None, Some(reason)) => println!("| {name} | equivalent | {reason} |"),
+            (Some(first), Some(_)) => {
+                survived += 1;
+                println!("| {name} | {numbers}{how} | **called equivalent, and is not**: {first} |");
+            }
+            (None, None) => {
+                survived += 1;
+                println!("| {name} | **survived** | |");
+            }
         }
-        set(None);
     }
+    println!(
+        "\n{killed} found, {} equivalent, {survived} open; at most {STATES} states each",
+        EQUIVALENT.len()
+    );
+    if survived == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

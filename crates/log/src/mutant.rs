@@ -136,6 +136,22 @@ impl Mutant {
     ];
 }
 
+/// Mistakes that nobody can see, each with the reason: the format says the same thing twice there, on purpose.
+#[cfg(feature = "mutants")]
+pub const EQUIVALENT: [(Mutant, &str); 4] = [
+    (
+        Mutant::AcceptOtherOffset,
+        "a batch that was written elsewhere is not linked to the one before this place, or has another LSN",
+    ),
+    (Mutant::IgnoreEpoch, "a batch of an earlier epoch is linked to another batch than the last one here"),
+    (Mutant::IgnoreLsn, "a batch that is linked to the one before it starts where that one ended"),
+    (
+        Mutant::IgnoreLink,
+        "a batch of the right segment, offset, epoch and LSN can only be the one that follows; \
+         IgnoreChainAndPlace makes this mistake and the three above together, and is found",
+    ),
+];
+
 #[cfg(feature = "mutants")]
 mod switch {
     use std::cell::Cell;

@@ -83,8 +83,18 @@ impl Ledger {
     /// lost in silence.
     #[must_use]
     pub fn without_witnesses_in(&self, segment: u64, from: u64, to: u64) -> Lsn {
-        let intact =
-            self.witnesses.iter().filter(|w| w.segment != segment || w.end <= from || w.offset >= to);
+        self.without_witnesses(&[(segment, from, to)])
+    }
+
+    /// The same when bytes in several places were damaged, each given as segment, first byte and end.
+    #[must_use]
+    pub fn without_witnesses(&self, places: &[(u64, u64, u64)]) -> Lsn {
+        let intact = self.witnesses.iter().filter(|witness| {
+            let hit = |&&(segment, from, to): &&(u64, u64, u64)| {
+                witness.segment == segment && witness.end > from && witness.offset < to
+            };
+            !places.iter().any(|place| hit(&place))
+        });
         intact.map(|witness| witness.says).max().unwrap_or(Lsn::ZERO).min(self.acknowledged)
     }
 }

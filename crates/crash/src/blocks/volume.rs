@@ -53,14 +53,14 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem {
         name: "xfs",
         disk_bytes: 304 * MIB,
-        bounded_one_in: 2,
+        bounded_one_in: 1,
         mkfs: &["-q", "-f", "-K"],
         options: "nouuid",
     },
     FileSystem {
         name: "btrfs",
         disk_bytes: 256 * MIB,
-        bounded_one_in: 8,
+        bounded_one_in: 5,
         mkfs: &["-q", "-f", "-K"],
         options: "",
     },
@@ -80,12 +80,20 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
 struct LoopDevice {
     path: String,
     backing: PathBuf,
+    /// What keeps it attached.
+    held: Option<std::fs::File>,
 }
 
 impl LoopDevice {
+    /// Attaches the file so that the kernel detaches it when this value, or the process, is gone and nothing else uses
+    /// the device: a device that is detached while it is open goes when it is closed for the last time.
     fn attach(file: &Path) -> io::Result<Self> {
         let path = run("losetup", &["--find", "--show", "--direct-io=on", &file.to_string_lossy()])?;
-        Ok(Self { path, backing: file.to_owned() })
+        // From here on a failure detaches.
+        let mut device = Self { path, backing: file.to_owned(), held: None };
+        device.held = Some(std::fs::File::open(&device.path)?);
+        run("losetup", &["--detach", &device.path])?;
+        Ok(device)
     }
 }
 
@@ -100,6 +108,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        self.held = None;
         // While udev looks at the device, detaching only notes the wish.
         let mut last = Ok(String::new());
         for _ in 0..DETACH_TRIES {
@@ -128,6 +137,12 @@ impl Mounted {
     /// Where it is mounted.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Mounts it again with other options.
+    pub(crate) fn remount(&self, options: &str) -> io::Result<()> {
+        let options = format!("remount,{options}");
+        run("mount", &["-o", &options, &self.path.to_string_lossy()]).map(drop)
     }
 
     /// Unmounts and tells whether that worked.
@@ -168,7 +183,7 @@ pub(crate) struct Volume {
 impl Volume {
     /// An empty disk for `file_system`.
     pub(crate) fn new(file_system: &'static FileSystem, seed: u64) -> io::Result<Self> {
-        let root = tempfile::Builder::new().prefix("seawall-crash-").tempdir()?;
+        let root = crate::apart::scratch()?;
         let served = root.path().join("recorder");
         std::fs::create_dir(&served)?;
         std::fs::create_dir(root.path().join("mounted"))?;

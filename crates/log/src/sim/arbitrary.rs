@@ -4,7 +4,7 @@
 //! memory and the time this takes are bounded by the size of the files.
 
 use super::SimDisk;
-use super::campaign::read_all;
+use super::judge::read_all;
 use super::life::plan;
 use super::media::Media;
 use crate::disk::{Disk, write_all};

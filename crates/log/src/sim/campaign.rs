@@ -5,19 +5,17 @@
 //! start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one seed, and a
 //! failure names the seed and the number of the state, which repeat it alone.
 
-use std::collections::HashSet;
-
-use super::disk::{FaultKind, FaultPlan, SimDisk};
-use super::life::{End, Habits, Step, live, plan};
-use super::media::{DRAWS, Draw, Media, SECTOR};
+use super::damage::{damage, spares_a_header, wipe};
+use super::disk::{FaultKind, FaultPlan};
+use super::judge::{Terms, Verdict, judge};
+use super::life::{End, Ending, Habits, Step, live};
+use super::media::{DRAWS, Draw, Media};
 use super::rng::{Rng, mix};
-use crate::disk::Disk;
-use crate::error::{Error, Result};
-use crate::format::{Records, SegmentHeader, segment_name};
+use super::sketch::{Seen, Sketch};
 use crate::lsn::Lsn;
-use crate::oracle::{Judge, Ledger, Violation, judge_refusal};
-use crate::recovery::{Recovered, recover};
-use crate::scan::{Scan, Source};
+use crate::oracle::{Ledger, Violation};
+
+pub use super::sweep::sweep;
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
@@ -69,6 +67,23 @@ pub struct Tally {
     pub refused: u64,
     /// Of these, how many lost records that had no witness yet: the undecidable tail.
     pub undecidable: u64,
+    /// What distinct means over all lives: contents of the disk together with what is due.
+    pub sketch: Sketch,
+}
+
+impl Tally {
+    /// Takes in what another part of the campaign has seen.
+    pub fn add(&mut self, other: &Self) {
+        let Self { states, repeated, lives, faults, damaged, refused, undecidable, sketch } = other;
+        self.states += states;
+        self.repeated += repeated;
+        self.lives += lives;
+        self.faults += faults;
+        self.damaged += damaged;
+        self.refused += refused;
+        self.undecidable += undecidable;
+        self.sketch.merge(sketch);
+    }
 }
 
 /// A broken promise, with what repeats it.
@@ -78,6 +93,8 @@ pub struct Failure {
     pub seed: u64,
     /// The number of the state in that life.
     pub state: u64,
+    /// States judged until then, this one included.
+    pub judged: u64,
     /// What was broken.
     pub violation: Violation,
 }
@@ -90,79 +107,29 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Reads a simulated log back.
-struct SimSource<'a> {
-    disk: &'a mut SimDisk,
-    segments: &'a [SegmentHeader],
+/// What came before a moment.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    ledger: Ledger,
+    /// Changes when an opening finds records gone whose LSNs will be issued again: the same disk is judged by another
+    /// history then. Records that are merely added make no difference to a disk that does not hold them.
+    timeline: u64,
 }
 
-impl Source for SimSource<'_> {
-    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let name = segment_name(number);
-        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
-        self.disk.read_direct(file, offset, buf).map_err(|source| Error::io("read", &name, source))
-    }
-
-    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
-        let at = self.segments.iter().position(|header| header.number == number)?;
-        self.segments.get(at + 1).copied()
-    }
-}
-
-/// Reads everything that `recovered` hands out.
-pub(super) fn read_all(
-    disk: &mut SimDisk,
-    recovered: &Recovered,
-    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
-) -> Result<Verdict> {
-    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
-    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
-    let mut source = SimSource { disk, segments: &segments };
-    let mut scan = Scan::new(first, 8192);
-    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
-        let mut lsn = batch.header.lsn;
-        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
-            if let Err(violation) = see(lsn, record.payload) {
-                return Ok(Err(violation));
-            }
-            lsn = lsn.saturating_add((record.payload.len() + crate::format::RECORD_HEADER_BYTES) as u64);
+impl Past {
+    fn enter(&mut self, step: &Step) {
+        if let Step::Exposed(end) = step
+            && self.ledger.issued.last().is_some_and(|record| record.end > *end)
+        {
+            self.timeline = mix(self.timeline ^ mix(end.get() + 1) ^ self.ledger.issued.len() as u64);
         }
+        step.enter(&mut self.ledger);
     }
-    Ok(Ok(()))
-}
 
-type Verdict = std::result::Result<(), Violation>;
-
-/// How one state is judged.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    must_have: Lsn,
-    damaged: bool,
-    twice: bool,
-    dsync: bool,
-}
-
-/// Where the judged log ended, `None` if it was refused with good reason.
-fn judge(image: Media, ledger: &Ledger, terms: Terms) -> std::result::Result<Option<Lsn>, Violation> {
-    let mut disk = SimDisk::settled(image, 0, None);
-    let recovered = match recover(&mut disk, &plan(terms.dsync)) {
-        Ok(recovered) => recovered,
-        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
-    };
-    let mut judge = Judge::lenient(ledger, terms.must_have);
-    match read_all(&mut disk, &recovered, |lsn, payload| judge.record(lsn, payload)) {
-        Ok(verdict) => verdict?,
-        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
+    /// The past as it counts when the power went.
+    fn after_power_loss(&self) -> Self {
+        Self { ledger: self.ledger.after_power_loss(), timeline: self.timeline }
     }
-    let end = recovered.beginning.end;
-    judge.finish(end)?;
-    if terms.twice {
-        let again = recover(&mut disk, &plan(terms.dsync));
-        if again.is_err() || again.is_ok_and(|again| again.beginning.end != end) {
-            return Err(Violation::NotIdempotent);
-        }
-    }
-    Ok(Some(end))
 }
 
 /// One campaign under way.
@@ -170,7 +137,7 @@ fn judge(image: Media, ledger: &Ledger, terms: Terms) -> std::result::Result<Opt
 struct Run<'a> {
     campaign: &'a Campaign,
     tally: Tally,
-    seen: HashSet<u64>,
+    seen: Seen,
     /// States of the current outermost life.
     state: u64,
     seed: u64,
@@ -181,15 +148,10 @@ struct Run<'a> {
 /// # Errors
 /// The first broken promise.
 pub fn run(campaign: &Campaign) -> std::result::Result<Tally, Failure> {
-    let mut run =
-        Run { campaign, tally: Tally::default(), seen: HashSet::new(), state: 0, seed: campaign.seed };
+    let mut run = Run::new(campaign);
     let mut seed = campaign.seed;
     while run.tally.states < campaign.states {
-        run.seed = seed;
-        run.state = 0;
-        run.seen.clear();
-        let outcome = run.life(Media::default(), &Ledger::default(), seed, campaign.depth);
-        outcome.map_err(|violation| Failure { seed, state: run.state.saturating_sub(1), violation })?;
+        run.outermost(seed)?;
         if campaign.only.is_some() {
             break;
         }
@@ -198,20 +160,47 @@ pub fn run(campaign: &Campaign) -> std::result::Result<Tally, Failure> {
     Ok(run.tally)
 }
 
-impl Run<'_> {
+/// Lives the whole life of every seed in `seeds`, however many states that are.
+///
+/// # Errors
+/// The first broken promise.
+pub fn lives(campaign: &Campaign, seeds: std::ops::Range<u64>) -> std::result::Result<Tally, Failure> {
+    let campaign = Campaign { states: u64::MAX, only: None, ..campaign.clone() };
+    let mut run = Run::new(&campaign);
+    for seed in seeds {
+        run.outermost(seed)?;
+    }
+    Ok(run.tally)
+}
+
+impl<'a> Run<'a> {
+    fn new(campaign: &'a Campaign) -> Self {
+        Self { campaign, tally: Tally::default(), seen: Seen::default(), state: 0, seed: campaign.seed }
+    }
+
+    /// The life of one seed on an empty disk, with everything that follows from it.
+    fn outermost(&mut self, seed: u64) -> std::result::Result<(), Failure> {
+        self.seed = seed;
+        self.state = 0;
+        self.seen.clear();
+        let outcome = self.life(Media::default(), &Past::default(), seed, self.campaign.depth);
+        let (state, judged) = (self.state.saturating_sub(1), self.tally.states);
+        outcome.map_err(|violation| Failure { seed, state, judged, violation })
+    }
+
     fn spent(&self) -> bool {
         self.tally.states >= self.campaign.states && self.campaign.only.is_none()
     }
 
     /// One life on `media`, and every crash in it.
-    fn life(&mut self, media: Media, before: &Ledger, seed: u64, depth: u32) -> Verdict {
+    fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Verdict {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
         let habits = Habits {
             dsync: rng.coin(),
             depth: 1 + rng.index(3),
             actions: if depth == self.campaign.depth { 160 } else { 60 },
             number: seed,
-            closes: rng.one_in(3),
+            ending: if rng.one_in(3) { Ending::Close } else { Ending::Cut },
             weak: rng.coin(),
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
@@ -236,45 +225,45 @@ impl Run<'_> {
     fn replay(
         &mut self,
         mut media: Media,
-        before: &Ledger,
+        before: &Past,
         end: &End,
         (rng, dsync, depth): (&mut Rng, bool, u32),
     ) -> Verdict {
         // What is only in the page cache may be lost to a failed write-back, of which everyone is told.
-        let mut ledger = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
+        let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
         for step in &end.trace {
             if let Step::Exposed(exposed) = step
-                && *exposed < ledger.written
+                && *exposed < past.ledger.written
             {
-                return Err(Violation::Lost { acknowledged: ledger.written, end: *exposed });
+                return Err(Violation::Lost { acknowledged: past.ledger.written, end: *exposed });
             }
             if end.faults > 0 && matches!(step, Step::Written(_)) {
                 continue;
             }
-            step.enter(&mut ledger);
+            past.enter(step);
             if let Step::Disk(event) = step {
                 event.apply(&mut media);
-                self.cut(&media, &ledger, (rng, dsync, depth))?;
+                self.cut(&media, &past, (rng, dsync, depth))?;
                 if self.spent() {
                     return Ok(());
                 }
             }
         }
         // After the last step everything that was acknowledged is due.
-        self.cut(&media, &ledger, (rng, dsync, depth))?;
+        self.cut(&media, &past, (rng, dsync, depth))?;
         if end.faults > 0 && depth > 0 {
             // Without the power going: the page cache still shows what a failed sync has lost.
-            self.life(media.killed(rng), &ledger, rng.next_u64(), depth - 1)?;
+            self.life(media.killed(rng), &past, rng.next_u64(), depth - 1)?;
         }
-        if end.closed && depth > 0 {
-            let ledger = ledger.after_power_loss();
-            return self.life(media.image(Draw::None, Draw::None, rng), &ledger, rng.next_u64(), depth - 1);
+        if end.ending == Ending::Close && depth > 0 {
+            let past = past.after_power_loss();
+            return self.life(media.image(Draw::None, Draw::None, rng), &past, rng.next_u64(), depth - 1);
         }
         Ok(())
     }
 
     /// Every crash that is tried at one step.
-    fn cut(&mut self, media: &Media, ledger: &Ledger, (rng, dsync, depth): (&mut Rng, bool, u32)) -> Verdict {
+    fn cut(&mut self, media: &Media, past: &Past, (rng, dsync, depth): (&mut Rng, bool, u32)) -> Verdict {
         let images = if media.is_settled() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
             // Nothing and everything first, then by chance, contents and names independently.
@@ -283,34 +272,41 @@ impl Run<'_> {
             let names = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let image = media.image(draw, names, rng);
             let terms =
-                Terms { must_have: ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
-            self.state(&image, ledger, terms)?;
-            if self.campaign.damage && rng.one_in(4) {
-                self.damaged_state(&image, ledger, (rng, dsync))?;
+                Terms { must_have: past.ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
+            let damaged = self.campaign.damage && rng.one_in(4);
+            let nested = depth > 0 && rng.one_in(40 * self.campaign.images_per_step as u64);
+            if !damaged && !nested {
+                self.state(image, past, terms)?;
+                continue;
             }
-            if depth > 0 && rng.one_in(40 * self.campaign.images_per_step as u64) {
-                self.life(image, &ledger.after_power_loss(), rng.next_u64(), depth - 1)?;
+            self.state(image.clone(), past, terms)?;
+            if damaged {
+                self.damaged_state(&image, past, (rng, dsync))?;
+            }
+            if nested {
+                self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1)?;
             }
         }
-        if ledger.due_after_kill() > ledger.acknowledged && rng.one_in(4) {
-            self.killed_state(media, ledger, (rng, dsync))?;
+        if past.ledger.due_after_kill() > past.ledger.acknowledged && rng.one_in(4) {
+            self.killed_state(media, past, (rng, dsync))?;
         }
         if depth > 0 && rng.one_in(60) {
-            self.life(media.killed(rng), ledger, rng.next_u64(), depth - 1)?;
+            self.life(media.killed(rng), past, rng.next_u64(), depth - 1)?;
         }
         Ok(())
     }
 
     /// Ends the process but not the machine: the page cache is what the next opening sees.
-    fn killed_state(&mut self, media: &Media, ledger: &Ledger, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+    fn killed_state(&mut self, media: &Media, past: &Past, (rng, dsync): (&mut Rng, bool)) -> Verdict {
         let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
-        let terms = Terms { must_have: ledger.due_after_kill(), damaged: false, twice: false, dsync };
-        self.state(&seen, ledger, terms)
+        let terms = Terms { must_have: past.ledger.due_after_kill(), damaged: false, twice: false, dsync };
+        self.state(seen, past, terms)
     }
 
     /// Judges one state unless it was judged before.
-    fn state(&mut self, image: &Media, ledger: &Ledger, terms: Terms) -> Verdict {
-        let key = mix(image.hash() ^ mix(terms.must_have.get()) ^ mix(ledger.issued.len() as u64 + 7));
+    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Verdict {
+        let content = mix(image.hash() ^ mix(terms.must_have.get()));
+        let key = mix(content ^ mix(past.timeline));
         if !self.seen.insert(key) {
             self.tally.repeated += 1;
             return Ok(());
@@ -321,16 +317,19 @@ impl Run<'_> {
             return Ok(());
         }
         self.tally.states += 1;
-        let end = judge(image.clone(), ledger, terms).inspect_err(|violation| {
-            if self.campaign.only.is_some() {
-                eprintln!("{violation}; {terms:?}; {:?}", ledger.witnesses);
+        self.tally.sketch.put(content);
+        // Who repeats one state wants to see it.
+        let shown = self.campaign.only.is_some().then(|| image.clone());
+        let end = judge(image, &past.ledger, terms).inspect_err(|violation| {
+            if let Some(image) = &shown {
+                eprintln!("{violation}; {terms:?}; {:?}", past.ledger.witnesses);
                 image.describe();
             }
         })?;
         if terms.damaged {
             match end {
                 None => self.tally.refused += 1,
-                Some(end) if end < ledger.acknowledged => self.tally.undecidable += 1,
+                Some(end) if end < past.ledger.acknowledged => self.tally.undecidable += 1,
                 Some(_) => {}
             }
         }
@@ -338,105 +337,23 @@ impl Run<'_> {
     }
 
     /// Damages one durable sector of `image` and judges that.
-    fn damaged_state(&mut self, image: &Media, ledger: &Ledger, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+    fn damaged_state(&mut self, image: &Media, past: &Past, (rng, dsync): (&mut Rng, bool)) -> Verdict {
         let whole = image;
         let mut image = image.clone();
+        if rng.one_in(24) {
+            let shown = wipe(&mut image);
+            self.tally.damaged += 1;
+            let must_have = if shown { past.ledger.acknowledged } else { Lsn::ZERO };
+            return self.state(image, past, Terms { must_have, damaged: true, twice: false, dsync });
+        }
         let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
         self.tally.damaged += 1;
-        let bytes: &[u8] =
-            whole.names.get(&segment_name(segment)).map_or(&[], |inode| &whole.inodes[*inode].bytes);
-        let (first, second) = (bytes.first_chunk::<SECTOR>(), bytes.last_chunk::<SECTOR>());
-        let sound = |copy, sector: Option<&[u8; SECTOR]>| {
-            let length = bytes.len() as u64;
-            sector.is_some_and(|sector| SegmentHeader::decode(sector, copy, segment, length).is_ok())
-        };
-        let of_header = to == SECTOR || (to > SECTOR && to == bytes.len());
-        if of_header && sound(0, first) && sound(1, second) {
+        if spares_a_header(whole, segment, to) {
             // One copy of a segment header: the other one will do, so nothing may be lost and nothing refused.
-            let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: false, dsync };
-            return self.state(&image, ledger, terms);
+            let terms = Terms { must_have: past.ledger.acknowledged, damaged: false, twice: false, dsync };
+            return self.state(image, past, terms);
         }
-        let must_have = ledger.without_witnesses_in(segment, from as u64, to as u64);
-        self.state(&image, ledger, Terms { must_have, damaged: true, twice: false, dsync })
+        let must_have = past.ledger.without_witnesses_in(segment, from as u64, to as u64);
+        self.state(image, past, Terms { must_have, damaged: true, twice: false, dsync })
     }
-}
-
-/// Flips a bit, writes garbage, or writes a sector of another place over one that holds something. Says where.
-fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
-    let names: Vec<(String, usize)> =
-        image.names.iter().map(|(name, inode)| (name.clone(), *inode)).collect();
-    let (name, inode) = names.get(rng.index(names.len()))?.clone();
-    let crate::format::FileRole::Segment(number) = crate::format::file_role(&name)? else { return None };
-    let bytes = &image.inodes[inode].bytes;
-    if rng.one_in(6) && bytes.len() > 2 * SECTOR {
-        // Both copies of the segment header at once.
-        let (length, garbage) = (bytes.len(), vec![0xA5; SECTOR]);
-        image.damage(inode, 0, &garbage);
-        image.damage(inode, length - SECTOR, &garbage);
-        return Some((number, 0, 0));
-    }
-    let used: Vec<usize> =
-        bytes.chunks(SECTOR).enumerate().filter(|(_, s)| s.iter().any(|b| *b != 0)).map(|(i, _)| i).collect();
-    let sector = *used.get(rng.index(used.len()))?;
-    let offset = sector * SECTOR;
-    let mut data = bytes.get(offset..offset + SECTOR)?.to_vec();
-    match rng.below(4) {
-        0 => data[rng.index(SECTOR)] ^= 1 << rng.below(8),
-        1 => data.fill_with(|| u8::try_from(rng.below(256)).unwrap_or(0)),
-        2 => data.fill(0),
-        _ => {
-            let (_, other) = names.get(rng.index(names.len()))?;
-            let other = &image.inodes[*other].bytes;
-            let from = SECTOR * rng.index(other.len() / SECTOR);
-            data.copy_from_slice(other.get(from..from + SECTOR)?);
-        }
-    }
-    image.damage(inode, offset, &data);
-    Some((number, offset, offset + SECTOR))
-}
-
-/// Fails every operation of one life in turn, once and for good, in each way, and judges what is left. Returns the
-/// number of operations that the sweep covered.
-///
-/// # Errors
-/// The first broken promise.
-pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
-    let mut tally = Tally::default();
-    for (dsync, weak) in [(false, false), (true, false), (false, true), (true, true)] {
-        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, closes: true, weak };
-        let operations = live(Media::default(), seed, habits, None).operations;
-        for kind in [FaultKind::Io, FaultKind::Full, FaultKind::Short] {
-            for sticky in [false, true] {
-                for operation in 0..operations {
-                    let fault = FaultPlan { operation, kind, sticky };
-                    sweep_one(seed, habits, fault, &mut tally).map_err(|violation| Failure {
-                        seed,
-                        state: operation,
-                        violation,
-                    })?;
-                }
-            }
-        }
-    }
-    Ok(tally)
-}
-
-fn sweep_one(seed: u64, habits: Habits, fault: FaultPlan, tally: &mut Tally) -> Verdict {
-    let end = live(Media::default(), seed, habits, Some(fault));
-    tally.lives += 1;
-    tally.faults += end.faults;
-    if let Some(lsn) = end.acknowledged_after_failure {
-        return Err(Violation::AcknowledgedAfterFailure { lsn });
-    }
-    let mut ledger = Ledger::default();
-    end.trace.iter().for_each(|step| step.enter(&mut ledger));
-    let mut rng = Rng::new(mix(seed ^ fault.operation));
-    for draw in DRAWS {
-        let image = end.media.image(draw, draw, &mut rng);
-        let terms =
-            Terms { must_have: ledger.acknowledged, damaged: false, twice: true, dsync: habits.dsync };
-        tally.states += 1;
-        judge(image, &ledger, terms)?;
-    }
-    Ok(())
 }

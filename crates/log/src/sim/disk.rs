@@ -7,11 +7,12 @@
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
 //! cache goes on showing the new data and the disk holds the old.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
-use super::media::{Media, NameChange, SECTOR};
+use super::file::{Inode, SECTOR, Sector};
+use super::media::Media;
+use super::names::{Name, NameChange, Names};
 use super::rng::Rng;
 use crate::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
 use crate::mutant::{self, Mutant};
@@ -44,7 +45,7 @@ pub(crate) enum Event {
     NewInode,
     Name(NameChange),
     DirSynced,
-    WriteBegan { write: u64, inode: usize, offset: usize, data: Rc<[u8]> },
+    WriteBegan { write: u64, inode: usize, first: usize, sectors: Rc<[Rc<Sector>]> },
     WriteEnded { write: u64, arrived: usize, durable: bool },
     Synced { inode: usize, since: u64 },
     Lost { inode: usize },
@@ -59,8 +60,8 @@ impl Event {
             }
             Self::Name(change) => media.change(change.clone()),
             Self::DirSynced => media.dir_synced(),
-            Self::WriteBegan { write, inode, offset, data } => {
-                media.write_began(*write, *inode, *offset, data);
+            Self::WriteBegan { write, inode, first, sectors } => {
+                media.write_began(*write, *inode, *first, sectors);
             }
             Self::WriteEnded { write, arrived, durable } => media.write_ended(*write, *arrived, *durable),
             Self::Synced { inode, since } => media.synced(*inode, *since),
@@ -78,11 +79,11 @@ enum Queued {
 /// The running machine: names and contents as reads see them.
 #[derive(Debug)]
 struct View {
-    names: BTreeMap<String, usize>,
+    names: Names,
     /// What the disk and the dirty pages hold: what a direct read returns.
-    direct: Vec<Vec<u8>>,
+    direct: Vec<Rc<Inode>>,
     /// What the page cache shows.
-    cached: Vec<Vec<u8>>,
+    cached: Vec<Rc<Inode>>,
 }
 
 /// A simulated disk with one directory.
@@ -105,10 +106,11 @@ pub struct SimDisk {
 impl SimDisk {
     /// A disk that runs on from `media`; chance decides the order of completions.
     pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
-        let (direct, names) = media.view();
+        let names = media.current_names();
+        let direct: Vec<Rc<Inode>> = (0..media.inodes.len()).map(|inode| media.current(inode)).collect();
         let mut cached = direct.clone();
-        for (inode, offset, data) in media.ghosts() {
-            Self::overlay(&mut cached[inode], offset, data);
+        for (inode, index, sector) in media.ghosts() {
+            Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
         Self { view: Some(View { names, direct, cached }), ..Self::settled(media, seed, fault) }
     }
@@ -190,46 +192,26 @@ impl SimDisk {
         self.fate().map_or(Ok(()), |kind| Err(Self::error(kind)))
     }
 
-    fn names(&self) -> &BTreeMap<String, usize> {
+    fn names(&self) -> &Names {
         self.view.as_ref().map_or(&self.media.names, |view| &view.names)
     }
 
     fn inode(&self, name: &str) -> io::Result<usize> {
-        self.names().get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.names().get(name).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn length(&self, inode: usize) -> usize {
-        self.view.as_ref().map_or(self.media.inodes[inode].bytes.len(), |view| view.direct[inode].len())
+        self.view.as_ref().map_or(&self.media.inodes[inode], |view| &view.direct[inode]).length()
     }
 
     fn name_changed(&mut self, change: NameChange) {
         if let Some(view) = &mut self.view {
-            let names = &mut view.names;
-            match &change {
-                NameChange::Set(name, inode) => {
-                    names.insert(name.clone(), *inode);
-                }
-                NameChange::Rename(from, to, inode) => {
-                    names.remove(from);
-                    names.insert(to.clone(), *inode);
-                }
-                NameChange::Remove(name) => {
-                    names.remove(name);
-                }
-            }
+            change.apply(&mut view.names);
             self.event(Event::Name(change));
         } else {
             self.media.change(change);
             self.media.dir_synced();
         }
-    }
-
-    fn overlay(file: &mut Vec<u8>, offset: usize, data: &[u8]) {
-        let end = offset + data.len();
-        if file.len() < end {
-            file.resize(end, 0);
-        }
-        file[offset..end].copy_from_slice(data);
     }
 
     fn end_write(&mut self, token: Token, inode: usize, bytes: usize, dsync: bool) -> io::Result<usize> {
@@ -244,11 +226,9 @@ impl SimDisk {
         self.event(Event::WriteEnded { write: token.0, arrived, durable: dsync && !failed });
         if let Some(view) = &mut self.view {
             // What arrived shows in direct reads.
-            let (direct, _) = self.media.view();
-            view.direct[inode].clone_from(&direct[inode]);
-            let cached = &mut view.cached[inode];
+            view.direct[inode] = self.media.current(inode);
             if failed || dsync {
-                cached.clone_from(&direct[inode]);
+                view.cached[inode] = Rc::clone(&view.direct[inode]);
             }
         }
         match fate {
@@ -269,8 +249,7 @@ impl SimDisk {
                 if self.rng.coin() {
                     self.event(Event::Lost { inode });
                     if let Some(view) = &mut self.view {
-                        let (direct, _) = self.media.view();
-                        view.direct[inode].clone_from(&direct[inode]);
+                        view.direct[inode] = self.media.current(inode);
                     }
                 }
                 Err(Self::error(kind))
@@ -282,11 +261,11 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
         self.plain()?;
-        let entry = |(name, inode): (&String, &usize)| DirEntry {
-            name: name.clone(),
+        let entry = |(name, inode): &(Name, usize)| DirEntry {
+            name: name.text().to_owned(),
             bytes: self.length(*inode) as u64,
         };
-        Ok(self.names().iter().map(entry).collect())
+        Ok(self.names().as_slice().iter().map(entry).collect())
     }
 
     fn open(&mut self, name: &str) -> io::Result<FileId> {
@@ -297,16 +276,16 @@ impl Disk for SimDisk {
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
         self.plain()?;
-        if self.names().contains_key(name) {
+        if self.names().get(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let inode = self.media.inodes.len();
         self.event(Event::NewInode);
         if let Some(view) = &mut self.view {
-            view.direct.push(Vec::new());
-            view.cached.push(Vec::new());
+            view.direct.push(Rc::default());
+            view.cached.push(Rc::default());
         }
-        self.name_changed(NameChange::Set(name.to_owned(), inode));
+        self.name_changed(NameChange::Set(Name::new(name), inode));
         Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
     }
 
@@ -315,14 +294,14 @@ impl Disk for SimDisk {
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.plain()?;
         let inode = self.inode(from)?;
-        self.name_changed(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
+        self.name_changed(NameChange::Rename(Name::new(from), Name::new(to), inode));
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.plain()?;
         self.inode(name)?;
-        self.name_changed(NameChange::Remove(name.to_owned()));
+        self.name_changed(NameChange::Remove(Name::new(name)));
         Ok(())
     }
 
@@ -339,15 +318,12 @@ impl Disk for SimDisk {
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.plain()?;
         let inode = file.0 as usize;
-        let bytes = match &self.view {
+        let content = match &self.view {
             Some(view) if mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
             Some(view) => &view.direct[inode],
-            None => &self.media.inodes[inode].bytes,
+            None => &self.media.inodes[inode],
         };
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        let to = from.saturating_add(buf.len()).min(bytes.len());
-        buf[..to - from].copy_from_slice(&bytes[from..to]);
-        Ok(to - from)
+        Ok(content.read(usize::try_from(offset).unwrap_or(usize::MAX), buf))
     }
 
     fn submit(&mut self, op: Op<'_>) -> Token {
@@ -362,11 +338,11 @@ impl Disk for SimDisk {
                     self.settled.push_back(Completion { token, result: Ok(buf.len()) });
                     return token;
                 }
-                let data: Rc<[u8]> = buf.into();
-                self.event(Event::WriteBegan { write: token.0, inode, offset, data: Rc::clone(&data) });
+                let (first, sectors) = (offset / SECTOR, buf.chunks(SECTOR).map(Sector::new).collect());
                 if let Some(view) = &mut self.view {
-                    Self::overlay(&mut view.cached[inode], offset, &data);
+                    Rc::make_mut(&mut view.cached[inode]).write(offset, buf);
                 }
+                self.event(Event::WriteBegan { write: token.0, inode, first, sectors });
                 self.queue.push(Queued::Write { token, inode, bytes: buf.len(), dsync });
             }
             Op::Sync { file } => {

@@ -23,6 +23,8 @@ use crate::shelf::Shelf;
 
 /// Segment size of simulated logs in bytes.
 const SEGMENT_BYTES: u64 = 8 * 1024;
+/// Block size of simulated logs in bytes.
+pub(super) const BLOCK_BYTES: u16 = 512;
 const BATCH_BYTES: usize = 2048;
 const MEMORY_BYTES: usize = 8192;
 
@@ -30,9 +32,10 @@ const MEMORY_BYTES: usize = 8192;
 pub(crate) fn plan(dsync: bool) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
-        block_bytes: 512,
+        block_bytes: BLOCK_BYTES,
         segment_bytes: SEGMENT_BYTES,
-        read_bytes: 8192,
+        // Small, so that walks through a segment often go past the end of what was read.
+        read_bytes: 4096,
         dsync,
     }
 }
@@ -71,6 +74,17 @@ impl Step {
     }
 }
 
+/// How one life is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In the middle of whatever it does.
+    Cut,
+    /// Everything durable, and the mark of an idle log behind it.
+    Idle,
+    /// By a clean close.
+    Close,
+}
+
 /// How one life is to go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
@@ -82,8 +96,8 @@ pub(crate) struct Habits {
     pub(crate) actions: u32,
     /// Which life this is: part of every record.
     pub(crate) number: u64,
-    /// Whether it ends by a clean close.
-    pub(crate) closes: bool,
+    /// How it ends, as far as the disk lets it.
+    pub(crate) ending: Ending,
     /// Whether some commits ask for less than durable.
     pub(crate) weak: bool,
 }
@@ -101,8 +115,8 @@ pub(crate) struct End {
     pub(crate) operations: u64,
     /// Operations that were made to fail.
     pub(crate) faults: u64,
-    /// Whether the close mark is durable.
-    pub(crate) closed: bool,
+    /// How it came to an end: a mark that found no room or met a failure leaves it cut.
+    pub(crate) ending: Ending,
     /// What the disk was like at the end.
     pub(crate) media: Media,
 }
@@ -145,7 +159,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
                 acknowledged_after_failure: None,
                 operations,
                 faults,
-                closed: false,
+                ending: Ending::Cut,
                 media: disk.into_media(),
             };
         }
@@ -154,14 +168,19 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     for _ in 0..habits.actions {
         life.act();
     }
-    let closed = habits.closes && life.close();
+    let kind = match habits.ending {
+        Ending::Cut => None,
+        Ending::Idle => Some(Kind::Mark),
+        Ending::Close => Some(Kind::Close),
+    };
+    let marked = kind.is_some_and(|kind| life.come_to_rest(kind));
     End {
         trace: life.trace,
         refused: None,
         acknowledged_after_failure: life.after_failure,
         operations: life.disk.operations(),
         faults: life.disk.faults(),
-        closed,
+        ending: if marked { habits.ending } else { Ending::Cut },
         media: life.disk.into_media(),
     }
 }
@@ -430,8 +449,8 @@ impl Life {
         }
     }
 
-    /// Writes everything and the close mark; returns whether that worked.
-    fn close(&mut self) -> bool {
+    /// Writes everything and a mark of this kind; returns whether that worked.
+    fn come_to_rest(&mut self, kind: Kind) -> bool {
         for _ in 0..400 {
             let marks = self.core.watermarks();
             if self.failed || (self.closing && self.running.is_empty() && self.core.is_idle()) {
@@ -439,7 +458,7 @@ impl Life {
             }
             self.core.want(Grade::Full, marks.appended);
             if marks.durable == marks.appended && self.running.is_empty() && self.core.is_idle() {
-                self.closing = self.core.mark(Kind::Close);
+                self.closing = self.core.mark(kind);
             }
             self.issue();
             self.drain();

@@ -8,45 +8,11 @@
 //! be the last to arrive in order of issue; a rename is atomic; names are lost and kept independently of each other
 //! and of contents (weaker than any real file system, as POSIX allows).
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::file::{Inode, SECTOR, Sector};
+use super::names::{NameChange, Names};
 use super::rng::{Rng, mix};
-
-/// The sector: what arrives whole or not at all, in bytes.
-pub(super) const SECTOR: usize = 512;
-
-/// One file's content.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Inode {
-    pub(crate) bytes: Vec<u8>,
-    /// Changes with every sector, in a way that can be undone sector by sector.
-    hash: u64,
-}
-
-fn sector_hash(offset: usize, sector: &[u8]) -> u64 {
-    let content = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, sector);
-    mix(content ^ mix(offset as u64 + 1))
-}
-
-impl Inode {
-    /// Overwrites the sector at `offset`, extending the file with zeros if need be.
-    fn put(&mut self, offset: usize, data: &[u8]) {
-        let end = offset + data.len();
-        if self.bytes.len() < end {
-            let old = self.bytes.len();
-            self.bytes.resize(end, 0);
-            let zero = [0; SECTOR];
-            for at in (old..end).step_by(SECTOR) {
-                self.hash ^= sector_hash(at, &zero[..SECTOR.min(end - at)]);
-            }
-        }
-        let place = &mut self.bytes[offset..end];
-        self.hash ^= sector_hash(offset, place);
-        place.copy_from_slice(data);
-        self.hash ^= sector_hash(offset, place);
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -61,39 +27,12 @@ enum State {
 struct Piece {
     write: u64,
     inode: usize,
-    offset: usize,
-    data: Rc<[u8]>,
-    from: usize,
-    to: usize,
+    /// Which sector of the file.
+    index: usize,
+    /// Which sector of the write.
+    ordinal: usize,
+    sector: Rc<Sector>,
     state: State,
-}
-
-/// A change to the directory that no sync has covered.
-#[derive(Clone, Debug)]
-pub(crate) enum NameChange {
-    /// The name stands for this inode.
-    Set(String, usize),
-    /// The first name goes, the second one stands for the inode.
-    Rename(String, String, usize),
-    /// The name goes.
-    Remove(String),
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut BTreeMap<String, usize>) {
-        match self {
-            Self::Set(name, inode) => {
-                names.insert(name.clone(), *inode);
-            }
-            Self::Rename(from, to, inode) => {
-                names.remove(from);
-                names.insert(to.clone(), *inode);
-            }
-            Self::Remove(name) => {
-                names.remove(name);
-            }
-        }
-    }
 }
 
 /// The disk.
@@ -101,7 +40,7 @@ impl NameChange {
 pub(crate) struct Media {
     /// Shared between images until one of them changes.
     pub(crate) inodes: Vec<Rc<Inode>>,
-    pub(crate) names: BTreeMap<String, usize>,
+    pub(crate) names: Names,
     pieces: Vec<Piece>,
     /// Sectors that a failed sync left in the page cache only.
     ghosts: Vec<Piece>,
@@ -155,17 +94,15 @@ impl Media {
 
     /// Makes a write durable at once.
     pub(crate) fn put(&mut self, inode: usize, offset: usize, data: &[u8]) {
-        for (i, sector) in data.chunks(SECTOR).enumerate() {
-            Rc::make_mut(&mut self.inodes[inode]).put(offset + i * SECTOR, sector);
-        }
+        Rc::make_mut(&mut self.inodes[inode]).write(offset, data);
     }
 
-    pub(crate) fn write_began(&mut self, write: u64, inode: usize, offset: usize, data: &Rc<[u8]>) {
-        for from in (0..data.len()).step_by(SECTOR) {
-            let to = data.len().min(from + SECTOR);
-            let (data, offset) = (Rc::clone(data), offset + from);
-            self.ghosts.retain(|ghost| (ghost.inode, ghost.offset) != (inode, offset));
-            self.pieces.push(Piece { write, inode, offset, data, from, to, state: State::InFlight });
+    /// A write of whole sectors begins at sector `first` of the file.
+    pub(crate) fn write_began(&mut self, write: u64, inode: usize, first: usize, sectors: &[Rc<Sector>]) {
+        for (ordinal, sector) in sectors.iter().enumerate() {
+            let (index, sector) = (first + ordinal, Rc::clone(sector));
+            self.ghosts.retain(|ghost| (ghost.inode, ghost.index) != (inode, index));
+            self.pieces.push(Piece { write, inode, index, ordinal, sector, state: State::InFlight });
         }
     }
 
@@ -173,9 +110,8 @@ impl Media {
     pub(crate) fn write_ended(&mut self, write: u64, arrived: usize, durable: bool) {
         self.clock += 1;
         let now = self.clock;
-        self.pieces.retain(|piece| piece.write != write || piece.from < arrived);
+        self.pieces.retain(|piece| piece.write != write || piece.ordinal * SECTOR < arrived);
         for piece in self.pieces.iter_mut().filter(|piece| piece.write == write) {
-            piece.to = piece.to.min(arrived);
             piece.state = State::Written(now);
         }
         if durable {
@@ -200,13 +136,15 @@ impl Media {
 
     /// Everything that `chosen` names is durable; older versions of its sectors are history.
     fn settle(&mut self, chosen: impl Fn(&Piece) -> bool) {
+        if !self.pieces.iter().any(&chosen) {
+            return;
+        }
         let pieces = std::mem::take(&mut self.pieces);
         let mut kept: Vec<Piece> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if chosen(&piece) {
-                kept.retain(|old| (old.inode, old.offset) != (piece.inode, piece.offset));
-                let data = &piece.data[piece.from..piece.to];
-                Rc::make_mut(&mut self.inodes[piece.inode]).put(piece.offset, data);
+                kept.retain(|old| (old.inode, old.index) != (piece.inode, piece.index));
+                Rc::make_mut(&mut self.inodes[piece.inode]).put(piece.index, &piece.sector);
             } else {
                 kept.push(piece);
             }
@@ -233,15 +171,34 @@ impl Media {
         media
     }
 
-    /// What a running machine sees: every content and name as if all had arrived.
-    pub(crate) fn view(&self) -> (Vec<Vec<u8>>, BTreeMap<String, usize>) {
-        let image = self.image(Draw::All, Draw::All, &mut Rng::new(0));
-        (image.inodes.into_iter().map(|inode| inode.bytes.clone()).collect(), image.names)
+    /// What a running machine sees: every name as if all changes had arrived.
+    pub(crate) fn current_names(&self) -> Names {
+        let mut names = self.names.clone();
+        self.changes.iter().for_each(|change| change.apply(&mut names));
+        names
     }
 
-    /// What the page cache shows where it differs from the disk: writes whose sync failed.
-    pub(crate) fn ghosts(&self) -> impl Iterator<Item = (usize, usize, &[u8])> {
-        self.ghosts.iter().map(|piece| (piece.inode, piece.offset, &piece.data[piece.from..piece.to]))
+    /// What a running machine sees of a file: its content as if all writes had arrived.
+    pub(crate) fn current(&self, inode: usize) -> Rc<Inode> {
+        let mut file = Rc::clone(&self.inodes[inode]);
+        for piece in self.pieces.iter().filter(|piece| piece.inode == inode) {
+            Rc::make_mut(&mut file).put(piece.index, &piece.sector);
+        }
+        file
+    }
+
+    /// What the page cache shows where it differs from the disk, writes whose sync failed: file, sector, content.
+    pub(crate) fn ghosts(&self) -> impl Iterator<Item = (usize, usize, &Rc<Sector>)> {
+        self.ghosts.iter().map(|piece| (piece.inode, piece.index, &piece.sector))
+    }
+
+    /// One of the writes that may or may not have arrived, and its sectors.
+    fn one_write(&self, rng: &mut Rng) -> (u64, usize) {
+        let starts = |(i, piece): (usize, &Piece)| i == 0 || self.pieces[i - 1].write != piece.write;
+        let writes = self.pieces.iter().enumerate().filter(|piece| starts(*piece));
+        let chosen = rng.index(writes.clone().count());
+        let one = writes.map(|(_, piece)| piece.write).nth(chosen).unwrap_or(0);
+        (one, self.pieces.iter().filter(|piece| piece.write == one).count())
     }
 
     /// Draws an image: what the disk holds after the power went.
@@ -252,10 +209,7 @@ impl Media {
             clock: self.clock,
             ..Self::default()
         };
-        let mut writes: Vec<u64> = self.pieces.iter().map(|piece| piece.write).collect();
-        writes.dedup();
-        let one = if writes.is_empty() { 0 } else { writes[rng.index(writes.len())] };
-        let sectors = self.pieces.iter().filter(|piece| piece.write == one).count();
+        let (one, sectors) = self.one_write(rng);
         let tear = rng.index(sectors + 1);
         let salt = rng.next_u64();
         let mut of_one = 0;
@@ -274,8 +228,7 @@ impl Media {
                 Draw::Soup => rng.coin(),
             };
             if arrived {
-                let data = &piece.data[piece.from..piece.to];
-                Rc::make_mut(&mut image.inodes[piece.inode]).put(piece.offset, data);
+                Rc::make_mut(&mut image.inodes[piece.inode]).put(piece.index, &piece.sector);
             }
         }
         let single = rng.index(self.changes.len());
@@ -297,20 +250,17 @@ impl Media {
 
     /// A number that two settled disks share only if they hold the same files.
     pub(crate) fn hash(&self) -> u64 {
-        self.names.iter().fold(0, |all, (name, inode)| {
-            let name = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, name.as_bytes());
-            let inode = &self.inodes[*inode];
-            mix(all ^ mix(name) ^ inode.hash ^ mix(inode.bytes.len() as u64))
-        })
+        let names = self.names.as_slice().iter();
+        names.fold(0, |all, (name, inode)| mix(all ^ name.hash() ^ self.inodes[*inode].hash()))
     }
 
     /// Prints what every file holds: for a person who repeats one state.
     pub(crate) fn describe(&self) {
-        for (name, inode) in &self.names {
-            let bytes = &self.inodes[*inode].bytes;
-            eprintln!("{name}: {} bytes", bytes.len());
-            for (at, sector) in bytes.chunks(SECTOR).enumerate() {
-                let at = at * SECTOR;
+        for (name, inode) in self.names.as_slice() {
+            let file = &self.inodes[*inode];
+            eprintln!("{}: {} bytes", name.text(), file.length());
+            for (at, sector) in file.sectors().iter().enumerate() {
+                let (at, sector) = (at * SECTOR, sector.bytes());
                 if let Ok(header) = crate::format::SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
                     eprintln!("  {at:6} {header:?}");
                 } else if let Ok((header, _)) = crate::format::BatchHeader::decode(sector) {
@@ -335,7 +285,7 @@ impl Media {
     }
 
     /// Overwrites a sector of a settled disk with what no one wrote there.
-    pub(crate) fn damage(&mut self, inode: usize, offset: usize, data: &[u8]) {
-        Rc::make_mut(&mut self.inodes[inode]).put(offset, data);
+    pub(crate) fn damage(&mut self, inode: usize, index: usize, sector: &Rc<Sector>) {
+        Rc::make_mut(&mut self.inodes[inode]).put(index, sector);
     }
 }

@@ -5,7 +5,8 @@
 
 use super::disk::SimDisk;
 use super::life::plan;
-use super::media::{Media, NameChange};
+use super::media::Media;
+use super::names::{Name, NameChange};
 use crate::checksum::crc32c;
 use crate::format::{preparing_name, segment_name};
 use crate::recovery::recover;
@@ -37,7 +38,7 @@ fn recover_twice(mut bytes: &[u8]) {
         media.put(inode, 0, &content);
         let number = u64::from(*number);
         let name = if kind & 7 == 7 { preparing_name(number) } else { segment_name(number) };
-        media.change(NameChange::Set(name, inode));
+        media.change(NameChange::Set(Name::new(&name), inode));
         bytes = &rest[length..];
     }
     media.dir_synced();

@@ -1,17 +1,27 @@
 //! A disk that can do everything a real one can, in memory, from a seed.
 //!
-//! `rng` is where chance comes from, `media` what may be on the disk, `disk` what the log sees of it, `life` one use
-//! of the log, `campaign` the search for a broken promise, `arbitrary` the entrance for fuzzers, `outside` the one for
-//! harnesses with disks of their own.
+//! `rng` is where chance comes from, `file` and `names` what a directory is made of, `media` what may be on the disk,
+//! `disk` what the log sees of it, `life` one use of the log, `judge` what recovery makes of an image and `damage` what
+//! a bad disk makes of one; `campaign` searches for a broken promise, `crew` runs it on every processor and picks it up again, `sweep` fails every operation, `rot`
+//! damages logs at rest, `sketch` counts what is distinct; `arbitrary` is the entrance for fuzzers, `outside` the one
+//! for harnesses with disks of their own.
 
 pub mod arbitrary;
 pub mod campaign;
+pub mod crew;
+mod damage;
 mod disk;
+mod file;
+mod judge;
 mod life;
 mod media;
 #[cfg(test)]
 mod mended;
+mod names;
 pub mod outside;
 pub mod rng;
+pub mod rot;
+pub mod sketch;
+mod sweep;
 
 pub use disk::{FaultKind, FaultPlan, SimDisk};

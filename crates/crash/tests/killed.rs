@@ -1,0 +1,124 @@
+//! Does a harness that is interrupted or killed leave anything behind?
+//!
+//! The real harness is stopped while it has a file system mounted on a loop device over its own file system: by SIGINT
+//! it clears everything away itself, after SIGKILL the kernel does, but for the directory, which the next run removes.
+#![cfg(target_os = "linux")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Generous, because the machine may be busy with something else.
+const TRIES: u32 = 3000;
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn harness(part: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall-crash"));
+    // Any file will do for the release binary: the recordings stopped here are made by the library.
+    command.args(["--only", part, "--binary", env!("CARGO_BIN_EXE_seawall-crash")]);
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Whether the recorders can run here; if not says so past the test harness, and in CI fails.
+fn runs_here() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    let tools = ["losetup", "mkfs.ext4", "unshare"];
+    let tools = tools.iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
+    if root && fuse && tools {
+        return true;
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "CI has root, /dev/fuse and the tools");
+    let _ =
+        writeln!(std::io::stderr(), "SKIPPED: killed harness: root {root}, /dev/fuse {fuse}, tools {tools}");
+    false
+}
+
+/// Files under loop devices that belong to the process.
+fn backing_files(owner: u32) -> Vec<String> {
+    let mark = format!("/seawall-crash-{owner}-");
+    let blocks = std::fs::read_dir("/sys/block").expect("the kernel lists its devices").flatten();
+    let files =
+        blocks.filter_map(|block| std::fs::read_to_string(block.path().join("loop/backing_file")).ok());
+    files.filter(|file| file.contains(&mark)).collect()
+}
+
+fn directories(owner: u32) -> Vec<PathBuf> {
+    let mark = format!("seawall-crash-{owner}-");
+    let all = std::fs::read_dir(std::env::temp_dir()).expect("reads").flatten();
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&mark))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Processes that were given a path of this harness.
+fn victims(owner: u32) -> Vec<String> {
+    let mark = format!("/seawall-crash-{owner}-");
+    let all = std::fs::read_dir("/proc").expect("reads").flatten();
+    let lines = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(&mark)).collect()
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..TRIES {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("not in time: {what}");
+}
+
+/// A harness that has a file system mounted.
+fn at_work() -> Child {
+    let child = harness("blocks").stderr(Stdio::null()).spawn().expect("starts");
+    let (owner, mounts) = (child.id(), Path::new("/proc").join(child.id().to_string()).join("mountinfo"));
+    eventually("a loop device is mounted", || {
+        let mounts = std::fs::read_to_string(&mounts).unwrap_or_default();
+        let mounted =
+            |line: &str| line.contains(&format!("seawall-crash-{owner}-")) && line.contains("/mounted ");
+        !backing_files(owner).is_empty() && mounts.lines().any(mounted)
+    });
+    child
+}
+
+fn nothing_is_left(owner: u32) {
+    eventually("no loop device is left", || backing_files(owner).is_empty());
+    eventually("no victim is left", || victims(owner).is_empty());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("reads");
+    assert!(!mounts.contains(&format!("seawall-crash-{owner}-")), "{mounts}");
+}
+
+#[test]
+fn an_interrupted_harness_clears_everything_away() {
+    if !runs_here() {
+        return;
+    }
+    let mut child = at_work();
+    let owner = child.id();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("is told");
+    let status = child.wait().expect("ends");
+    assert_eq!(status.code(), Some(1), "an interrupted run has not passed");
+    nothing_is_left(owner);
+    assert_eq!(directories(owner), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_killed_harness_leaves_a_directory_at_most_and_the_next_one_removes_it() {
+    if !runs_here() {
+        return;
+    }
+    let mut child = at_work();
+    let owner = child.id();
+    child.kill().expect("is killed");
+    child.wait().expect("ends");
+    nothing_is_left(owner);
+    assert!(!directories(owner).is_empty(), "nobody was there to remove it");
+    let next = harness("nothing").output().expect("runs");
+    let told = String::from_utf8_lossy(&next.stderr);
+    assert!(next.status.success() && told.contains(&format!("seawall-crash-{owner}-")), "{told}");
+    assert_eq!(directories(owner), Vec::<PathBuf>::new());
+}

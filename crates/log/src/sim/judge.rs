@@ -1,0 +1,104 @@
+//! Does recovery make of one image what the ledger demands?
+//!
+//! The real recovery opens the image, everything is read back record by record, and the oracle decides.
+
+use super::disk::SimDisk;
+use super::life::plan;
+use super::media::Media;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::format::{Records, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::oracle::{Judge, Ledger, Violation, judge_refusal};
+use crate::recovery::{Recovered, recover};
+use crate::scan::{Scan, Source};
+
+/// Size of one read in bytes: small, so that batches often go past the end of what was read.
+const READ_BYTES: usize = 4096;
+
+/// Reads a simulated log back.
+struct SimSource<'a> {
+    disk: &'a mut SimDisk,
+    segments: &'a [SegmentHeader],
+}
+
+impl Source for SimSource<'_> {
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let name = segment_name(number);
+        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        self.disk.read_direct(file, offset, buf).map_err(|source| Error::io("read", &name, source))
+    }
+
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+        let at = self.segments.iter().position(|header| header.number == number)?;
+        self.segments.get(at + 1).copied()
+    }
+}
+
+/// Reads everything that `recovered` hands out.
+pub(super) fn read_all(
+    disk: &mut SimDisk,
+    recovered: &Recovered,
+    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
+) -> Result<Verdict> {
+    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
+    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
+    let mut source = SimSource { disk, segments: &segments };
+    let mut scan = Scan::new(first, READ_BYTES);
+    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
+        let mut lsn = batch.header.lsn;
+        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
+            if let Err(violation) = see(lsn, record.payload) {
+                return Ok(Err(violation));
+            }
+            lsn = lsn.saturating_add((record.payload.len() + crate::format::RECORD_HEADER_BYTES) as u64);
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Whether every promise was kept.
+pub(super) type Verdict = std::result::Result<(), Violation>;
+
+/// How one state is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// Everything before this must be there.
+    pub(super) must_have: Lsn,
+    /// Whether something durable was damaged, so that refusing it with the place named is right.
+    pub(super) damaged: bool,
+    /// Whether to recover a second time.
+    pub(super) twice: bool,
+    /// Whether recovery writes with `dsync`.
+    pub(super) dsync: bool,
+}
+
+/// Where the judged log ended, `None` if it was refused with good reason.
+///
+/// # Errors
+/// The broken promise.
+pub(super) fn judge(
+    image: Media,
+    ledger: &Ledger,
+    terms: Terms,
+) -> std::result::Result<Option<Lsn>, Violation> {
+    let mut disk = SimDisk::settled(image, 0, None);
+    let recovered = match recover(&mut disk, &plan(terms.dsync)) {
+        Ok(recovered) => recovered,
+        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
+    };
+    let mut judge = Judge::lenient(ledger, terms.must_have);
+    match read_all(&mut disk, &recovered, |lsn, payload| judge.record(lsn, payload)) {
+        Ok(verdict) => verdict?,
+        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
+    }
+    let end = recovered.beginning.end;
+    judge.finish(end)?;
+    if terms.twice {
+        let again = recover(&mut disk, &plan(terms.dsync));
+        if again.is_err() || again.is_ok_and(|again| again.beginning.end != end) {
+            return Err(Violation::NotIdempotent);
+        }
+    }
+    Ok(Some(end))
+}

@@ -1,0 +1,147 @@
+//! How is it shown that nothing acknowledged is lost?
+//!
+//! Three programs, one after the other: the log's core on a simulated disk, simulated logs at rest that a disk damages,
+//! and the release binary and the library on recorded file systems, failing disks and kill -9.
+//!
+//! | command | what |
+//! | --- | --- |
+//! | `cargo xtask crash [MORE]` | the portion for every change: fixed work, counted in states; MORE goes to the third program |
+//! | `cargo xtask crash --long [--minutes N]` | the campaign, which goes on where it stopped; its figures go to `results/crash` |
+//!
+//! Invariant: what could not run is counted as skipped and said; nothing is made smaller because the machine is slow,
+//! and a program that takes far too long has failed.
+
+use std::path::Path;
+
+use crate::shell::{cargo, output, root, status};
+
+/// States of the simulated disk for every change, and of the campaign.
+const STATES: [&str; 2] = ["5000000", "1000000000"];
+/// Logs at rest for every change, and of the campaign, and what is injected into each.
+const LOGS: [&str; 2] = ["6000", "62000"];
+const INJECTIONS: &str = "200";
+/// Generous: on two idle processors all of it takes about four minutes.
+const CAP_SECONDS: &str = "900";
+/// What the third program reports.
+const REPORT: &str = "target/crash/report";
+/// Where the campaign stands, and what it has come to.
+const STANDING: [&str; 2] = ["target/crash/simulated.txt", "target/crash/campaign.json"];
+const RESULTS: &str = "results/crash";
+
+/// Runs the command.
+///
+/// # Errors
+/// What did not hold.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    if arguments.iter().any(|argument| argument == "--long") {
+        return long(arguments);
+    }
+    let skipped = bounded(arguments)?;
+    if !skipped.is_empty() {
+        println!("SKIPPED: {} parts did not run: {}", skipped.len(), skipped.join("; "));
+    }
+    Ok(())
+}
+
+fn simulated(example: &str, arguments: &[&str]) -> std::process::Command {
+    let mut words = vec!["run", "--release", "--quiet", "--package=seawall", "--features=simulation"];
+    words.extend(["--example", example, "--"]);
+    words.extend(arguments);
+    cargo(&words)
+}
+
+/// The third program, which wants the release binary beside it.
+fn real(arguments: &[&str]) -> Result<std::process::Command, String> {
+    status(cargo(&["build", "--release", "--quiet", "--package=seawall-cli"]))?;
+    let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
+    words.extend(arguments);
+    Ok(cargo(&words))
+}
+
+/// The portion for every change; gives what was skipped.
+///
+/// # Errors
+/// What did not hold.
+pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>, String> {
+    status(simulated("crash", &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
+    status(simulated("rot", &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
+    let mut arguments = vec!["--cap-seconds", CAP_SECONDS];
+    // Whoever wants the report elsewhere says so.
+    let told = more.iter().position(|argument| argument == "--results");
+    let report = told.and_then(|at| more.get(at + 1)).map_or(REPORT, String::as_str);
+    if told.is_none() {
+        arguments.extend(["--results", REPORT]);
+    }
+    arguments.extend(more.iter().map(String::as_str));
+    status(real(&arguments)?)?;
+    skipped(&root().join(report).join("crash.json"))
+}
+
+fn skipped(report: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let report: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let list = report["skipped"].as_array().ok_or("the report says nothing about what was skipped")?;
+    Ok(list.iter().map(|what| what.as_str().unwrap_or_default().to_owned()).collect())
+}
+
+/// The campaign: logs at rest, then half of the time for each of the other two.
+fn long(arguments: &[String]) -> Result<(), String> {
+    let minutes = match arguments {
+        [_] => 180,
+        [long, flag, value] if long == "--long" && flag == "--minutes" => {
+            value.parse::<u64>().map_err(|error| format!("--minutes {value}: {error}"))?
+        }
+        _ => return Err("the campaign is started by: cargo xtask crash --long [--minutes N]".to_owned()),
+    };
+    let half = (minutes / 2).max(1).to_string();
+    for dir in ["target/crash", RESULTS] {
+        std::fs::create_dir_all(root().join(dir)).map_err(|error| format!("{dir}: {error}"))?;
+    }
+    let rot = ["--logs", LOGS[1], "--per-log", INJECTIONS];
+    keep("logs-at-rest", "rot", &rot)?;
+    let crash = ["--states", STATES[1], "--progress", STANDING[0], "--minutes", &half];
+    keep("simulated", "crash", &crash)?;
+    status(real(&["long", "--progress", STANDING[1], "--minutes", &half, "--results", RESULTS])?)
+}
+
+/// Runs a program on the simulated disk and keeps what it says among the results.
+fn keep(name: &str, example: &str, arguments: &[&str]) -> Result<(), String> {
+    let said = output(simulated(example, arguments))?;
+    println!("{said}");
+    let command = format!(
+        "cargo run --release -p seawall --features simulation --example {example} -- {}",
+        arguments.join(" ")
+    );
+    let path = root().join(RESULTS).join(format!("{name}.md"));
+    let text = format!("# {name}\n\n`{command}`\n\n{}\n", said.trim_end());
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{run, skipped};
+
+    #[test]
+    fn a_campaign_that_is_asked_for_wrongly_is_not_started() {
+        for wrong in
+            [&["--long", "--minutes"][..], &["--long", "--hours", "1"], &["--long", "--minutes", "x"]]
+        {
+            let words: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
+            assert!(run(&words).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_skipped_is_read_from_the_report() {
+        let path = std::env::temp_dir().join(format!("seawall-xtask-{}.json", std::process::id()));
+        for (text, expected) in [
+            (r#"{"skipped": ["files: not root"]}"#, Ok(vec!["files: not root".to_owned()])),
+            (r#"{"skipped": []}"#, Ok(Vec::new())),
+            ("{}", Err(())),
+        ] {
+            std::fs::write(&path, text).expect("writes");
+            assert_eq!(skipped(&path).map_err(|_| ()), expected);
+        }
+        std::fs::remove_file(&path).expect("removes");
+    }
+}
