@@ -274,7 +274,9 @@ fn calls(page: &mut Page, study: &Study) {
     if rows.is_empty() {
         return;
     }
-    let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(page.width / 3);
+    // Two and seven columns for the call, ten for each of its figures.
+    let room = page.width.saturating_sub(2 + 7 + 4 * 10);
+    let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(room);
     page.blank();
     let line = |name: &str, cells: [&str; 5]| {
         let [call, cells @ ..] = cells;

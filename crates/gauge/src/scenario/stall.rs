@@ -95,7 +95,7 @@ const fn design(
 pub const DESIGNS: [Design; 6] = [
     design("same-file-fsync",  "same-file fsync",  "another thread calls fsync on the file that is appended to, as in the original",
            Appends::Buffered,     Syncs::SameFile(Flush::Fsync), true),
-    design("kernel-writeback", "kernel writeback", "nobody syncs, the kernel writes back when it likes, as in the original's comparison",
+    design("kernel-writeback", "writeback only",   "nobody syncs, the kernel writes back when it likes, as in the original's comparison",
            Appends::Buffered,     Syncs::Never,                  false),
     design("sync-file-range",  "sync_file_range",  "another thread calls sync_file_range on the file: no metadata, no flush of the device",
            Appends::Buffered,     Syncs::SameFile(Flush::Range), false),
@@ -204,8 +204,8 @@ fn study(settings: &Settings, stage: &dyn Stage) -> Study {
         columns: columns(),
         rows: rows.collect(),
         notes: vec![
-            "Appends are charged from their arrival, so a stall counts for every append that it kept waiting; `longest` is one append's own time.".to_owned(),
-            "`kernel writeback` and `sync_file_range` keep nothing safe from a power cut; `other segment` and `Seawall log` keep it safe once the next sync is done.".to_owned(),
+            "Appends are charged from their arrival, so a stall counts for every append that it kept waiting; the longest stall is one append's own time.".to_owned(),
+            "`writeback only` and `sync_file_range` keep nothing safe from a power cut; `other segment` and `Seawall log` keep it safe once the next sync is done.".to_owned(),
         ],
     }
 }
@@ -219,7 +219,7 @@ fn columns() -> Vec<Column> {
             columns.push(Column::latency(name, at, group, title, true));
         }
     }
-    columns.push(Column::latency("service", Point::Max, "", "longest", true));
+    columns.push(Column::latency("service", Point::Max, "longest", "stall", true));
     for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9")] {
         columns.push(Column::latency("service", at, "service time", title, false));
     }
@@ -454,6 +454,6 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), DESIGNS.len());
-        assert!(DESIGNS.iter().all(|design| design.label.len() <= 16));
+        assert!(DESIGNS.iter().all(|design| design.label.len() <= 15));
     }
 }
