@@ -6,10 +6,12 @@
 mod args;
 mod bench;
 mod exit;
+mod job;
 mod log_command;
 mod methods;
 mod output;
 mod progress;
+mod selection;
 mod signals;
 
 use clap::Parser as _;

@@ -144,7 +144,9 @@ pub(crate) fn check_options(selection: &Selection, options: &Bench) -> Result<()
         return Ok(());
     };
     Err(if name == ALL {
-        format!("{option} does not go with `all`: every scenario runs with its own parameters, and its results are kept in a folder of their own below --out; it takes --time, --seed and --pin")
+        format!(
+            "{option} does not go with `all`: every scenario runs with its own parameters, and its results are kept in a folder of their own below --out; it takes --time, --seed and --pin"
+        )
     } else {
         format!("{option} is no option of `{name}`, which has {}, --time, --seed and --pin", known.join(", "))
     })
@@ -252,7 +254,12 @@ mod tests {
         for scenario in &SCENARIOS {
             let Some(study) = &scenario.study else { continue };
             assert!(study.options.iter().all(|option| known.contains(option)), "{}", scenario.name);
-            assert_eq!(settings(study, &bench(&[scenario.name])), Ok((study.settings)()), "{}", scenario.name);
+            assert_eq!(
+                settings(study, &bench(&[scenario.name])),
+                Ok((study.settings)()),
+                "{}",
+                scenario.name
+            );
         }
         assert!(COMMIT_OPTIONS.iter().all(|option| known.contains(option)));
     }

@@ -175,6 +175,8 @@ mod tests {
         assert_eq!(check("stall", 1, rig.environment(), true), Ok(()));
         assert_eq!(check("path", 1, rig.environment(), false), Ok(()), "the published test ran on tmpfs");
         rig.environment_mut().file_system.read_only = true;
-        assert!(check("path", 1, rig.environment(), false).is_err_and(|refusal| refusal.contains("read-only")));
+        assert!(
+            check("path", 1, rig.environment(), false).is_err_and(|refusal| refusal.contains("read-only"))
+        );
     }
 }
