@@ -225,11 +225,11 @@ fn the_stall_of_the_original_is_found_and_the_designs_that_avoid_it_are_named() 
 
 #[test]
 fn a_planted_stall_is_found_where_it_was_planted_and_charged_to_what_it_delayed() {
-    let plant = Plant::Stall { method: "kernel-writeback", every: 2_000, ns: 30_000_000 };
+    let plant = Plant::Stall { method: "writeback-only", every: 2_000, ns: 30_000_000 };
     let result = run("stall", vec![plant]);
     let finding = found(&result, "stalls").expect("found");
     assert!(finding.sentence.contains("writeback only"), "{}", finding.sentence);
-    let measured = table(&result).row("kernel-writeback").and_then(|row| row.measured()).expect("measured");
+    let measured = table(&result).row("writeback-only").and_then(|row| row.measured()).expect("measured");
     let slow = |name: &str| {
         let latency = measured.latency(name).expect("kept");
         latency.histogram().count_between(1_000_000, u64::MAX)
