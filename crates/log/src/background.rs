@@ -128,6 +128,9 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     };
     if let Progress::Prepared(spare) = end {
         group.lanes.open(spare.number, spare.bytes).map_err(soft)?;
+        // Done: whoever asked may have taken it before the next look, which would then make another one.
+        let needed = &mut lock(&group.desk).needed;
+        *needed = needed.filter(|bytes| *bytes > spare.bytes);
     }
     let mut core = lock(&group.core);
     match lock(&group.shelf).finished(end) {

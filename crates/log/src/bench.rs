@@ -20,7 +20,7 @@ use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::Options;
+use crate::options::{EngineChoice, MethodChoice, Options};
 use crate::stats::Summary;
 
 /// How a benchmark is run.
@@ -32,11 +32,16 @@ pub struct Plan {
     pub percent: u64,
     /// Only workloads whose name starts with this. Default all.
     pub only: Option<String>,
+    /// The commit method. Default the fastest.
+    pub method: MethodChoice,
+    /// The engine. Default whichever runs the method.
+    pub engine: EngineChoice,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rounds: 5, percent: 100, only: None }
+        let (method, engine) = (MethodChoice::Fastest, EngineChoice::Probe);
+        Self { rounds: 5, percent: 100, only: None, method, engine }
     }
 }
 
@@ -170,7 +175,8 @@ const WORKLOADS: [Workload; 10] = [
 /// Whatever the log or the floor meets.
 pub fn run(dir: &Path, plan: &Plan, mut progress: impl FnMut(&str, usize)) -> Result<Vec<Row>> {
     let probe = Scratch::new(dir, "probe")?;
-    let method = Log::open(&probe.0, Options::default())?.opened().method;
+    let options = Options::default().method(plan.method.clone()).engine(plan.engine);
+    let method = Log::open(&probe.0, options)?.opened().method;
     drop(probe);
     let bench = Bench { dir, percent: plan.percent.max(1), method };
     let wanted = |w: &&Workload| plan.only.as_ref().is_none_or(|only| w.name == only.as_str());
@@ -304,7 +310,7 @@ impl Bench<'_> {
     }
 
     fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
-        let named = crate::options::MethodChoice::Named(self.method.to_owned());
+        let named = MethodChoice::Named(self.method.to_owned());
         let log = Log::open(&scratch.0, options.method(named))?;
         // The first spare is prepared in the background; it must not share the disk with the measurement.
         while !log.is_prepared() {

@@ -20,6 +20,9 @@ pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
     start: usize,
     capacity: usize,
+    /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
+    /// handed out again at the same address is never taken for a registered buffer.
+    number: Option<u16>,
 }
 
 impl AlignedBuf {
@@ -30,7 +33,18 @@ impl AlignedBuf {
         let misfit = memory.as_ptr().addr() % align;
         let start = if misfit == 0 { 0 } else { align - misfit };
         prefer_large_pages(&mut memory[start..start + capacity]);
-        Self { memory, start, capacity }
+        Self { memory, start, capacity, number: None }
+    }
+
+    /// The same with a number, for those that are kept as long as the log is open.
+    pub(crate) fn numbered(mut self, number: usize) -> Self {
+        self.number = u16::try_from(number).ok();
+        self
+    }
+
+    /// Its number, if it is one of those that are kept.
+    pub(crate) fn number(&self) -> Option<u16> {
+        self.number
     }
 
     /// Its size in bytes.

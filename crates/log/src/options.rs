@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use seawall_sys::Engine;
 use seawall_sys::durability::Class;
 
 use crate::error::{Error, Result};
@@ -20,6 +21,19 @@ pub enum MethodChoice {
     Named(String),
 }
 
+/// Which engine carries a log's commits; see [`Engine`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineChoice {
+    /// Whichever runs the commit method that is chosen. Where the system refuses an engine (containers often forbid
+    /// `io_uring`) the portable one takes over, and [`crate::Opened`], [`crate::Stats`] and the log message of opening
+    /// say so.
+    #[default]
+    Probe,
+    /// This one and no other: opening fails where it is refused.
+    Only(Engine),
+}
+
 /// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,10 +46,13 @@ pub struct Options {
     pub(crate) idle_mark: Duration,
     pub(crate) spares: usize,
     pub(crate) method: MethodChoice,
+    pub(crate) engine: EngineChoice,
     pub(crate) durability: Class,
     pub(crate) create: bool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
+    #[cfg(feature = "simulation")]
+    pub(crate) log_id: Option<crate::format::LogId>,
 }
 
 impl Default for Options {
@@ -50,10 +67,13 @@ impl Default for Options {
             idle_mark: Duration::from_millis(5),
             spares: 1,
             method: MethodChoice::Fastest,
+            engine: EngineChoice::Probe,
             durability: Class::PowerLoss,
             create: true,
             #[cfg(feature = "simulation")]
             faults: None,
+            #[cfg(feature = "simulation")]
+            log_id: None,
         }
     }
 }
@@ -128,6 +148,13 @@ impl Options {
         self
     }
 
+    /// Which engine to use. Default: whichever runs the chosen method.
+    #[must_use]
+    pub fn engine(mut self, choice: EngineChoice) -> Self {
+        self.engine = choice;
+        self
+    }
+
     /// What an acknowledged record must outlive. Opening fails where no method can promise that. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {
@@ -147,6 +174,14 @@ impl Options {
     #[must_use]
     pub fn faults(mut self, faults: std::sync::Arc<crate::faults::Faults>) -> Self {
         self.faults = Some(faults);
+        self
+    }
+
+    /// The identity of a log that is made, so that two of them can be compared byte by byte. For tests.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn log_id(mut self, id: [u8; 16]) -> Self {
+        self.log_id = Some(crate::format::LogId(id));
         self
     }
 

@@ -7,6 +7,7 @@
 //! | `journal` | making and inspecting the journal file |
 //! | `inspect` | what is under a path |
 //! | `is_block_device` | whether metadata are a raw device's |
+//! | `rings` | `io_uring` for a log |
 //! | `counters` | the block devices' counters |
 //! | `flush` | syncing through a descriptor of its own |
 //! | `residency` | what is in the page cache |
@@ -72,15 +73,25 @@ pub(crate) mod residency;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
 
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_rings.rs"]
+pub(crate) mod rings;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, residency, thread};
+pub(crate) use linux::{SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, residency, rings, thread};
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
 pub mod mistakes {
     #[cfg(target_os = "linux")]
     pub use super::linux::unlinked::UnlinkedRing;
+}
+
+/// What forbids parts of the system to a thread, for tests of what happens then; empty where there is nothing.
+pub mod confinement {
+    #[cfg(target_os = "linux")]
+    pub use super::linux::confined::forbid_io_uring;
 }
 
 /// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
