@@ -8,12 +8,14 @@ mod args;
 mod bench;
 mod examples;
 mod exit;
+mod job;
 mod log_command;
 mod methods;
 mod output;
 mod pages;
 mod probe;
 mod progress;
+mod selection;
 mod signals;
 
 use clap::FromArgMatches as _;

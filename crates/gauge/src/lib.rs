@@ -5,9 +5,11 @@
 //! 1. [`plan`] says what is to be measured, and refuses what makes no sense; [`preflight`] what cannot be
 //!    measured here.
 //! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
+//!    [`stage`] is the same for scenarios that need more than one journal and one loop.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
-//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round.
+//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round. Scenarios other
+//!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] holds it against what was demanded.
 //! 6. [`report`] tells it: table, Markdown, CSV, JSON.
@@ -33,4 +35,6 @@ pub mod rig;
 #[cfg(all(test, target_os = "linux"))]
 mod sample;
 pub mod scenario;
+pub mod stage;
 pub mod stats;
+pub mod study;

@@ -9,6 +9,8 @@
 //! | `is_block_device` | whether metadata are a raw device's |
 //! | `rings` | `io_uring` for a log |
 //! | `counters` | the block devices' counters |
+//! | `flush` | syncing through a descriptor of its own |
+//! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
 //! | `memory` | what the kernel is told about a buffer |
 //! | `thread` | what the kernel knows about the calling thread |
@@ -31,7 +33,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::is_block_device;
+pub(crate) use unix::{cpu_ns, is_block_device};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -39,6 +41,13 @@ pub(crate) mod store;
 #[cfg(windows)]
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
+
+#[cfg(unix)]
+#[path = "os/flush_unix.rs"]
+pub(crate) mod flush;
+#[cfg(windows)]
+#[path = "os/flush_windows.rs"]
+pub(crate) mod flush;
 
 #[cfg(target_os = "linux")]
 #[path = "os/linux/memory.rs"]
@@ -57,13 +66,21 @@ mod cpuid;
 pub(crate) mod no_counters;
 
 #[cfg(not(target_os = "linux"))]
+#[path = "os/no_residency.rs"]
+pub(crate) mod residency;
+
+/// pwritev2(2) without flags; `None` where there is no such call.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
+
+#[cfg(not(target_os = "linux"))]
 #[path = "os/no_rings.rs"]
 pub(crate) mod rings;
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, rings, thread};
+pub(crate) use linux::{SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, residency, rings, thread};
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
 pub mod mistakes {
@@ -75,6 +92,12 @@ pub mod mistakes {
 pub mod confinement {
     #[cfg(target_os = "linux")]
     pub use super::linux::confined::forbid_io_uring;
+}
+
+/// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
+#[cfg(windows)]
+pub(crate) fn cpu_ns() -> Option<u64> {
+    None
 }
 
 #[cfg(windows)]
