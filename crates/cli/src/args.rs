@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
+    /// Sets results, machines and published tables side by side, method by method
+    Compare(crate::compare_args::Compare),
     /// Writes, reads, checks and measures transaction logs
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder

@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
     if options.dry_run {
-        output::print(&report::preview::preview(&plan, &environment, width()))?;
+        output::print(&report::preview::preview(&plan, &environment, output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen().map_err(Failure::Told)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     tell(options, &result, kept.as_deref())?;
     let checked = require::check(&Ranking::new(&result), &requirement);
     // Beside a result in another format on standard output, words would spoil it.
-    let words = report::requirements(&checked, width(), Style::COLOURED);
+    let words = report::requirements(&checked, output::width(), Style::COLOURED);
     if options.prints_a_format() {
         anstream::eprint!("{words}");
     } else {
@@ -69,33 +69,17 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
         (&options.markdown, &markdown),
     ] {
         let Some(file) = file else { continue };
-        let text = text().map_err(Failure::Told)?;
-        if file == Path::new("-") {
-            output::print(&text)?;
-        } else {
-            write(file, &text)?;
-        }
+        output::give(file, &text().map_err(Failure::Told)?)?;
     }
     if !options.prints_a_format() {
-        output::print(&report::terminal(result, width(), Style::COLOURED))?;
+        output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
-        write(&folder.join("report.md"), &report)?;
+        output::give(&folder.join("report.md"), &report)?;
         anstream::eprintln!("kept in {}", folder.display());
     }
     Ok(())
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text)
-        .map_err(|error| Failure::Told(format!("cannot write {}: {error}", file.display())))
-}
-
-/// Columns of the terminal, or what is assumed of a pipe.
-fn width() -> usize {
-    let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 160))
 }
 
 /// What is under the folder or device, which must exist.

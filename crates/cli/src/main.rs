@@ -5,6 +5,8 @@
 
 mod args;
 mod bench;
+mod compare;
+mod compare_args;
 mod exit;
 mod log_command;
 mod methods;
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().command {
         args::Command::Bench(options) => bench::run(&options),
+        args::Command::Compare(options) => compare::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
     };

@@ -33,7 +33,7 @@ pub fn markdown(result: &RunResult) -> String {
 }
 
 /// `text` where Markdown would take some of it for markup.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('|', "\\|")
         .replace('<', "&lt;")
