@@ -7,7 +7,8 @@
 //! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
-//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round.
+//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round. Scenarios other
+//!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] holds it against what was demanded.
 //! 6. [`report`] tells it: table, Markdown, CSV, JSON, HTML; [`compare`] sets several beside each other.
@@ -35,3 +36,4 @@ pub mod rig;
 mod sample;
 pub mod scenario;
 pub mod stats;
+pub mod study;

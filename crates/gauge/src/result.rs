@@ -7,6 +7,7 @@
 //! when told, never stored; no path of the machine is stored but the mount point's.
 
 use crate::latency::Latency;
+use crate::study::Study;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::{Durability, FileState};
 use seawall_sys::inspect::Environment;
@@ -47,6 +48,9 @@ pub struct RunResult {
     pub methods: Vec<MethodResult>,
     /// The order in which each round ran the methods, as indices into `methods`.
     pub order: Vec<Vec<usize>>,
+    /// The table of a scenario other than `commit`, which then has no `methods`; `order` then indexes its rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<Study>,
 }
 
 /// What was asked for, as far as it decides the figures.

@@ -8,6 +8,8 @@
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
+//! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
+//!   [`residency`] tells what is in the page cache: what the gauge's scenarios ask for.
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
 //! * [`wait`] lets a thread sleep until a word changes.
@@ -22,14 +24,17 @@ pub mod commit;
 pub mod counters;
 pub mod durability;
 mod error;
+pub mod flush;
 pub mod inspect;
 pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod residency;
 pub mod store;
 pub mod thread;
 pub mod wait;
+pub mod write_call;
 
 pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
 pub use error::{Error, Result};

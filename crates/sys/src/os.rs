@@ -8,6 +8,8 @@
 //! | `inspect` | what is under a path |
 //! | `is_block_device` | whether metadata are a raw device's |
 //! | `counters` | the block devices' counters |
+//! | `flush` | syncing through a descriptor of its own |
+//! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
@@ -29,7 +31,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::is_block_device;
+pub(crate) use unix::{cpu_ns, is_block_device};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -37,6 +39,13 @@ pub(crate) mod store;
 #[cfg(windows)]
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
+
+#[cfg(unix)]
+#[path = "os/flush_unix.rs"]
+pub(crate) mod flush;
+#[cfg(windows)]
+#[path = "os/flush_windows.rs"]
+pub(crate) mod flush;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
@@ -47,15 +56,29 @@ mod cpuid;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod no_counters;
 
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_residency.rs"]
+pub(crate) mod residency;
+
+/// pwritev2(2) without flags; `None` where there is no such call.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, thread};
+pub(crate) use linux::{SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, residency, thread};
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
 pub mod mistakes {
     #[cfg(target_os = "linux")]
     pub use super::linux::unlinked::UnlinkedRing;
+}
+
+/// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
+#[cfg(windows)]
+pub(crate) fn cpu_ns() -> Option<u64> {
+    None
 }
 
 #[cfg(windows)]

@@ -89,6 +89,13 @@ impl Accounts {
     }
 }
 
+/// CPU time of the calling thread so far, user and kernel together, nanoseconds and without the steps of a tick where
+/// the system can; `None` where it cannot.
+#[must_use]
+pub fn cpu_ns() -> Option<u64> {
+    os::cpu_ns()
+}
+
 /// Ties the calling thread to `cpu`, counted from 0.
 ///
 /// # Errors
@@ -113,6 +120,18 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         let spent = accounts.times().since(&before);
         assert!(spent.voluntary_switches.is_none_or(|switches| switches > 0), "{spent:?}");
+    }
+
+    #[test]
+    fn the_cpu_clock_counts_work_and_not_sleep() {
+        let Some(before) = cpu_ns() else { return };
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let slept = cpu_ns().expect("told once, told again") - before;
+        assert!(slept < 50_000_000, "{slept} ns of CPU while asleep");
+        let mut sum = 0_u64;
+        while cpu_ns().expect("told") - before < 5_000_000 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
     }
 
     #[test]

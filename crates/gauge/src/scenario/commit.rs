@@ -70,6 +70,7 @@ pub fn run<R: Rig>(plan: &Plan, rig: &mut R, observer: &mut dyn Observer) -> Res
         idle,
         methods: Vec::new(),
         order: Vec::new(),
+        study: None,
     };
     let mut budget = Budget::new(plan, started_ns, rows.iter().filter(|row| row.runs()).count());
     let mut random = fastrand::Rng::with_seed(plan.seed);

@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
 mod positional;
+pub(crate) mod residency;
 mod ring;
 pub(crate) mod thread;
 pub(crate) mod unlinked;
@@ -15,10 +16,17 @@ pub(crate) mod unlinked;
 use super::unix::open_file;
 use crate::commit::{OpenError, Target};
 use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
+use crate::write_call::Put;
 use crate::{Commit, Error};
+pub(super) use call::sync_file_range;
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
 
 pub(crate) const SYSTEM: System = System::Linux;
+
+/// pwritev2(2) without flags.
+pub(crate) const WRITE_VECTOR: Option<Put> =
+    Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
 
 pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
     let file = open_journal(method, target)?;

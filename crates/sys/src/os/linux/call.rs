@@ -22,7 +22,7 @@ pub(super) const SYNCFS: SyncCall = SyncCall {
 };
 
 /// `sync_file_range(2)`: waits for writeback in progress, starts its own, waits for that.
-pub(super) fn sync_file_range(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {
+pub(in crate::os) fn sync_file_range(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {
     const FLAGS: libc::c_uint =
         libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: takes any integers; wrong ones are errors, not undefined behaviour.
@@ -31,15 +31,19 @@ pub(super) fn sync_file_range(fd: RawFd, offset: u64, bytes: u64) -> io::Result<
 
 /// pwritev2(2) of one buffer. With `flags` 0 plain pwrite(2), so that the row's calls are what they say.
 pub(super) fn write_at(fd: RawFd, offset: u64, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-    let offset = offset.cast_signed();
-    let written = if flags == 0 {
-        // SAFETY: the pointer and length are those of a live slice, which the call only reads.
-        unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) }
-    } else {
-        let vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        // SAFETY: one iovec that describes a live slice, which the call only reads.
-        unsafe { libc::pwritev2(fd, &raw const vector, 1, offset, flags) }
-    };
+    if flags != 0 {
+        return write_vector(fd, offset, bytes, flags);
+    }
+    // SAFETY: the pointer and length are those of a live slice, which the call only reads.
+    let written = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset.cast_signed()) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// pwritev2(2) of one buffer, whatever the flags.
+pub(super) fn write_vector(fd: RawFd, offset: u64, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+    let vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: one iovec that describes a live slice, which the call only reads.
+    let written = unsafe { libc::pwritev2(fd, &raw const vector, 1, offset.cast_signed(), flags) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 

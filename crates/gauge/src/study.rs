@@ -1,0 +1,446 @@
+//! What comes out of a scenario other than `commit`? A [`Study`]: a table that describes itself.
+//!
+//! ```text
+//!   RunResult ── study ─┬─ settings, facts       what was asked for, what holds for all rows
+//!                       ├─ places                the file systems it ran on, if there are several
+//!                       ├─ columns               key, title, unit, which way is better, where the value comes from
+//!                       └─ rows ── outcome ── latencies · figures · calls · series · rounds
+//! ```
+//!
+//! A terminal table, CSV, Markdown, a page with pictures or a comparison is made from columns and rows alone, with
+//! no code for any one scenario: [`Study::value`] is every cell.
+//!
+//! Invariants: ids of rows and keys of columns are unique and stay the same from run to run, so that runs can be
+//! compared by them; figures are unrounded; a row that did not run says why; what a column does not find in a row
+//! is unknown, never zero. Within a format version fields are only added, each with a default.
+
+use crate::latency::{Latency, Percentile};
+use crate::result::{Round, Tail};
+use seawall_sys::counters::Counts;
+use seawall_sys::durability::Durability;
+use seawall_sys::inspect::Environment;
+use seawall_sys::thread::Times;
+use serde::{Deserialize, Serialize};
+
+/// A scenario's table.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Study {
+    /// What was done, in one line.
+    pub title: String,
+    /// The published experiment that it reproduces; empty if there is none.
+    #[serde(default)]
+    pub reproduces: String,
+    /// What the first column of the table names, such as `design` or `writers`.
+    pub row_title: String,
+    /// What was asked for, as far as it decides the figures.
+    #[serde(default)]
+    pub settings: Vec<Fact>,
+    /// What holds for all rows, such as the kernel's writeback settings.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
+    /// The folders measured, if several; `StudyRow::place` is an index into it.
+    #[serde(default)]
+    pub places: Vec<Place>,
+    /// The columns, in order.
+    pub columns: Vec<Column>,
+    /// The rows, in order.
+    pub rows: Vec<StudyRow>,
+    /// How to read the table: one sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A named value in words.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Fact {
+    /// Stable name.
+    pub key: String,
+    /// What it is, for people.
+    pub title: String,
+    /// Its value, with its unit.
+    pub value: String,
+}
+
+impl Fact {
+    /// A named value.
+    pub fn new(key: &str, title: &str, value: impl Into<String>) -> Self {
+        Self { key: key.to_owned(), title: title.to_owned(), value: value.into() }
+    }
+}
+
+/// One of several folders.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// What it is called in the table: the file system, and a number if two are alike.
+    pub label: String,
+    /// What is under it.
+    pub environment: Environment,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Stable name, unique in the study; ends in the unit where there is one.
+    pub key: String,
+    /// The heading above its title that it shares with its neighbours; empty if none.
+    #[serde(default)]
+    pub group: String,
+    /// Its heading.
+    pub title: String,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Which way is better.
+    #[serde(default)]
+    pub better: Better,
+    /// Where its values come from.
+    pub of: Source,
+    /// Whether it belongs into a table of 80 columns.
+    #[serde(default)]
+    pub essential: bool,
+}
+
+/// The unit of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A number of things.
+    Count,
+    /// Things per second.
+    PerSecond,
+    /// Bytes.
+    Bytes,
+    /// A part of one, told in per cent.
+    Share,
+    /// A multiple of something.
+    Ratio,
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Neither.
+    #[default]
+    Neither,
+    /// The smaller.
+    Smaller,
+    /// The larger.
+    Larger,
+}
+
+/// Where a column's value is found in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// In the latencies of this name, at a point.
+    Latency {
+        /// [`NamedLatency::name`].
+        name: String,
+        /// Where in the distribution.
+        at: Point,
+    },
+    /// The figure of this name.
+    Figure {
+        /// [`Figure::name`].
+        name: String,
+    },
+}
+
+/// A point of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Point {
+    /// The smallest sample.
+    Min,
+    /// The mean.
+    Mean,
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+    /// The 99.99th percentile.
+    P9999,
+    /// The largest sample.
+    Max,
+    /// How many samples.
+    Count,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StudyRow {
+    /// Stable name, unique in the study.
+    pub id: String,
+    /// Its heading in the table, at most 24 characters.
+    pub label: String,
+    /// What it does, in a sentence.
+    #[serde(default)]
+    pub what: String,
+    /// Rows of the same group belong together, such as one curve of a picture; empty: all are one group.
+    #[serde(default)]
+    pub group: String,
+    /// Where the row stands on its group's axis (writers, cached bytes), if there is one.
+    #[serde(default)]
+    pub x: Option<f64>,
+    /// Index into [`Study::places`].
+    #[serde(default)]
+    pub place: Option<usize>,
+    /// Its figures, or why there are none.
+    pub outcome: StudyOutcome,
+}
+
+/// What became of a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StudyOutcome {
+    /// It ran.
+    Measured(Box<StudyMeasured>),
+    /// The system, file system or device lacks it.
+    NotAvailable {
+        /// Why.
+        reason: String,
+    },
+    /// It ran into an error and was stopped at once.
+    Failed {
+        /// The call, the file and the system's words.
+        error: String,
+    },
+}
+
+/// A row's figures, summed over its blocks.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StudyMeasured {
+    /// What an acknowledged operation outlives here, where that is a question.
+    #[serde(default)]
+    pub durability: Option<Durability>,
+    /// Time spent in blocks, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Distributions by name; the first is the row's main one.
+    #[serde(default)]
+    pub latencies: Vec<NamedLatency>,
+    /// Figures by name.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// Call by call, as `truss -c` would tell it; empty where that is no question.
+    #[serde(default)]
+    pub calls: Vec<CallTally>,
+    /// Figures over time, for pictures.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// Block by block; percentiles are those of the main latency.
+    #[serde(default)]
+    pub rounds: Vec<Round>,
+    /// What the devices counted during the blocks; `None` without counters.
+    #[serde(default)]
+    pub counts: Option<Counts>,
+    /// The measuring threads' accounts.
+    #[serde(default)]
+    pub cpu: Times,
+    /// What slow operations waited for.
+    #[serde(default)]
+    pub tail: Tail,
+    /// What else is to be known of this row: one sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A distribution with its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedLatency {
+    /// Stable name.
+    pub name: String,
+    /// What was timed, for people.
+    pub title: String,
+    /// The samples.
+    pub latency: Latency,
+}
+
+/// A figure with its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Stable name.
+    pub name: String,
+    /// Its value, unrounded, in the unit of the column that shows it.
+    pub value: f64,
+}
+
+/// One kind of call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CallTally {
+    /// Its name, as the manual page has it.
+    pub call: String,
+    /// How often it was made.
+    pub calls: u64,
+    /// How often it failed.
+    pub errors: u64,
+    /// Time in it by the clock, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time in it, user and kernel, nanoseconds; `None` where the system does not tell.
+    pub cpu_ns: Option<u64>,
+}
+
+/// A figure over time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// Stable name.
+    pub name: String,
+    /// What it shows, for people; its values are nanoseconds.
+    pub title: String,
+    /// The points, in order of time.
+    pub points: Vec<SeriesPoint>,
+}
+
+/// A point of a series: the largest value in a short span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// The start of the span, nanoseconds since the run began.
+    pub at_ns: u64,
+    /// The largest value in it, nanoseconds.
+    pub max_ns: u64,
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// The value, in the column's unit.
+    pub value: f64,
+    /// Whether fewer than ten samples lie beyond this percentile: another run may differ much.
+    pub uncertain: bool,
+}
+
+impl StudyMeasured {
+    /// The distribution of that name.
+    #[must_use]
+    pub fn latency(&self, name: &str) -> Option<&Latency> {
+        self.latencies.iter().find(|one| one.name == name).map(|one| &one.latency)
+    }
+
+    /// The figure of that name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|one| one.name == name).map(|one| one.value)
+    }
+
+    /// What `source` finds here.
+    #[must_use]
+    pub fn value(&self, source: &Source) -> Option<Value> {
+        match source {
+            Source::Figure { name } => self
+                .figure(name)
+                .filter(|value| value.is_finite())
+                .map(|value| Value { value, uncertain: false }),
+            Source::Latency { name, at } => at.of(self.latency(name)?),
+        }
+    }
+}
+
+impl Point {
+    /// The point of `latency`; `None` without samples, and for a percentile that would be the maximum under
+    /// another name.
+    #[must_use]
+    pub fn of(self, latency: &Latency) -> Option<Value> {
+        let sure = |value: f64| Some(Value { value, uncertain: false });
+        let percentile = |percent: f64| match latency.percentile(percent) {
+            Percentile::Sound(ns) => Some(Value { value: ns as f64, uncertain: false }),
+            Percentile::Uncertain(ns) => Some(Value { value: ns as f64, uncertain: true }),
+            Percentile::Refused => None,
+        };
+        if latency.count() == 0 && self != Self::Count {
+            return None;
+        }
+        match self {
+            Self::Min => sure(latency.min_ns() as f64),
+            Self::Mean => sure(latency.mean_ns()),
+            Self::P50 => percentile(50.0),
+            Self::P90 => percentile(90.0),
+            Self::P99 => percentile(99.0),
+            Self::P999 => percentile(99.9),
+            Self::P9999 => percentile(99.99),
+            Self::Max => sure(latency.max_ns() as f64),
+            Self::Count => sure(latency.count() as f64),
+        }
+    }
+}
+
+impl StudyRow {
+    /// The row's figures, if it ran.
+    #[must_use]
+    pub fn measured(&self) -> Option<&StudyMeasured> {
+        match &self.outcome {
+            StudyOutcome::Measured(measured) => Some(measured),
+            StudyOutcome::NotAvailable { .. } | StudyOutcome::Failed { .. } => None,
+        }
+    }
+}
+
+impl Study {
+    /// The row of that id.
+    #[must_use]
+    pub fn row(&self, id: &str) -> Option<&StudyRow> {
+        self.rows.iter().find(|row| row.id == id)
+    }
+
+    /// The figures of the rows that ran, with their rows.
+    pub fn measured(&self) -> impl Iterator<Item = (&StudyRow, &StudyMeasured)> {
+        self.rows.iter().filter_map(|row| row.measured().map(|measured| (row, measured)))
+    }
+
+    /// A cell; `None` if the row did not run, or if the figure is unknown or not carried by its samples.
+    #[must_use]
+    pub fn value(row: &StudyRow, column: &Column) -> Option<Value> {
+        row.measured()?.value(&column.of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(samples: u64) -> StudyMeasured {
+        let mut latency = Latency::new();
+        (1..=samples).for_each(|n| latency.record(n * 1000));
+        StudyMeasured {
+            latencies: vec![NamedLatency { name: "append".into(), title: "append".into(), latency }],
+            figures: vec![Figure { name: "share".into(), value: 0.25 }],
+            ..StudyMeasured::default()
+        }
+    }
+
+    #[test]
+    fn a_cell_is_found_by_its_source_and_an_uncarried_percentile_is_none() {
+        let measured = measured(100);
+        let at = |at| measured.value(&Source::Latency { name: "append".into(), at });
+        assert_eq!(
+            at(Point::P90).map(|value| (value.value > 89_000.0, value.uncertain)),
+            Some((true, false))
+        );
+        assert_eq!(at(Point::P99).map(|value| value.uncertain), Some(true));
+        assert_eq!(at(Point::P999), None, "a hundred samples have no p99.9");
+        assert_eq!(at(Point::Count).map(|value| value.value), Some(100.0));
+        let figure = |name: &str| measured.value(&Source::Figure { name: name.into() });
+        assert_eq!(figure("share").map(|value| value.value), Some(0.25));
+        assert_eq!(figure("unknown"), None, "what is unknown is not zero");
+    }
+
+    #[test]
+    fn a_study_survives_its_file() {
+        let row = StudyRow {
+            id: "one".into(),
+            label: "one".into(),
+            what: String::new(),
+            group: String::new(),
+            x: Some(1.0),
+            place: None,
+            outcome: StudyOutcome::Measured(Box::new(measured(10))),
+        };
+        let study = Study { title: "t".into(), rows: vec![row], ..Study::default() };
+        let text = serde_json::to_string(&study).expect("JSON");
+        assert_eq!(serde_json::from_str::<Study>(&text).expect("read back"), study);
+    }
+}

@@ -1,0 +1,85 @@
+//! How does a thread that writes nothing make another thread's writes durable? Through a descriptor of its own.
+//!
+//! The `stall` scenario asks what that does to the writer. The calls are the same that the method table makes; here
+//! they stand alone, on a descriptor that is opened for nothing else.
+//!
+//! Invariant: what a system lacks is refused with a reason; a sync call is never replaced by another.
+
+use crate::commit::uninterrupted;
+use crate::error::{Error, Result};
+use crate::{OpenError, os};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A call that syncs a whole file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// fsync, or `FlushFileBuffers`.
+    Fsync,
+    /// fdatasync.
+    Fdatasync,
+    /// `sync_file_range` over the whole file, waiting: data only, and no flush of the device.
+    Range,
+}
+
+/// A descriptor that only syncs.
+#[derive(Debug)]
+pub struct Flusher {
+    file: File,
+    path: PathBuf,
+    call: os::flush::Call,
+}
+
+impl Flusher {
+    /// Opens the existing file at `path` for syncing by `flush`.
+    ///
+    /// # Errors
+    /// [`OpenError::Unavailable`] if this system lacks the call; the failed call otherwise.
+    pub fn open(path: &Path, flush: Flush) -> std::result::Result<Self, OpenError> {
+        let call = os::flush::call(flush)
+            .ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
+        let file = os::flush::open(path).map_err(|error| Error::new("open", path, error))?;
+        Ok(Self { file, path: path.to_path_buf(), call })
+    }
+
+    /// Syncs.
+    ///
+    /// # Errors
+    /// The failed call. What was written before it is in an unknown state.
+    pub fn flush(&self) -> Result<()> {
+        uninterrupted(self.call.name, &self.path, || (self.call.call)(&self.file))
+    }
+}
+
+impl Flush {
+    /// The call's name on POSIX systems.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::Range => "sync_file_range",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_syncs_or_is_refused_and_a_missing_file_is_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("journal");
+        std::fs::write(&path, b"data").expect("written");
+        for flush in [Flush::Fsync, Flush::Fdatasync, Flush::Range] {
+            match Flusher::open(&path, flush) {
+                Ok(flusher) => flusher.flush().expect("synced"),
+                Err(OpenError::Unavailable(reason)) => assert!(reason.0.contains(flush.name()), "{reason}"),
+                Err(OpenError::Failed(error)) => panic!("{error}"),
+            }
+        }
+        let missing = Flusher::open(&dir.path().join("missing"), Flush::Fsync);
+        assert!(matches!(missing, Err(OpenError::Failed(error)) if error.operation() == "open"));
+    }
+}

@@ -1,0 +1,83 @@
+//! How does Linux tell what is cached? cachestat(2) since 6.5, mincore(2) on a mapping before.
+
+use crate::error::{Error, Result};
+use crate::os::unix::check;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// `__NR_cachestat`, the same number on every architecture.
+const CACHESTAT: libc::c_long = 451;
+
+#[repr(C)]
+struct Range {
+    offset: u64,
+    length: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Pages {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+const _: () = assert!(size_of::<Pages>() == 40 && size_of::<Range>() == 16);
+
+fn page_bytes() -> u64 {
+    // SAFETY: takes any integer.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
+pub(crate) fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
+    // A length of 0 means: to the end of the file.
+    let range = Range { offset: 0, length: 0 };
+    let mut stat = Pages::default();
+    // SAFETY: both structures are live, of the layout that the kernel wants, and the second is writable.
+    let code = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
+    if code == 0 {
+        return Ok(Some(stat.cached * page_bytes()));
+    }
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        // EPERM is how a seccomp filter refuses a call that it does not know.
+        Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => by_mincore(file, path),
+        _ => Err(Error::new("cachestat", path, error)),
+    }
+}
+
+/// The same question to mincore(2), a byte a page.
+pub(crate) fn by_mincore(file: &File, path: &Path) -> Result<Option<u64>> {
+    let length = file.metadata().map_err(|error| Error::new("fstat", path, error))?.len();
+    let Ok(bytes) = usize::try_from(length) else { return Ok(None) };
+    if bytes == 0 {
+        return Ok(Some(0));
+    }
+    // SAFETY: a new mapping at an address of the kernel's choice, of an open file; it is never read through.
+    let base = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    if base == libc::MAP_FAILED {
+        return Err(Error::last_os("mmap", path));
+    }
+    let page = usize::try_from(page_bytes()).unwrap_or(4096);
+    let mut pages = vec![0_u8; bytes.div_ceil(page)];
+    // SAFETY: the mapping is `bytes` long, and the vector has a byte for each of its pages.
+    let asked = check(unsafe { libc::mincore(base, bytes, pages.as_mut_ptr()) });
+    // SAFETY: the mapping was made above with this length, and nothing refers to it any more.
+    let _ = unsafe { libc::munmap(base, bytes) };
+    asked.map_err(|error| Error::new("mincore", path, error))?;
+    let cached = pages.iter().filter(|page| **page & 1 == 1).count() as u64;
+    Ok(Some(cached * page as u64))
+}
+
+pub(crate) fn available_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

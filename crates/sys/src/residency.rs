@@ -1,0 +1,44 @@
+//! How much of a file is in the page cache?
+//!
+//! Linux answers by cachestat(2) (6.5) or mincore(2); other systems do not tell.
+//!
+//! Invariant: an unknown share is `None`, never a guess from what was read before.
+
+use crate::error::Result;
+use crate::os;
+use std::fs::File;
+use std::path::Path;
+
+/// Bytes of `file` in the page cache; `None` where the system does not tell. `path` names it in errors.
+///
+/// # Errors
+/// The failed call.
+pub fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
+    os::residency::cached_bytes(file, path)
+}
+
+/// Memory that can be had without swapping, bytes (Linux `MemAvailable`); `None` where the system does not tell.
+#[must_use]
+pub fn available_memory_bytes() -> Option<u64> {
+    os::residency::available_memory_bytes()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_and_read_is_cached_and_what_is_dropped_is_not() {
+        let dir = tempfile::tempdir_in(".").expect("a folder on a disk");
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("written");
+        let file = File::open(&path).expect("opened");
+        assert_eq!(cached_bytes(&file, &path).expect("asked"), Some(1 << 20));
+        let by_mincore = os::residency::by_mincore(&file, &path).expect("asked");
+        assert_eq!(by_mincore, Some(1 << 20), "both questions have one answer");
+        crate::journal::settle(&file, &path, true).expect("dropped");
+        let left = cached_bytes(&file, &path).expect("asked").expect("told");
+        assert!(left < 1 << 20, "{left} bytes are still cached");
+        assert!(available_memory_bytes().is_some_and(|bytes| bytes > 0));
+    }
+}
