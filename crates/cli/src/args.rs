@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
+    /// Makes an HTML page with pictures of one or several results
+    Report(crate::report_args::Report),
 }
 
 const BENCH_EXAMPLES: &str = "Examples:
@@ -126,6 +128,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) markdown: Option<PathBuf>,
 
+    /// Write the report as one HTML page with pictures to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
     /// Folder for the results, rewritten after every round
     #[arg(long, value_name = "DIR", default_value = "seawall-results", help_heading = "Output")]
     pub(crate) out: PathBuf,
@@ -202,9 +208,9 @@ impl std::str::FromStr for State {
 }
 
 impl Bench {
-    /// Whether JSON, CSV or Markdown goes to standard output.
+    /// Whether JSON, CSV, Markdown or HTML goes to standard output.
     pub(crate) fn prints_a_format(&self) -> bool {
-        [&self.json, &self.csv, &self.markdown]
+        [&self.json, &self.csv, &self.markdown, &self.html]
             .into_iter()
             .any(|file| file.as_deref() == Some(std::path::Path::new("-")))
     }

@@ -63,10 +63,12 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let json = || result.to_json();
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
+    let html = || Ok(report::html::html(result));
     for (file, text) in [
         (&options.json, &json as &dyn Fn() -> Result<String, String>),
         (&options.csv, &csv),
         (&options.markdown, &markdown),
+        (&options.html, &html),
     ] {
         let Some(file) = file else { continue };
         output::give(file, &text().map_err(Failure::Told)?)?;
@@ -77,6 +79,7 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
         output::give(&folder.join("report.md"), &report)?;
+        output::give(&folder.join("report.html"), &report::html::html(result))?;
         anstream::eprintln!("kept in {}", folder.display());
     }
     Ok(())

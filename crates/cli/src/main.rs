@@ -12,6 +12,8 @@ mod log_command;
 mod methods;
 mod output;
 mod progress;
+mod report;
+mod report_args;
 mod signals;
 
 use clap::Parser as _;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         args::Command::Compare(options) => compare::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
+        args::Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
         anstream::eprintln!("{}error:{} {failure}", exit::RED.render(), exit::RED.render_reset());

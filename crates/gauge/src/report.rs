@@ -1,7 +1,7 @@
 //! How is a result told? As a table for the terminal, as Markdown, as CSV; always from the same ranking.
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
-//! * [`markdown`] has every column; [`csv`] has every raw figure.
+//! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
 //! * [`preview`] tells what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
 //!
@@ -11,6 +11,7 @@
 pub mod columns;
 pub mod csv;
 pub mod facts;
+pub mod html;
 pub mod markdown;
 pub mod preview;
 pub mod table;

@@ -2,8 +2,9 @@
 //!
 //! Invariant: a measure has one unit, and lower is not always better: a rate says so.
 
-use crate::figures::{count, rate_tight, significant, tight};
+use crate::figures::{bytes, count, rate_tight, significant, tight};
 use crate::result::{Measured, Round};
+use crate::study;
 use serde::Serialize;
 
 /// The unit of a value.
@@ -18,6 +19,8 @@ pub enum Unit {
     Count,
     /// Part of one.
     Share,
+    /// Bytes.
+    Bytes,
     /// Any number without a unit.
     Number,
 }
@@ -30,16 +33,16 @@ impl Unit {
             Self::Ns => tight(value),
             Self::PerS => rate_tight(value),
             Self::Share => format!("{:.0}%", value * 100.0),
-            Self::Count if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
+            Self::Count | Self::Bytes if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "a whole number in bounds"
                 )]
                 let whole = value as u64;
-                count(whole)
+                if self == Self::Bytes { bytes(whole) } else { count(whole) }
             }
-            Self::Count | Self::Number => significant(value),
+            Self::Count | Self::Bytes | Self::Number => significant(value),
         }
     }
 
@@ -105,5 +108,18 @@ impl Measure {
 impl From<&Own> for Measure {
     fn from(own: &Own) -> Self {
         Self { id: own.id.to_owned(), title: own.title.to_owned(), unit: own.unit }
+    }
+}
+
+impl From<study::Unit> for Unit {
+    fn from(unit: study::Unit) -> Self {
+        match unit {
+            study::Unit::Nanoseconds => Self::Ns,
+            study::Unit::Count => Self::Count,
+            study::Unit::PerSecond => Self::PerS,
+            study::Unit::Bytes => Self::Bytes,
+            study::Unit::Share => Self::Share,
+            study::Unit::Ratio => Self::Number,
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::figures::{bytes, count};
 use crate::lookup;
 use crate::rank::{Ranking, Standing};
 use crate::report::facts;
-use crate::result::{Measured, RunResult};
+use crate::result::{Measured, Round, RunResult};
+use crate::study::{Column, Point, Source, Study, StudyMeasured, StudyRow};
 use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
 use seawall_sys::method::{Depth, Method, System};
 use seawall_sys::methods;
@@ -27,7 +28,7 @@ pub struct Side {
     /// Whether it was published elsewhere: one run, without rounds.
     pub published: bool,
     /// What was asked for, as far as it decides the figures: label and words.
-    pub settings: Vec<(&'static str, String)>,
+    pub settings: Vec<(String, String)>,
     /// Its rows.
     pub rows: Vec<Row>,
     /// What a reader must know.
@@ -74,6 +75,9 @@ impl Side {
     /// A result of one's own, called `name`.
     #[must_use]
     pub fn own(name: &str, result: &RunResult) -> Self {
+        if let Some(study) = &result.study {
+            return Self::of_study(name, result, study);
+        }
         let ranking = Ranking::new(result);
         let system = lookup::system(result);
         let row = |ranked: &crate::rank::Ranked<'_>| Row {
@@ -98,6 +102,23 @@ impl Side {
             published: false,
             settings: settings(result),
             rows: in_order.map(row).collect(),
+            remarks,
+        }
+    }
+
+    fn of_study(name: &str, result: &RunResult, study: &Study) -> Self {
+        let mut remarks = study.notes.clone();
+        if !result.complete {
+            remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
+        }
+        Self {
+            name: name.to_owned(),
+            about: facts::place(&result.environment, &result.plan.pinned_to),
+            scenario: result.scenario.clone(),
+            system: None,
+            published: false,
+            settings: study.settings.iter().map(|fact| (fact.title.clone(), fact.value.clone())).collect(),
+            rows: study.measured().map(|(row, measured)| study_row(study, row, measured)).collect(),
             remarks,
         }
     }
@@ -128,7 +149,10 @@ impl Side {
             scenario: table.scenario.clone(),
             system: table.system,
             published: true,
-            settings: settings.into_iter().filter_map(|(label, words)| Some((label, words?))).collect(),
+            settings: settings
+                .into_iter()
+                .filter_map(|(label, words)| Some((label.to_owned(), words?)))
+                .collect(),
             rows: table.rows.iter().map(|row| printed_row(table, row)).collect(),
             remarks,
         })
@@ -165,9 +189,9 @@ fn figures(measured: &Measured) -> Vec<Figure> {
     OWN.iter().filter_map(figure).collect()
 }
 
-fn settings(result: &RunResult) -> Vec<(&'static str, String)> {
+fn settings(result: &RunResult) -> Vec<(String, String)> {
     let plan = &result.plan;
-    vec![
+    let settings = [
         ("transaction", bytes(plan.transaction_bytes)),
         ("journal", format!("{}, {}", bytes(plan.journal_bytes), plan.file_state.name())),
         ("writers", plan.threads.to_string()),
@@ -175,7 +199,54 @@ fn settings(result: &RunResult) -> Vec<(&'static str, String)> {
             "arrivals",
             plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{per_s}/s and writer")),
         ),
-    ]
+    ];
+    settings.into_iter().map(|(label, words)| (label.to_owned(), words)).collect()
+}
+
+fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
+    let figure = |column: &Column| {
+        Some(Figure {
+            measure: Measure {
+                id: column.key.clone(),
+                title: [column.group.as_str(), &column.title].join(" ").trim().to_owned(),
+                unit: column.unit.into(),
+            },
+            value: Study::value(row, column)?.value,
+            rounds: rounds_of(column, measured),
+            printed: None,
+        })
+    };
+    let place = row.place.and_then(|place| study.places.get(place));
+    Row {
+        id: place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label)),
+        calls: row.label.clone(),
+        standing: measured.durability.as_ref().map(|durability| of_class(durability.class)),
+        depth: None,
+        figures: study.columns.iter().filter_map(figure).collect(),
+    }
+}
+
+/// The blocks' own values of a column, where blocks keep them: percentiles of the row's main latency.
+fn rounds_of(column: &Column, measured: &StudyMeasured) -> Vec<f64> {
+    let Source::Latency { name, at } = &column.of else { return Vec::new() };
+    if measured.latencies.first().is_none_or(|main| main.name != *name) {
+        return Vec::new();
+    }
+    let of: fn(&Round) -> u64 = match at {
+        Point::P50 => |round| round.p50_ns,
+        Point::P99 => |round| round.p99_ns,
+        Point::Max => |round| round.max_ns,
+        _ => return Vec::new(),
+    };
+    measured.rounds.iter().filter(|round| round.commits > 0).map(|round| of(round) as f64).collect()
+}
+
+fn of_class(class: Class) -> Standing {
+    match class {
+        Class::PowerLoss => Standing::PowerLoss,
+        Class::SystemCrash => Standing::SystemCrash,
+        Class::ProcessCrash => Standing::ProcessCrash,
+    }
 }
 
 fn printed_row(table: &Table, row: &published::Row) -> Row {
@@ -211,9 +282,5 @@ fn standing(method: &Method, file_state: FileState) -> Standing {
         promiser: Promiser::Unknown,
         lies: Vec::new(),
     };
-    match classify(method, &around).class {
-        Class::PowerLoss => Standing::PowerLoss,
-        Class::SystemCrash => Standing::SystemCrash,
-        Class::ProcessCrash => Standing::ProcessCrash,
-    }
+    of_class(classify(method, &around).class)
 }

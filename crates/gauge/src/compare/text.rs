@@ -138,7 +138,7 @@ fn overview(page: &mut Page, comparison: &Comparison) {
 }
 
 /// The row's name on the first side that has it.
-pub(super) fn name(line: &Line) -> &str {
+pub(crate) fn name(line: &Line) -> &str {
     line.cells.iter().flatten().next().map_or("", |cell| cell.row.id.as_str())
 }
 
@@ -221,7 +221,7 @@ fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
 }
 
 /// What a source printed of this very pair, by this measure.
-pub(super) fn printed(comparison: &Comparison, side: usize) -> Option<&'static published::Printed> {
+pub(crate) fn printed(comparison: &Comparison, side: usize) -> Option<&'static published::Printed> {
     let bare = |index: usize| comparison.sides[index].name.strip_prefix(published::PREFIX);
     published::comparison(bare(side)?, bare(0)?).filter(|printed| printed.column == comparison.measure.id)
 }
@@ -320,7 +320,7 @@ fn notes(page: &mut Page, comparison: &Comparison) {
 }
 
 /// Rows that only one side has.
-pub(super) fn lonely(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn lonely(comparison: &Comparison) -> Vec<String> {
     let only = |side: usize| {
         let alone = comparison
             .rows
