@@ -9,6 +9,7 @@
 
 mod cost;
 mod machine;
+pub mod study;
 mod trust;
 
 use crate::figures::listing;

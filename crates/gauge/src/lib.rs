@@ -5,6 +5,7 @@
 //! 1. [`plan`] says what is to be measured, and refuses what makes no sense; [`preflight`] what cannot be
 //!    measured here.
 //! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
+//!    [`stage`] is the same for scenarios that need more than one journal and one loop.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
 //! 4. [`result`] is what comes out: environment, histograms, counters; written after every round. Scenarios other
@@ -35,5 +36,6 @@ pub mod rig;
 #[cfg(all(test, target_os = "linux"))]
 mod sample;
 pub mod scenario;
+pub mod stage;
 pub mod stats;
 pub mod study;

@@ -102,16 +102,16 @@ pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) 
             sample.response.record(done_ns - scheduled_ns);
         }
         sample.commits += 1;
-        attribution.after_commit(latency_ns, &sample, lane);
+        attribution.after(latency_ns, sample.commits, &sample.latency, || lane.wait_ns());
     }
     sample.elapsed_ns = done_ns - start_ns;
     sample.times = lane.times().since(&times);
-    sample.tail = attribution.tail;
+    sample.tail = attribution.tail();
     Ok(sample)
 }
 
-/// Tells waiting for a CPU from waiting for the device, for slow commits.
-struct Attribution {
+/// Tells waiting for a CPU from waiting for the device, for slow operations.
+pub(crate) struct Attribution {
     slow_ns: Option<u64>,
     last_wait_ns: Option<u64>,
     commits_since: u64,
@@ -130,7 +130,8 @@ impl Attribution {
     const READ_EVERY: u64 = 64;
     const LEARN_FROM: u64 = 128;
 
-    fn new(slow_ns: Option<u64>, wait_ns: Option<u64>) -> Self {
+    /// `slow_ns`: from where on an operation is slow; `None`: learned from the first ones. `wait_ns`: the account now.
+    pub(crate) fn new(slow_ns: Option<u64>, wait_ns: Option<u64>) -> Self {
         Self {
             slow_ns,
             last_wait_ns: wait_ns,
@@ -140,21 +141,33 @@ impl Attribution {
         }
     }
 
+    /// What slow operations waited for.
+    pub(crate) fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// An operation took `latency_ns`; it was the `done`-th, and `latencies` holds all. `wait_ns` reads the account.
     #[inline]
-    fn after_commit<L: Lane>(&mut self, latency_ns: u64, sample: &Sample, lane: &L) {
+    pub(crate) fn after(
+        &mut self,
+        latency_ns: u64,
+        done: u64,
+        latencies: &Latency,
+        wait_ns: impl FnOnce() -> Option<u64>,
+    ) {
         self.commits_since += 1;
         let slow = self.slow_ns.is_some_and(|slow_ns| latency_ns > slow_ns);
         if slow || self.commits_since >= Self::READ_EVERY {
-            self.read(slow.then_some(latency_ns), sample, lane);
+            self.read(slow.then_some(latency_ns), done, latencies, wait_ns());
         }
     }
 
     #[cold]
-    fn read<L: Lane>(&mut self, slow_latency_ns: Option<u64>, sample: &Sample, lane: &L) {
-        if self.slow_ns.is_none() && sample.commits >= Self::LEARN_FROM {
-            self.slow_ns = Some(sample.latency.raw_percentile_ns(99.0));
+    fn read(&mut self, slow_latency_ns: Option<u64>, done: u64, latencies: &Latency, wait_ns: Option<u64>) {
+        if self.slow_ns.is_none() && done >= Self::LEARN_FROM {
+            self.slow_ns = Some(latencies.raw_percentile_ns(99.0));
         }
-        let (Some(last_ns), Some(now_ns)) = (self.last_wait_ns, lane.wait_ns()) else { return };
+        let (Some(last_ns), Some(now_ns)) = (self.last_wait_ns, wait_ns) else { return };
         let waited_ns = now_ns.saturating_sub(last_ns);
         if let Some(latency_ns) = slow_latency_ns {
             let usual_ns =

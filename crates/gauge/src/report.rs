@@ -2,6 +2,7 @@
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
+//! * [`study`] tells the table of a scenario other than `commit`, in all three forms.
 //! * [`preview`] tells what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
 //!
@@ -14,6 +15,7 @@ pub mod facts;
 pub mod html;
 pub mod markdown;
 pub mod preview;
+pub mod study;
 pub mod table;
 pub mod text;
 
@@ -73,7 +75,10 @@ impl Style {
 /// The whole report for a terminal of `width` columns.
 #[must_use]
 pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
-    table::report(result, width, style)
+    match &result.study {
+        Some(study) => study::terminal(result, study, width, style),
+        None => table::report(result, width, style),
+    }
 }
 
 /// The lines about `--require`: each condition, what became of it, and the figure.

@@ -1,10 +1,158 @@
-//! Which workloads are there? One file each, below; [`commit`] is the default.
+//! Which workloads are there? [`SCENARIOS`]: one row each, one file each below; [`commit`] is the default.
 //!
-//! Invariant: a scenario tells an [`Observer`] where it is and asks it whether to stop; it prints nothing.
+//! Invariants: a scenario tells an [`Observer`] where it is and asks it whether to stop; it prints nothing. All but
+//! `commit`, whose table is the method table, put out a [`Study`], so that telling and comparing them needs no code of
+//! theirs; what they have to say of it in words is their row's `judge`.
 
+mod budget;
+pub mod cached;
 pub mod commit;
+pub mod group;
+pub mod interfere;
+pub mod path;
+mod rounds;
+pub mod settings;
+pub mod stall;
 
+use crate::findings::Finding;
 use crate::result::RunResult;
+use crate::stage::Stage;
+use crate::study::Study;
+use settings::Settings;
+
+/// A workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Unique, as on the command line.
+    pub name: &'static str,
+    /// What it asks, in one line.
+    pub summary: &'static str,
+    /// The published experiment that it reproduces; empty if there is none.
+    pub reproduces: &'static str,
+    /// Its parameters and their defaults in words, those of the original where there is one.
+    pub defaults: &'static str,
+    /// How it is run; `None` for `commit`, which has a plan of its own.
+    pub study: Option<StudyOf>,
+}
+
+/// What is special to a scenario that puts out a [`Study`].
+#[derive(Debug, Clone, Copy)]
+pub struct StudyOf {
+    /// Its default parameters.
+    pub settings: fn() -> Settings,
+    /// Runs it.
+    pub run: fn(&Settings, &mut dyn Stage, &mut dyn Observer) -> Result<RunResult, RunError>,
+    /// What its table says in words.
+    pub judge: fn(&Study) -> Vec<Finding>,
+    /// Space that its files take at most, bytes, in a folder with so much memory (if known) and free space.
+    pub needs_bytes: fn(&Settings, Option<u64>, u64) -> u64,
+    /// Whether its figures mean nothing where nothing outlives a crash.
+    pub durable: bool,
+    /// Whether it compares several folders.
+    pub several_places: bool,
+}
+
+/// All scenarios, the default first.
+pub const SCENARIOS: [Scenario; 6] = [
+    Scenario {
+        name: commit::NAME,
+        summary: "what does one durable commit cost, by every method? (the default)",
+        reproduces: "65,536 transactions of 16 KiB into a preallocated journal, by six methods",
+        defaults: "30 s, 16 KiB into a journal of 1 GiB; --full: the original's amount",
+        study: None,
+    },
+    Scenario {
+        name: stall::NAME,
+        summary: "what does a sync in one thread do to the appends of another?",
+        reproduces: "pdflush-test 1024 100 500: appends while another thread calls fsync, against kernel writeback only",
+        defaults: "--size 1024 --write-sleep 100 --sync-sleep 500 (µs), 20 s",
+        study: Some(StudyOf {
+            settings: || Settings { bytes: 1024, ..Settings::default() },
+            run: stall::run,
+            judge: stall::judge,
+            needs_bytes: |s, _, _| {
+                let appends = s.time_ns / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
+                (s.bytes as u64).saturating_mul(appends).saturating_add(96 << 20)
+            },
+            durable: true,
+            several_places: false,
+        }),
+    },
+    Scenario {
+        name: cached::NAME,
+        summary: "does a sync cost more, the more of the file is in the cache?",
+        reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
+        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds; several DIRs compare file systems",
+        study: Some(StudyOf {
+            settings: || Settings { rounds: 3, ..Settings::default() },
+            run: cached::run,
+            judge: cached::judge,
+            needs_bytes: cached::file_bytes,
+            durable: true,
+            several_places: true,
+        }),
+    },
+    Scenario {
+        name: path::NAME,
+        summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
+        reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
+        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed",
+        study: Some(StudyOf {
+            settings: || Settings {
+                time_ns: 30_000_000_000,
+                rounds: 50,
+                warm_up: 20,
+                write_sleep_ns: 50_000,
+                ..Settings::default()
+            },
+            run: path::run,
+            judge: path::judge,
+            needs_bytes: |s, _, _| {
+                let writes = s.time_ns / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
+                (s.bytes as u64).saturating_mul(writes).saturating_add(8 << 20)
+            },
+            durable: false,
+            several_places: false,
+        }),
+    },
+    Scenario {
+        name: group::NAME,
+        summary: "what does it bring to commit together? 1 to 64 writers",
+        reproduces: "",
+        defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
+        study: Some(StudyOf {
+            settings: || Settings { rounds: 3, ..Settings::default() },
+            run: group::run,
+            judge: group::judge,
+            needs_bytes: |s, _, _| {
+                let most = s.writers.iter().max().copied().unwrap_or(1) as u64;
+                most * group::WRITER_BYTES.max(s.bytes as u64) * 2 + (160 << 20)
+            },
+            durable: true,
+            several_places: false,
+        }),
+    },
+    Scenario {
+        name: interfere::NAME,
+        summary: "what does other work on the same disk do to commits?",
+        reproduces: "",
+        defaults: "--size 16KiB, loads: none, buffered, random, reads; 20 s",
+        study: Some(StudyOf {
+            settings: || Settings { bytes: 16 << 10, ..Settings::default() },
+            run: interfere::run,
+            judge: interfere::judge,
+            needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
+            durable: true,
+            several_places: false,
+        }),
+    },
+];
+
+/// The scenario of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    SCENARIOS.iter().find(|scenario| scenario.name == name)
+}
 
 /// Who watches a run.
 pub trait Observer {
@@ -80,3 +228,21 @@ impl std::fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_words_and_every_default_passes_its_own_check() {
+        let mut names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase())));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SCENARIOS.len());
+        for scenario in &SCENARIOS {
+            let Some(study) = scenario.study else { continue };
+            assert_eq!((study.settings)().check(), Ok(()), "{}", scenario.name);
+        }
+    }
+}

@@ -245,9 +245,64 @@ pub struct StudyMeasured {
     /// What slow operations waited for.
     #[serde(default)]
     pub tail: Tail,
+    /// Block by block in figures, where the scenario asks for more than `rounds` has (`path`: an iteration each).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations: Vec<Iteration>,
     /// What else is to be known of this row: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// One block's distribution in figures, nanoseconds; a percentile that its samples do not carry is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// The mean.
+    pub mean_ns: f64,
+    /// The smallest sample.
+    pub min_ns: u64,
+    /// The median.
+    pub p50_ns: Option<u64>,
+    /// The 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// The 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// The 99.9th percentile.
+    pub p999_ns: Option<u64>,
+    /// The 99.99th percentile.
+    pub p9999_ns: Option<u64>,
+    /// The largest sample.
+    pub max_ns: u64,
+    /// How many samples.
+    pub count: u64,
+}
+
+impl Iteration {
+    /// The figures of `latency`.
+    #[must_use]
+    pub fn of(latency: &Latency) -> Self {
+        let at = |percent| latency.percentile(percent).ns();
+        Self {
+            mean_ns: latency.mean_ns(),
+            min_ns: latency.min_ns(),
+            p50_ns: at(50.0),
+            p90_ns: at(90.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
+            p9999_ns: at(99.99),
+            max_ns: latency.max_ns(),
+            count: latency.count(),
+        }
+    }
+
+    /// `mean,min,50,90,99,99.9,99.99,max,count`, nanoseconds, as the published test printed them; `-` for a percentile
+    /// that the samples do not carry.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let at = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+        let percentiles = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.p9999_ns].map(at);
+        let [mean, min] = [format!("{:.0}", self.mean_ns), self.min_ns.to_string()];
+        format!("{mean},{min},{},{},{}", percentiles.join(","), self.max_ns, self.count)
+    }
 }
 
 /// A distribution with its name.
@@ -327,6 +382,57 @@ impl StudyMeasured {
         self.figures.iter().find(|one| one.name == name).map(|one| one.value)
     }
 
+    /// Sets a figure, in place of an earlier value.
+    pub fn set(&mut self, name: &str, value: f64) {
+        match self.figures.iter_mut().find(|one| one.name == name) {
+            Some(figure) => figure.value = value,
+            None => self.figures.push(Figure { name: name.to_owned(), value }),
+        }
+    }
+
+    /// Adds what another block of the same row measured: distributions, sums and accounts.
+    pub fn absorb(&mut self, block: Self) {
+        let first = self.rounds.is_empty();
+        self.counts = if first {
+            block.counts
+        } else {
+            // A sum with a gap would be too small: rather none.
+            self.counts.zip(block.counts).map(|(sum, counts)| sum.plus(&counts))
+        };
+        self.cpu = if first { block.cpu } else { self.cpu.plus(&block.cpu) };
+        self.tail = self.tail.plus(&block.tail);
+        self.elapsed_ns += block.elapsed_ns;
+        for one in block.latencies {
+            match self.latencies.iter_mut().find(|known| known.name == one.name) {
+                Some(known) => known.latency.add(&one.latency),
+                None => self.latencies.push(one),
+            }
+        }
+        for one in block.figures {
+            let sum = self.figure(&one.name).unwrap_or(0.0) + one.value;
+            self.set(&one.name, sum);
+        }
+        for one in block.calls {
+            match self.calls.iter_mut().find(|known| known.call == one.call) {
+                Some(known) => known.add(&one),
+                None => self.calls.push(one),
+            }
+        }
+        for one in block.series {
+            match self.series.iter_mut().find(|known| known.name == one.name) {
+                Some(known) => known.points.extend(one.points),
+                None => self.series.push(one),
+            }
+        }
+        self.rounds.extend(block.rounds);
+        self.iterations.extend(block.iterations);
+        for note in block.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
     /// What `source` finds here.
     #[must_use]
     pub fn value(&self, source: &Source) -> Option<Value> {
@@ -340,7 +446,74 @@ impl StudyMeasured {
     }
 }
 
+impl CallTally {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.wall_ns += other.wall_ns;
+        self.cpu_ns = self.cpu_ns.zip(other.cpu_ns).map(|(sum, ns)| sum + ns);
+    }
+}
+
+impl NamedLatency {
+    /// A distribution with its name.
+    #[must_use]
+    pub fn new(name: &str, title: &str, latency: Latency) -> Self {
+        Self { name: name.to_owned(), title: title.to_owned(), latency }
+    }
+}
+
+impl Column {
+    /// A column of durations, smaller being better: a point of the latency `name`.
+    #[must_use]
+    pub fn latency(name: &str, at: Point, group: &str, title: &str, essential: bool) -> Self {
+        let (unit, better) = match at {
+            Point::Count => (Unit::Count, Better::Neither),
+            _ => (Unit::Nanoseconds, Better::Smaller),
+        };
+        Self {
+            key: format!("{name}_{}", at.key()),
+            group: group.to_owned(),
+            title: title.to_owned(),
+            unit,
+            better,
+            of: Source::Latency { name: name.to_owned(), at },
+            essential,
+        }
+    }
+
+    /// A column of the figure `name`.
+    #[must_use]
+    pub fn figure(name: &str, unit: Unit, better: Better, group: &str, title: &str, essential: bool) -> Self {
+        Self {
+            key: name.to_owned(),
+            group: group.to_owned(),
+            title: title.to_owned(),
+            unit,
+            better,
+            of: Source::Figure { name: name.to_owned() },
+            essential,
+        }
+    }
+}
+
 impl Point {
+    /// The end of a column's key.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Min => "min_ns",
+            Self::Mean => "mean_ns",
+            Self::P50 => "p50_ns",
+            Self::P90 => "p90_ns",
+            Self::P99 => "p99_ns",
+            Self::P999 => "p99_9_ns",
+            Self::P9999 => "p99_99_ns",
+            Self::Max => "max_ns",
+            Self::Count => "count",
+        }
+    }
+
     /// The point of `latency`; `None` without samples, and for a percentile that would be the maximum under
     /// another name.
     #[must_use]
@@ -426,6 +599,38 @@ mod tests {
         let figure = |name: &str| measured.value(&Source::Figure { name: name.into() });
         assert_eq!(figure("share").map(|value| value.value), Some(0.25));
         assert_eq!(figure("unknown"), None, "what is unknown is not zero");
+    }
+
+    #[test]
+    fn blocks_add_up_and_a_gap_in_the_counters_makes_the_sum_unknown() {
+        let round = Round {
+            round: 0,
+            start_ns: 0,
+            elapsed_ns: 1,
+            commits: 1,
+            p50_ns: 1,
+            p99_ns: 1,
+            max_ns: 1,
+            counts: None,
+        };
+        let counts = Some(Counts { writes: 2, sectors: 16, flushes: 1 });
+        let block = |counts| StudyMeasured { elapsed_ns: 5, counts, rounds: vec![round], ..measured(10) };
+        let mut sum = StudyMeasured::default();
+        sum.absorb(block(counts));
+        sum.absorb(block(counts));
+        assert_eq!((sum.elapsed_ns, sum.counts.map(|counts| counts.writes)), (10, Some(4)));
+        assert_eq!(sum.latency("append").map(Latency::count), Some(20));
+        assert_eq!((sum.figure("share"), sum.rounds.len()), (Some(0.5), 2));
+        sum.absorb(block(None));
+        sum.absorb(block(counts));
+        assert_eq!(sum.counts, None, "a sum with a gap would be too small");
+    }
+
+    #[test]
+    fn an_iteration_is_told_as_the_published_test_did_but_never_a_maximum_as_a_percentile() {
+        let mut latency = Latency::new();
+        (1..=100).for_each(|n| latency.record(n * 10));
+        assert_eq!(Iteration::of(&latency).line(), "505,10,500,900,990,-,-,1000,100");
     }
 
     #[test]

@@ -88,6 +88,9 @@ fn promiser(promiser: Promiser) -> &'static str {
 /// The whole file.
 #[must_use]
 pub fn csv(result: &RunResult) -> String {
+    if let Some(study) = &result.study {
+        return super::study::csv(study);
+    }
     let ranking = Ranking::new(result);
     let heads =
         ["method", "calls", "outcome", "reason"].into_iter().chain(FIELDS.iter().map(|(name, _)| *name));
@@ -107,7 +110,7 @@ pub fn csv(result: &RunResult) -> String {
     out
 }
 
-fn line(fields: impl Iterator<Item = String>) -> String {
+pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
     fields.map(|field| quoted(&field)).collect::<Vec<_>>().join(",") + "\r\n"
 }
 

@@ -16,6 +16,9 @@ use crate::result::{Measured, Outcome, RunResult};
 /// The whole document.
 #[must_use]
 pub fn markdown(result: &RunResult) -> String {
+    if let Some(study) = &result.study {
+        return super::study::markdown(result, study);
+    }
     let ranking = Ranking::new(result);
     let mut out = format!("# {}\n\n", facts::title(result));
     if let Some(headline) = findings::headline(&ranking) {
@@ -41,11 +44,11 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('_', "\\_")
 }
 
-fn add(out: &mut String, text: &str) {
+pub(super) fn add(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-fn row(cells: impl IntoIterator<Item = String>) -> String {
+pub(super) fn row(cells: impl IntoIterator<Item = String>) -> String {
     format!("| {} |\n", cells.into_iter().collect::<Vec<_>>().join(" | "))
 }
 

@@ -158,7 +158,7 @@ impl Rig for RealRig {
     }
 
     fn lane(&mut self, method: &'static Method) -> Result<RealLane, OpenError> {
-        Ok(RealLane { commit: open(method, &self.target())?, accounts: None, data: Aligned::zeroed(0) })
+        RealLane::open(method, &self.target())
     }
 
     fn settle(&mut self) -> Result<(), Error> {
@@ -195,6 +195,13 @@ pub struct RealLane {
     commit: Box<dyn Commit>,
     accounts: Option<Accounts>,
     data: Aligned,
+}
+
+impl RealLane {
+    /// A writer by `method` on `target`.
+    pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Self, OpenError> {
+        Ok(Self { commit: open(method, target)?, accounts: None, data: Aligned::zeroed(0) })
+    }
 }
 
 /// Two transactions are never alike, so that a device that merges equal blocks gains nothing.

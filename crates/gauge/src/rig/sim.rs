@@ -121,7 +121,8 @@ impl SimRig {
     }
 }
 
-fn environment() -> Environment {
+/// What the simulated machine says of itself.
+pub(crate) fn environment() -> Environment {
     Environment {
         system: "Simulated 1.0".to_owned(),
         cpus: 1,

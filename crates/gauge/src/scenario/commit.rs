@@ -13,7 +13,8 @@
 //! Invariants: between two blocks the journal is at rest; what settling writes is in nobody's counters; a method
 //! that failed is not run again.
 
-use super::{BlockStart, Observer, RunError};
+use super::budget::Budget;
+use super::{Observer, RunError};
 use crate::latency::Latency;
 use crate::measure::{self, Sample, Slice};
 use crate::plan::{Amount, Plan};
@@ -39,9 +40,6 @@ const IDLE_NS: u64 = 500_000_000;
 /// Methods that leave their bytes in memory write at most this much in a block, because all of it must be
 /// written back before the next block: the budget would go into settling.
 const KERNEL_BLOCK_BYTES: u64 = 64 << 20;
-
-/// The shortest block, nanoseconds.
-const BLOCK_MIN_NS: u64 = 20_000_000;
 
 /// What a block warms at most, bytes.
 const WARM_BYTES: u64 = 256 << 20;
@@ -72,7 +70,12 @@ pub fn run<R: Rig>(plan: &Plan, rig: &mut R, observer: &mut dyn Observer) -> Res
         order: Vec::new(),
         study: None,
     };
-    let mut budget = Budget::new(plan, started_ns, rows.iter().filter(|row| row.runs()).count());
+    let end_ns = match plan.amount {
+        Amount::TimeNs(ns) => Some(started_ns + ns),
+        Amount::Transactions(_) => None,
+    };
+    let running = rows.iter().filter(|row| row.runs()).count() as u64;
+    let mut budget = Budget::new(started_ns, end_ns, running * u64::from(plan.rounds));
     let mut random = fastrand::Rng::with_seed(plan.seed);
     for round in 0..plan.rounds {
         let mut order: Vec<usize> = (0..rows.len()).filter(|index| rows[*index].runs()).collect();
@@ -81,7 +84,8 @@ pub fn run<R: Rig>(plan: &Plan, rig: &mut R, observer: &mut dyn Observer) -> Res
             if observer.stop().load(Ordering::Relaxed) {
                 break;
             }
-            observer.block(&budget.announce(plan, round, rig.now_ns(), &rows[*index]));
+            let row = &rows[*index];
+            observer.block(&budget.announce([round, plan.rounds], rig.now_ns(), row.method.id, row.p50_ns()));
             run_block(
                 plan,
                 rig,
@@ -209,58 +213,6 @@ struct Block {
     counts: Option<Counts>,
 }
 
-/// Shares the run's time among its blocks.
-struct Budget {
-    started_ns: u64,
-    end_ns: Option<u64>,
-    blocks: u64,
-    done: u64,
-    /// What a block costs beyond its commits, nanoseconds, smoothed.
-    overhead_ns: u64,
-}
-
-impl Budget {
-    fn new(plan: &Plan, started_ns: u64, methods: usize) -> Self {
-        let end_ns = match plan.amount {
-            Amount::TimeNs(ns) => Some(started_ns + ns),
-            Amount::Transactions(_) => None,
-        };
-        Self { started_ns, end_ns, blocks: methods as u64 * u64::from(plan.rounds), done: 0, overhead_ns: 0 }
-    }
-
-    fn blocks_left(&self) -> u64 {
-        self.blocks.saturating_sub(self.done).max(1)
-    }
-
-    /// Time that the next block may spend committing, nanoseconds.
-    fn block_ns(&self, now_ns: u64) -> u64 {
-        let Some(end_ns) = self.end_ns else { return u64::MAX };
-        let share_ns = end_ns.saturating_sub(now_ns) / self.blocks_left();
-        share_ns.saturating_sub(self.overhead_ns).max(BLOCK_MIN_NS)
-    }
-
-    fn block_done(&mut self, overhead_ns: u64) {
-        self.overhead_ns =
-            if self.done == 0 { overhead_ns } else { (self.overhead_ns * 7 + overhead_ns) / 8 };
-        self.done += 1;
-    }
-
-    /// A method will not run again: its share goes to the others.
-    fn give_up(&mut self, rounds_left: u32) {
-        self.blocks = self.blocks.saturating_sub(u64::from(rounds_left));
-    }
-
-    fn announce<'a>(&self, plan: &Plan, round: u32, now_ns: u64, row: &Row) -> BlockStart<'a> {
-        let spent_ns = now_ns - self.started_ns;
-        let done = self.done as f64 / self.blocks.max(1) as f64;
-        let left_ns = match self.end_ns {
-            Some(end_ns) => end_ns.saturating_sub(now_ns),
-            None => spent_ns / self.done.max(1) * self.blocks_left(),
-        };
-        BlockStart { round, rounds: plan.rounds, done, left_ns, method: row.method.id, p50_ns: row.p50_ns() }
-    }
-}
-
 fn prove_all<R: Rig>(plan: &Plan, rig: &mut R) -> Result<Vec<Row>, RunError> {
     let around = rig.environment().surroundings(plan.journal.state);
     let mut rows = Vec::new();
@@ -337,7 +289,7 @@ fn run_block<R: Rig>(
     stop: &AtomicBool,
 ) -> Result<(), RunError> {
     let began_ns = rig.now_ns();
-    if plan.fresh_journal_per_block() && budget.done > 0 {
+    if plan.fresh_journal_per_block() && budget.begun() {
         let made = rig.make_journal(&mut |_| true)?;
         let total_ns = journal.made_in_ns * journal.times_made + made.elapsed_ns;
         journal.times_made += 1;
@@ -491,6 +443,7 @@ mod tests {
     use super::*;
     use crate::plan::choose_methods;
     use crate::rig::sim::{Plant, SimRig};
+    use crate::scenario::BlockStart;
 
     /// An observer that keeps the last result and can stop after a number of blocks.
     #[derive(Default)]

@@ -1,4 +1,4 @@
-//! How does text get into a page without becoming markup? Through these two functions, and no other way.
+//! How does text get into a page without becoming markup? Through these, and no other way.
 //!
 //! Invariant: whatever a file system, device or result file calls itself, the page shows it as text.
 
@@ -24,6 +24,15 @@ impl fmt::Display for Text<'_> {
             rest = &rest[at + 1..];
         }
         f.write_str(rest)
+    }
+}
+
+/// The id of a row, which may be broken at its plus signs.
+pub(super) struct Id<'a>(pub(super) &'a str);
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Text(self.0).to_string().replace('+', "+<wbr>"))
     }
 }
 
@@ -53,6 +62,7 @@ mod tests {
         let hostile = "<img src=x onerror=\"alert('1')\">&amp;\0";
         let shown = Text(hostile).to_string();
         assert_eq!(shown, "&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;amp;\u{FFFD}");
+        assert_eq!(Id("a+<b>").to_string(), "a+<wbr>&lt;b&gt;");
     }
 
     #[test]

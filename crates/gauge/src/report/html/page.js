@@ -17,6 +17,7 @@
   const DASHES = [[], [9, 4], [2, 3], [12, 3, 2, 3], [5, 3], [1, 4], [8, 2, 2, 2, 2, 2]];
   const HEIGHT = { wide: 380, narrow: 290, print: 300 };
   const PRINT_WIDTH = 660;
+  const HINT = 'Point at the picture, or focus it and press the arrow keys, to read its values.';
 
   let printing = false;
   const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -35,7 +36,7 @@
     seconds: (value) => trim(value.toFixed(3)) + ' s',
     nines: (value) => {
       const percent = 100 * (1 - 10 ** -value);
-      return trim(percent.toFixed(Math.max(0, Math.ceil(value - 1e-9) - (value > 2 ? 1 : 0)))) + ' %';
+      return trim(percent.toFixed(Math.max(0, Math.ceil(value - 1e-9) - (value > 2 ? 1 : 0)))) + '%';
     },
     bytes: (value) => scaled(value, [[1, ' B'], [1024, ' KiB'], [1048576, ' MiB'], [1073741824, ' GiB']]),
     number: (value) => scaled(value, [[1, ''], [1e3, 'k'], [1e6, 'M'], [1e9, 'G']]),
@@ -69,6 +70,7 @@
       this.figure = document.getElementById(spec.id);
       this.host = this.figure.querySelector('.plot');
       this.readout = this.figure.querySelector('.readout');
+      if (this.readout) this.readout.textContent = HINT;
       this.shown = spec.series.map((series) => series.on);
       this.choices();
       this.host.addEventListener('keydown', (event) => this.key(event));
@@ -138,6 +140,17 @@
       return this.spec.y.log ? [low / 1.25, high * 1.25] : [Math.min(0, low), high * 1.08 || 1];
     }
 
+    // Marks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room.
+    decades() {
+      const [low, high] = this.bounds();
+      const marks = [];
+      const few = Math.log10(high / low) > (this.size().width < 560 ? 2.5 : 4);
+      for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
+        for (const step of few ? [1] : [1, 2, 5]) if (power * step >= low && power * step <= high) marks.push(power * step);
+      }
+      return marks;
+    }
+
     axes() {
       const chrome = CHROME[theme()];
       const common = { stroke: chrome.ink, grid: { stroke: chrome.grid, width: 1 }, ticks: { stroke: chrome.grid, width: 1, size: 5 }, font: '12px system-ui, sans-serif', labelFont: '12px system-ui, sans-serif', labelSize: 20 };
@@ -153,7 +166,8 @@
       } else if (x.at_points) {
         across.splits = () => xs;
       }
-      const up = { ...common, label: y.label, size: 62, labelSize: 18, values: (plot, splits) => splits.map((value) => (value === null ? '' : FORMAT[y.kind](value))) };
+      const rise = y.log ? { splits: () => this.decades() } : {};
+      const up = { ...common, ...rise, label: y.label, size: 62, labelSize: 18, values: (plot, splits) => splits.map((value) => (value === null ? '' : FORMAT[y.kind](value))) };
       return [across, up];
     }
 

@@ -3,7 +3,7 @@
 //! Invariants: the figures, ranks and words are those of the terminal's report; the line below which a power cut
 //! loses commits is drawn here as it is there; rows carry their unrounded figures as data, for tests and scripts.
 
-use super::escape::Text;
+use super::escape::{Id, Text};
 use super::{Caption, Page, facts as fact_list, picture, scroll, table};
 use crate::advise;
 use crate::figures::{bytes, count, duration, plural, rate, tight};
@@ -161,7 +161,7 @@ fn method(page: &mut Page, ranking: &Ranking<'_>, row: &Ranked<'_>, columns: &[&
         latency.max_ns(),
         row.measured.elapsed_ns,
         Text(&row.row.calls),
-        Text(row.id()),
+        Id(row.id()),
         if best { " <span class=\"chip faster\">recommended</span>" } else { "" },
     );
     for column in columns {
@@ -304,19 +304,19 @@ fn bar(page: &mut Page, row: &Ranked<'_>, most: f64) {
     let Parts { whole_ns, split, wait_ns } = parts(row);
     let pieces: Vec<(&str, &str, f64)> = match split {
         Some((write, sync)) => vec![("p-write", "write", write), ("p-sync", "sync", sync)],
-        // Without a sync there is nothing in the call but the write.
-        None if row.measured.letter == 'K' => vec![("p-write", "write", whole_ns - wait_ns)],
+        // Calls that ask for nothing stable are writes and no more.
+        None if matches!(row.measured.letter, 'K' | 'O') => vec![("p-write", "write", whole_ns - wait_ns)],
         None => vec![("p-whole", "in one call", whole_ns - wait_ns)],
     };
     let pieces: Vec<_> = pieces.into_iter().chain([("p-wait", "CPU wait", wait_ns)]).collect();
     page.out +=
-        &format!("<span class=\"name\">{}</span><span class=\"track\" aria-hidden=\"true\">", Text(row.id()));
+        &format!("<span class=\"name\">{}</span><span class=\"track\" aria-hidden=\"true\">", Id(row.id()));
     for (class, _, ns) in &pieces {
         page.out += &format!("<span class=\"{class}\" style=\"width:{:.3}%\"></span>", ns / most * 100.0);
     }
     let words: Vec<String> = pieces
         .iter()
-        .filter(|(_, _, ns)| *ns >= whole_ns / 1000.0)
+        .filter(|(_, _, ns)| *ns >= 0.5)
         .map(|(_, name, ns)| format!("{name} {}", duration(*ns)))
         .collect();
     page.out += &format!(

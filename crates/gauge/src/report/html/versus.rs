@@ -3,8 +3,9 @@
 //! Invariants: differences are those of [`crate::compare`]; a difference between rows that do not promise the
 //! same is marked in words.
 
-use super::escape::Text;
+use super::escape::{Id, Text};
 use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll};
+use crate::compare::measure::Unit;
 use crate::compare::side::Side;
 use crate::compare::{Comparison, Difference, caveats, kin, published, text};
 use crate::latency::Latency;
@@ -66,8 +67,9 @@ fn differences(page: &mut Page, comparison: &Comparison) {
             page.out += "<th scope=\"col\">from its rounded costs</th><th scope=\"col\">as printed</th>";
         }
     }
-    page.out += "<th scope=\"col\" class=\"words\">Promise</th></tr></thead>\n<tbody>\n";
-    for line in &comparison.rows {
+    page.out += "</tr></thead>\n<tbody>\n";
+    // Rows that one side alone has are named below the table.
+    for line in comparison.rows.iter().filter(|line| line.cells.iter().flatten().count() > 1) {
         row(page, comparison, line);
     }
     page.out += "</tbody></table></div>\n";
@@ -76,15 +78,16 @@ fn differences(page: &mut Page, comparison: &Comparison) {
 fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
     let names = line.cells.iter().flatten().map(|cell| cell.row.id.as_str());
     let mut unique: Vec<&str> = Vec::new();
-    names.for_each(|name| {
+    for name in names {
         if !unique.contains(&name) {
-            unique.push(name)
+            unique.push(name);
         }
-    });
+    }
     page.out += &format!(
-        "<tr data-row=\"{}\"><th scope=\"row\">{}</th>",
+        "<tr data-row=\"{}\"><th scope=\"row\">{}{}</th>",
         Text(text::name(line)),
-        Text(&unique.join(" / "))
+        Id(&unique.join(" / ")),
+        promise(line)
     );
     for (side, cell) in line.cells.iter().enumerate() {
         let figure = cell.as_ref().and_then(|cell| cell.figure.as_ref());
@@ -112,29 +115,34 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
             page.out += &format!("<td>{}</td><td>{}</td>", Text(&rounded), Text(&stated));
         }
     }
-    page.out += &format!("<td class=\"words\">{}</td></tr>\n", Text(&promise(line)));
+    page.out += "</tr>\n";
 }
 
 fn chip(comparison: &Comparison, difference: &Difference) -> String {
-    let (more, less) = comparison.measure.unit.more_and_less();
-    let lower_is_better = comparison.measure.unit == crate::compare::measure::Unit::Ns;
-    let (class, word) = match (difference.within_noise(), difference.ratio < 1.0) {
-        (Some(true), _) => ("same", "same within noise"),
-        (_, lower) if difference.percent().abs() < 0.05 => ("same", if lower { "same" } else { "equal" }),
-        (_, true) => (if lower_is_better { "faster" } else { "slower" }, less),
-        (_, false) => (if lower_is_better { "slower" } else { "faster" }, more),
+    let unit = comparison.measure.unit;
+    let (more, less) = unit.more_and_less();
+    let lower = difference.ratio < 1.0;
+    let judged = matches!(unit, Unit::Ns | Unit::PerS) && difference.same_promise;
+    let (class, word) = if difference.within_noise() == Some(true) {
+        ("same", "same within noise")
+    } else if difference.percent().abs() < 0.05 {
+        ("same", "same")
+    } else {
+        let class = if lower == (unit == Unit::Ns) { "faster" } else { "slower" };
+        // What does not promise the same is no better for being faster.
+        (if judged { class } else { "same" }, if lower { less } else { more })
     };
     format!("{} <span class=\"chip {class}\">{word}</span>", Text(&text::percent(difference.percent())))
 }
 
-/// What the sides' rows outlive: one class, or that they differ.
+/// What the sides' rows outlive, as markup: one class, or that they differ.
 fn promise(line: &crate::compare::Line) -> String {
     let differs = line.cells.iter().flatten().filter_map(|cell| cell.difference).any(|one| !one.same_promise);
     if differs {
-        return "not the same: see below".to_owned();
+        return "<small class=\"bad\">not the same promise</small>".to_owned();
     }
     let standing = line.cells.iter().flatten().find_map(|cell| cell.row.standing);
-    standing.map_or(String::new(), |standing| standing.name().to_owned())
+    standing.map_or(String::new(), |standing| format!("<small>outlives: {}</small>", Text(standing.name())))
 }
 
 fn notes(page: &mut Page, comparison: &Comparison) {
@@ -142,21 +150,21 @@ fn notes(page: &mut Page, comparison: &Comparison) {
     for words in text::lonely(comparison) {
         page.out += &format!("<p class=\"soft\">{}</p>\n", Text(&words));
     }
-    let remarks = comparison.sides.iter().enumerate().flat_map(|(index, side)| {
-        side.remarks.iter().map(move |remark| ("note", format!("{}: {remark}", Comparison::letter(index))))
-    });
-    let caveats = caveats::caveats(comparison).into_iter().map(|caveat| ("caution", caveat));
-    let all: Vec<(&str, String)> = caveats.chain(remarks).collect();
-    if !all.is_empty() {
-        page.out += "<h3>Caveats</h3>\n<ol class=\"findings\">\n";
-        for (class, words) in all {
-            page.out += &format!(
-                "<li class=\"{class}\"><span class=\"tag\">{class}</span><p>{}</p></li>\n",
-                Text(&words)
-            );
-        }
-        page.out += "</ol>\n";
+    page.out += "<h3>Caveats</h3>\n<ol class=\"findings\">\n";
+    for words in caveats::caveats(comparison) {
+        page.out += &format!(
+            "<li class=\"caution\"><span class=\"tag\">caution</span><p>{}</p></li>\n",
+            Text(&words)
+        );
     }
+    for (index, side) in comparison.sides.iter().enumerate().filter(|(_, side)| !side.remarks.is_empty()) {
+        let remarks: String = side.remarks.iter().map(|remark| format!("<p>{}</p>", Text(remark))).collect();
+        page.out += &format!(
+            "<li class=\"note\"><span class=\"tag\">note on {}</span>{remarks}</li>\n",
+            Comparison::letter(index)
+        );
+    }
+    page.out += "</ol>\n";
 }
 
 /// The distributions of one row on all sides, one picture a row, of which one is shown at a time.

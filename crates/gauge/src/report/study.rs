@@ -1,0 +1,350 @@
+//! How is a scenario's self-describing table told? On a terminal, as Markdown and as CSV, with no code for any one.
+//!
+//! ```text
+//!   title · facts
+//!   table: groups of rows under a heading each; columns that fit, else the table goes on below
+//!   calls, where the scenario counts them · iterations, where it lists them
+//!   what did not run · how to read it · findings with remedies
+//! ```
+//!
+//! Invariants: no line of the terminal's report is wider than asked for; a figure is told alike everywhere but in CSV,
+//! where it is raw; what is unknown is `-`, on paper as on the screen, and empty in CSV.
+
+mod paper;
+
+pub use paper::{csv, markdown};
+
+use super::text::{elided, width_of, wrapped};
+use super::{Role, Style, facts};
+use crate::figures::{bytes, count, percent, plural, rate_tight, round_duration, significant, tight};
+use crate::findings::{Finding, Severity, study as findings};
+use crate::result::RunResult;
+use crate::study::{Column, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
+
+/// The narrowest width that is laid out for.
+const WIDTH_MIN: usize = 60;
+
+/// What a cell shows.
+#[must_use]
+pub fn cell(row: &StudyRow, column: &Column) -> String {
+    Study::value(row, column).map_or_else(|| "-".to_owned(), |value| shown(value, column.unit))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count or a size, never negative"
+)]
+fn shown(value: Value, unit: Unit) -> String {
+    let Value { value, uncertain } = value;
+    let text = match unit {
+        Unit::Nanoseconds if value < 0.0 => format!("-{}", tight(-value)),
+        Unit::Nanoseconds => tight(value),
+        Unit::Count => count(value.max(0.0).round() as u64),
+        Unit::PerSecond => rate_tight(value),
+        Unit::Bytes => bytes(value.max(0.0).round() as u64),
+        Unit::Share => percent(value),
+        Unit::Ratio => significant(value),
+    };
+    if uncertain { format!("~{text}") } else { text }
+}
+
+/// What was done, in one line.
+#[must_use]
+pub fn title(result: &RunResult, study: &Study) -> String {
+    let rounds = if result.complete {
+        plural(u64::from(result.plan.rounds), "round", "rounds")
+    } else {
+        format!("{} of {} rounds", result.order.len(), result.plan.rounds)
+    };
+    let time = result.plan.time_ns.map_or(String::new(), |ns| format!(" · {} in all", round_duration(ns)));
+    format!("seawall {} {} · {}{time} · {rounds}", result.seawall, result.scenario, study.title)
+}
+
+/// The lines above the table.
+fn header(result: &RunResult, study: &Study) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    if !study.reproduces.is_empty() {
+        lines.push(("original".to_owned(), study.reproduces.clone()));
+    }
+    if study.places.is_empty() {
+        let place = facts::place(&result.environment, &result.plan.pinned_to);
+        lines.extend(place.into_iter().map(|(label, text)| (label.to_owned(), text)));
+    }
+    for place in &study.places {
+        let facts = facts::place(&place.environment, &result.plan.pinned_to);
+        let parts: Vec<String> = facts
+            .into_iter()
+            .filter(|(label, _)| ["files", "device"].contains(label))
+            .map(|(_, text)| text)
+            .collect();
+        lines.push((place.label.clone(), parts.join("; ")));
+    }
+    if !study.facts.is_empty() {
+        let facts: Vec<String> =
+            study.facts.iter().map(|fact| format!("{} {}", fact.title, fact.value)).collect();
+        lines.push(("settings".to_owned(), facts.join(", ")));
+    }
+    lines
+}
+
+/// The rows of each group, in order of first appearance.
+fn groups(study: &Study) -> Vec<(&str, Vec<&StudyRow>)> {
+    let mut groups: Vec<(&str, Vec<&StudyRow>)> = Vec::new();
+    for row in
+        study.rows.iter().filter(|row| row.measured().is_some_and(|measured| !measured.rounds.is_empty()))
+    {
+        match groups.iter_mut().find(|(name, _)| *name == row.group) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((&row.group, vec![row])),
+        }
+    }
+    groups
+}
+
+/// Columns that say something about at least one row.
+fn columns(study: &Study, essential_only: bool) -> Vec<&Column> {
+    let says = |column: &&Column| study.rows.iter().any(|row| Study::value(row, column).is_some());
+    study.columns.iter().filter(|column| column.essential || !essential_only).filter(says).collect()
+}
+
+/// The report for a terminal of `width` columns.
+#[must_use]
+pub fn terminal(result: &RunResult, study: &Study, width: usize, style: Style) -> String {
+    let mut page = Page { out: String::new(), width: width.max(WIDTH_MIN), style };
+    page.say(Role::Heading, "", &title(result, study));
+    let lines = header(result, study);
+    let label_width = lines.iter().map(|(label, _)| width_of(label)).max().unwrap_or(0) + 1;
+    for (label, text) in lines {
+        page.say(Role::Plain, &format!("{label:<label_width$}"), &text);
+    }
+    grid(&mut page, study);
+    calls(&mut page, study);
+    iterations(&mut page, study);
+    not_run(&mut page, study);
+    page.blank();
+    for note in &study.notes {
+        page.say(Role::Dim, "", note);
+    }
+    found(&mut page, &findings::find(result));
+    page.out
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    style: Style,
+}
+
+impl Page {
+    fn line(&mut self, role: Role, text: &str) {
+        self.out += &self.style.paint(role, text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    fn say(&mut self, role: Role, label: &str, text: &str) {
+        let indent = " ".repeat(width_of(label));
+        for line in wrapped(label, &indent, text, self.width) {
+            self.line(role, &line);
+        }
+    }
+}
+
+/// The table, in as many pieces as the width demands.
+fn grid(page: &mut Page, study: &Study) {
+    let groups = groups(study);
+    if groups.is_empty() {
+        return;
+    }
+    let names = study.rows.iter().map(|row| width_of(&row.label)).chain([width_of(&study.row_title)]).max();
+    let name_width = names.unwrap_or(0).min(page.width / 3);
+    let all = columns(study, false);
+    let fits = |columns: &[&Column]| {
+        name_width + columns.iter().map(|column| 1 + column_width(study, column)).sum::<usize>() <= page.width
+    };
+    let chosen = if fits(&all) { all } else { columns(study, true) };
+    let mut pieces: Vec<Vec<&Column>> = vec![Vec::new()];
+    for column in chosen {
+        let mut longer = pieces.last().cloned().unwrap_or_default();
+        longer.push(column);
+        match pieces.last_mut() {
+            Some(piece) if fits(&longer) || piece.is_empty() => piece.push(column),
+            _ => pieces.push(vec![column]),
+        }
+    }
+    for piece in pieces {
+        page.blank();
+        piece_of(page, study, &groups, &piece, name_width);
+    }
+    let uncertain = study.rows.iter().any(|row| {
+        study.columns.iter().any(|column| Study::value(row, column).is_some_and(|value| value.uncertain))
+    });
+    if uncertain {
+        page.say(Role::Dim, "", "~: fewer than ten samples beyond it; -: unknown, or too few samples");
+    }
+}
+
+fn column_width(study: &Study, column: &Column) -> usize {
+    let cells = study.rows.iter().map(|row| width_of(&cell(row, column)));
+    cells.chain([width_of(&column.title)]).max().unwrap_or(0)
+}
+
+fn piece_of(
+    page: &mut Page,
+    study: &Study,
+    groups: &[(&str, Vec<&StudyRow>)],
+    columns: &[&Column],
+    name_width: usize,
+) {
+    let widths: Vec<usize> = columns.iter().map(|column| column_width(study, column)).collect();
+    if columns.iter().any(|column| !column.group.is_empty()) {
+        let heads = spans(columns, &widths);
+        page.line(Role::Dim, &format!("{:name_width$}{heads}", ""));
+    }
+    let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
+        let cells = columns.iter().zip(&widths).map(|(column, width)| format!(" {:>width$}", cell(column)));
+        format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<String>())
+    };
+    page.line(Role::Dim, &line(&study.row_title, &|column| column.title.clone()));
+    for (name, rows) in groups {
+        if !name.is_empty() {
+            page.say(Role::Heading, "", name);
+        }
+        for row in rows {
+            page.line(Role::Plain, &line(&row.label, &|column| cell(row, column)));
+        }
+    }
+}
+
+/// The headings that neighbouring columns share, each over its columns.
+fn spans(columns: &[&Column], widths: &[usize]) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    while at < columns.len() {
+        let group = &columns[at].group;
+        let same = columns[at..].iter().take_while(|column| column.group == *group).count();
+        let span: usize = widths[at..at + same].iter().map(|width| width + 1).sum::<usize>() - 1;
+        let text = if group.is_empty() { String::new() } else { elided(group, span) };
+        let rule = if group.is_empty() || same == 1 { ' ' } else { '─' };
+        let gap = span.saturating_sub(width_of(&text));
+        let left: String = std::iter::repeat_n(rule, (gap / 2).saturating_sub(1)).collect();
+        let text = if gap >= 2 && same > 1 && !group.is_empty() {
+            format!("{left} {text} ")
+        } else {
+            format!("{text:>span$}")
+        };
+        let pad: String = std::iter::repeat_n(rule, span.saturating_sub(width_of(&text))).collect();
+        out += " ";
+        out += &text;
+        out += &pad;
+        at += same;
+    }
+    out
+}
+
+const CALL_HEADS: [&str; 5] = ["call", "calls", "errors", "seconds", "CPU s"];
+
+/// Row label, and the cells under [`CALL_HEADS`].
+fn call_rows(study: &Study) -> Vec<(String, [String; 5])> {
+    let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
+    let of = |(row, measured): (&StudyRow, &StudyMeasured)| {
+        let name =
+            if row.group.is_empty() { row.label.clone() } else { format!("{} {}", row.group, row.label) };
+        let rows: Vec<(String, [String; 5])> = measured
+            .calls
+            .iter()
+            .map(|call| {
+                let cpu = call.cpu_ns.map_or_else(|| "-".to_owned(), seconds);
+                let cells =
+                    [call.call.clone(), count(call.calls), count(call.errors), seconds(call.wall_ns), cpu];
+                (name.clone(), cells)
+            })
+            .collect();
+        rows
+    };
+    study.measured().flat_map(of).collect()
+}
+
+fn calls(page: &mut Page, study: &Study) {
+    let rows = call_rows(study);
+    if rows.is_empty() {
+        return;
+    }
+    let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(page.width / 3);
+    page.blank();
+    let line = |name: &str, cells: [&str; 5]| {
+        let [call, cells @ ..] = cells;
+        let [number, errors, seconds, cpu] = cells;
+        let name = elided(name, name_width);
+        format!("{name:<name_width$}  {call:<7} {number:>9} {errors:>9} {seconds:>9} {cpu:>9}")
+    };
+    page.line(Role::Dim, &line(&study.row_title, CALL_HEADS));
+    let mut last = String::new();
+    for (name, cells) in rows {
+        let shown = if name == last { "" } else { name.as_str() };
+        page.line(Role::Plain, &line(shown, cells.each_ref().map(String::as_str)));
+        last = name;
+    }
+}
+
+/// What the published test printed an iteration.
+const ITERATION_HEAD: &str = "mean,min,50,90,99,99.9,99.99,max,count";
+
+/// On a terminal only the last iteration of each row; all are in the Markdown report.
+fn iterations(page: &mut Page, study: &Study) {
+    let last = |(row, measured): (&StudyRow, &StudyMeasured)| {
+        measured.iterations.last().map(|iteration| (row.id.clone(), iteration.line()))
+    };
+    let lines: Vec<(String, String)> = study.measured().filter_map(last).collect();
+    if lines.is_empty() {
+        return;
+    }
+    let name_width = lines.iter().map(|(id, _)| width_of(id)).max().unwrap_or(0) + 2;
+    page.blank();
+    page.say(Role::Dim, "", &format!("the last iteration of each, ns: {ITERATION_HEAD}"));
+    for (id, line) in lines {
+        page.say(Role::Plain, &format!("{id:<name_width$}"), &line);
+    }
+}
+
+/// Row id and reason of what did not run, and whether it failed.
+fn missing(study: &Study) -> Vec<(bool, &str, &str)> {
+    study
+        .rows
+        .iter()
+        .filter_map(|row| match &row.outcome {
+            StudyOutcome::Measured(_) => None,
+            StudyOutcome::NotAvailable { reason } => Some((false, row.id.as_str(), reason.as_str())),
+            StudyOutcome::Failed { error } => Some((true, row.id.as_str(), error.as_str())),
+        })
+        .collect()
+}
+
+fn not_run(page: &mut Page, study: &Study) {
+    let missing = missing(study);
+    if !missing.is_empty() {
+        page.blank();
+    }
+    for (failed, id, reason) in missing {
+        let (role, label) = if failed { (Role::Bad, "failed ") } else { (Role::Dim, "n/a    ") };
+        page.say(role, label, &format!("{id}: {reason}"));
+    }
+}
+
+fn found(page: &mut Page, findings: &[Finding]) {
+    page.blank();
+    page.line(Role::Heading, if findings.is_empty() { "findings: none" } else { "findings" });
+    for finding in findings {
+        let (mark, role) = match finding.severity {
+            Severity::Wrong => ("!! ", Role::Bad),
+            Severity::Caution => (" ! ", Role::Caution),
+            Severity::Note => (" · ", Role::Plain),
+        };
+        page.say(role, mark, &finding.sentence);
+        page.say(Role::Plain, "   → ", &finding.remedy);
+    }
+}

@@ -1,0 +1,307 @@
+//! Does a sync cost more, the more of the file is in the cache? The published test on a huge file, mended.
+//!
+//! The original: 100 × (seek, read, write, fsync) of 4 KiB at random places of a 16 GiB file on a machine of 16 GiB, cold,
+//! then after reading the file in through the cache and around it, on two file systems; told by `timex` (real, user,
+//! sys) and `truss -c` (calls, seconds). On one of them each fsync walked the list of all cached pages: 4 s of CPU each.
+//!
+//! ```text
+//!   drop the cache · read the row's share in · measure what is cached · 100 × (seek, read, write, fsync) · accounts
+//! ```
+//!
+//! Mended: how much is cached is measured, not assumed, and swept; the CPU time inside each call is accounted, because
+//! it, not waiting, is the signal; each row starts from a dropped cache, in an order drawn for each round.
+//!
+//! Invariant: a row never runs on what another row left in the cache.
+
+use super::rounds::{self, Course};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::figures::{bytes, duration, significant};
+use crate::findings::{Finding, Severity};
+use crate::latency::Latency;
+use crate::result::RunResult;
+use crate::stage::Stage;
+use crate::study::{
+    Better, CallTally, Column, Fact, NamedLatency, Place, Point, Study, StudyMeasured, StudyOutcome,
+    StudyRow, Unit,
+};
+use seawall_sys::counters::Counts;
+use seawall_sys::thread::Times;
+
+/// The scenario's name.
+pub const NAME: &str = "cached";
+
+/// How the file is read before a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadIn {
+    /// Not at all: cold.
+    Nothing,
+    /// All of it, around the cache.
+    Around,
+    /// The first part of it, through the cache, in per cent.
+    Through(u64),
+}
+
+/// The rows: id, label, in a sentence, how the file is read before.
+pub const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
+    ("cold", "cold", "nothing is cached", ReadIn::Nothing),
+    ("around", "read around", "the whole file was read around the cache", ReadIn::Around),
+    ("through-25", "read in, 25 %", "a quarter was read in through the cache", ReadIn::Through(25)),
+    ("through-50", "read in, 50 %", "half was read in through the cache", ReadIn::Through(50)),
+    ("through-75", "read in, 75 %", "three quarters were read in through the cache", ReadIn::Through(75)),
+    ("through-100", "read in, 100 %", "the whole file was read in through the cache", ReadIn::Through(100)),
+];
+
+/// What a block is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    /// Which folder.
+    pub place: usize,
+    /// How the file is read before.
+    pub read_in: ReadIn,
+    /// Size of the file, bytes.
+    pub file_bytes: u64,
+    /// Size of a rewrite, bytes.
+    pub bytes: usize,
+    /// Rewrites.
+    pub rewrites: u64,
+    /// Seed of the places and the data.
+    pub seed: u64,
+    /// CPU to pin the thread to.
+    pub cpu: Option<usize>,
+}
+
+/// What a block measured.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// How long the rewrites took, nanoseconds.
+    pub elapsed_ns: u64,
+    /// The sync alone.
+    pub sync: Latency,
+    /// Call by call.
+    pub calls: Vec<CallTally>,
+    /// The thread's accounts.
+    pub times: Times,
+    /// Bytes of the file in the cache before the first rewrite.
+    pub cached_bytes: Option<u64>,
+    /// What the devices counted.
+    pub counts: Option<Counts>,
+}
+
+/// The largest file that is made unless one is asked for, bytes.
+const FILE_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// The size of the file: what was asked for, or what memory and space allow.
+#[must_use]
+pub fn file_bytes(settings: &Settings, available_memory_bytes: Option<u64>, free_bytes: u64) -> u64 {
+    let allowed = FILE_BYTES_DEFAULT.min(available_memory_bytes.unwrap_or(u64::MAX) / 2).min(free_bytes / 4);
+    let least = (16 << 20).max(settings.bytes as u64 * 4);
+    settings.file_bytes.unwrap_or_else(|| (allowed >> 20 << 20).max(least))
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let free_bytes = (0..stage.places()).map(|place| stage.environment(place).file_system.free_bytes).min();
+    let file_bytes = file_bytes(settings, stage.available_memory_bytes(), free_bytes.unwrap_or(0));
+    let cases: Vec<(usize, ReadIn)> =
+        (0..stage.places()).flat_map(|place| VARIANTS.map(|(_, _, _, read_in)| (place, read_in))).collect();
+    let study = study(settings, stage, file_bytes);
+    let course = Course { name: NAME, settings, file_bytes, study, finish };
+    let mut block = 0;
+    rounds::run(course, stage, observer, &mut |stage, index, until| {
+        let (place, read_in) = cases[index];
+        block += 1;
+        let order = Order {
+            place,
+            read_in,
+            file_bytes,
+            bytes: settings.bytes,
+            rewrites: settings.rewrites,
+            seed: settings.seed << 32 | block,
+            cpu: settings.pin_to.first().copied(),
+        };
+        stage.cached(&order, until).map(|trace| tally(trace, file_bytes))
+    })
+}
+
+fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
+    let Trace { elapsed_ns, sync, calls, times, cached_bytes, counts } = trace;
+    let rewrites = sync.count() as f64;
+    let sync_cpu_ns = calls.iter().find(|call| call.call == SYNC).and_then(|call| call.cpu_ns);
+    let mut measured = StudyMeasured {
+        elapsed_ns,
+        latencies: vec![NamedLatency::new("sync", "the sync alone", sync)],
+        calls,
+        cpu: times,
+        counts,
+        ..StudyMeasured::default()
+    };
+    measured.set("rewrites", rewrites);
+    if let Some(ns) = sync_cpu_ns {
+        measured.set("sync_cpu_ns", ns as f64);
+    }
+    if let Some(cached) = cached_bytes {
+        measured.set("cached_share_sum", cached as f64 / file_bytes.max(1) as f64);
+    }
+    measured
+}
+
+/// The sync's name in the table of calls.
+pub const SYNC: &str = "fsync";
+
+fn finish(study: &mut Study) {
+    for row in &mut study.rows {
+        let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
+        let rewrites = measured.figure("rewrites").unwrap_or(0.0);
+        if rewrites == 0.0 {
+            continue;
+        }
+        measured.set("wall_per_rewrite_ns", measured.elapsed_ns as f64 / rewrites);
+        measured.set("user_per_rewrite_ns", measured.cpu.user_ns as f64 / rewrites);
+        measured.set("system_per_rewrite_ns", measured.cpu.system_ns as f64 / rewrites);
+        if let Some(cpu_ns) = measured.figure("sync_cpu_ns") {
+            measured.set("cpu_per_sync_ns", cpu_ns / rewrites);
+        }
+        if let Some(sum) = measured.figure("cached_share_sum") {
+            // The last block is absorbed before its round is noted down.
+            measured.set("cached_share", sum / measured.rounds.len().max(1) as f64);
+        }
+    }
+}
+
+fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
+    let places: Vec<Place> = (0..stage.places())
+        .map(|place| {
+            let environment = stage.environment(place).clone();
+            let kind = &environment.file_system.kind;
+            let alike = (0..stage.places())
+                .filter(|other| stage.environment(*other).file_system.kind == *kind)
+                .count();
+            let label = if alike > 1 { format!("{kind} {}", place + 1) } else { kind.clone() };
+            Place { label, environment }
+        })
+        .collect();
+    let several = places.len() > 1;
+    let row = |place: usize, (id, label, what, read_in): &(&str, &str, &str, ReadIn)| StudyRow {
+        id: if several { format!("{}/{id}", place + 1) } else { (*id).to_owned() },
+        label: (*label).to_owned(),
+        what: (*what).to_owned(),
+        group: if several { places[place].label.clone() } else { String::new() },
+        x: match read_in {
+            ReadIn::Through(percent) => Some((file_bytes / 100 * percent) as f64),
+            ReadIn::Nothing | ReadIn::Around => Some(0.0),
+        },
+        place: several.then_some(place),
+        outcome: rounds::waiting(),
+    };
+    let rows = (0..places.len()).flat_map(|place| VARIANTS.iter().map(move |variant| (place, variant)));
+    let rows: Vec<StudyRow> = rows.map(|(place, variant)| row(place, variant)).collect();
+    Study {
+        title: format!(
+            "{} × (seek, read, write, fsync) of {} at random places of a file of {}",
+            settings.rewrites,
+            bytes(settings.bytes as u64),
+            bytes(file_bytes)
+        ),
+        reproduces: super::find(NAME).map_or(String::new(), |scenario| scenario.reproduces.to_owned()),
+        row_title: "read before".to_owned(),
+        settings: vec![
+            Fact::new("file_bytes", "file", bytes(file_bytes)),
+            Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
+            Fact::new("rewrites", "rewrites a round", settings.rewrites.to_string()),
+        ],
+        facts: Vec::new(),
+        places: if several { places } else { Vec::new() },
+        columns: columns(),
+        rows,
+        notes: vec![
+            "wall, user and sys are per rewrite (seek, read, write and fsync); `CPU` is what one fsync alone used: it should not grow with what is cached.".to_owned(),
+        ],
+    }
+}
+
+fn columns() -> Vec<Column> {
+    let per = |name: &str, title: &str| {
+        Column::figure(name, Unit::Nanoseconds, Better::Smaller, "per rewrite", title, true)
+    };
+    vec![
+        Column::figure("cached_share", Unit::Share, Better::Neither, "", "cached", true),
+        per("wall_per_rewrite_ns", "wall"),
+        per("user_per_rewrite_ns", "user"),
+        per("system_per_rewrite_ns", "sys"),
+        Column::latency("sync", Point::P50, "fsync alone", "p50", true),
+        Column::latency("sync", Point::P99, "fsync alone", "p99", true),
+        Column::latency("sync", Point::Max, "fsync alone", "max", true),
+        Column::figure("cpu_per_sync_ns", Unit::Nanoseconds, Better::Smaller, "fsync alone", "CPU", true),
+    ]
+}
+
+/// Growth of a sync's CPU time, from a cold to a wholly cached file, that is more than noise.
+const GROWTH: f64 = 3.0;
+/// Growth below this, nanoseconds, is of no account beside the write itself.
+const GROWTH_NS: f64 = 100_000.0;
+
+/// What the table says: whether a sync's CPU time grows with what is cached, by file system.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    let places = study.places.len().max(1);
+    (0..places).filter_map(|place| growth(study, place)).collect()
+}
+
+fn growth(study: &Study, place: usize) -> Option<Finding> {
+    let several = !study.places.is_empty();
+    let of = |id: &str| {
+        let id = if several { format!("{}/{id}", place + 1) } else { id.to_owned() };
+        study.row(&id)?.measured()?.figure("cpu_per_sync_ns")
+    };
+    let (cold_ns, full_ns) = (of("cold")?, of("through-100")?);
+    let lead = study.places.get(place).map_or(String::new(), |place| format!("{}: ", place.label));
+    let figures =
+        format!("{} of CPU cold, {} with the whole file cached", duration(cold_ns), duration(full_ns));
+    let grows = full_ns >= GROWTH * cold_ns && full_ns - cold_ns >= GROWTH_NS;
+    let (severity, sentence, remedy) = if grows {
+        (
+            Severity::Caution,
+            format!(
+                "{lead}an fsync costs {} times the CPU when the file is cached: {figures}.",
+                significant(full_ns / cold_ns)
+            ),
+            "The system looks through all cached pages of a file to find the dirty ones: keep journals small, or write around the cache.",
+        )
+    } else {
+        (
+            Severity::Note,
+            format!("{lead}what is cached does not make an fsync dearer: {figures}."),
+            "Nothing to do; the published system took seconds.",
+        )
+    };
+    Some(Finding { rule: "cached-sync", severity, sentence, remedy: remedy.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_bounded_by_memory_and_space_unless_asked_for() {
+        let settings = Settings::default();
+        let cases = [
+            (Some(100 << 30), 100 << 30, 1 << 30),
+            (Some(1 << 30), 100 << 30, 512 << 20),
+            (None, 1 << 30, 256 << 20),
+            (Some(0), 0, 16 << 20),
+        ];
+        for (memory, free, expected) in cases {
+            assert_eq!(file_bytes(&settings, memory, free), expected);
+        }
+        let asked = Settings { file_bytes: Some(16 << 30), ..settings };
+        assert_eq!(file_bytes(&asked, Some(0), 0), 16 << 30);
+    }
+}

@@ -1,0 +1,245 @@
+//! What does it bring to commit together? Commits a second and latency against the number of writers.
+//!
+//! No published experiment of ours; the question behind group commit, asked in three ways:
+//!
+//! ```text
+//!   one shared file, each its own sync    the file system may merge the syncs, or serialise them
+//!   one journal each                      the device may merge the flushes, or serialise them
+//!   one Seawall log                       the log puts the transactions of many into one write
+//! ```
+//!
+//! Commits per flush, from the device's own counters, says how many commits shared one.
+//!
+//! Invariant: every commit is acknowledged durable by the same rules as in the scenario `commit`, and timed by the same
+//! loop.
+
+use super::rounds::{self, Course};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::figures::{bytes, count, rate, significant};
+use crate::findings::{Finding, Severity};
+use crate::latency::Latency;
+use crate::result::RunResult;
+use crate::stage::{Block, Stage};
+use crate::study::{
+    Better, Column, Fact, NamedLatency, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit,
+};
+use seawall_sys::durability::{FileState, classify};
+use seawall_sys::method::Method;
+
+/// The scenario's name.
+pub const NAME: &str = "group";
+
+/// What the writers share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// One file, each writer with its own part, descriptor and sync.
+    File,
+    /// Nothing: one journal each.
+    Nothing,
+    /// One Seawall log.
+    Log,
+}
+
+/// The three ways: their names in ids and for people.
+pub const SHARINGS: [(Sharing, &str, &str); 3] = [
+    (Sharing::File, "shared", "one file, each its own sync"),
+    (Sharing::Nothing, "own", "one journal each"),
+    (Sharing::Log, "log", "one Seawall log"),
+];
+
+/// What a block is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// What the writers share.
+    pub sharing: Sharing,
+    /// How many.
+    pub writers: usize,
+    /// How they commit; the log chooses its own method.
+    pub method: &'static Method,
+    /// The parameters.
+    pub settings: &'a Settings,
+}
+
+/// Bytes of the journal that each writer has.
+pub const WRITER_BYTES: u64 = 1 << 20;
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let Some(method) = settings.methods.first().copied() else {
+        return Err(RunError::Unavailable("no method to commit by: name one with --methods".to_owned()));
+    };
+    let cases: Vec<(Sharing, usize)> = SHARINGS
+        .iter()
+        .flat_map(|(sharing, ..)| settings.writers.iter().map(|writers| (*sharing, *writers)))
+        .collect();
+    let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
+    let durability = classify(method, &stage.environment(0).surroundings(FileState::ZeroFilled));
+    let study = study(settings, method);
+    let course = Course { name: NAME, settings, file_bytes: most * WRITER_BYTES, study, finish };
+    rounds::run(course, stage, observer, &mut |stage, index, until| {
+        let (sharing, writers) = cases[index];
+        let block = stage.group(&Order { sharing, writers, method, settings }, until)?;
+        let mut measured = tally(&block);
+        // The log opens only with a method of the class that was asked of it.
+        measured.durability = (sharing != Sharing::Log).then(|| durability.clone());
+        Ok(measured)
+    })
+}
+
+/// A block's figures; what `group` and `interfere` have in common.
+pub(crate) fn tally(block: &Block) -> StudyMeasured {
+    let mut latency = Latency::new();
+    let mut measured =
+        StudyMeasured { elapsed_ns: block.elapsed_ns, counts: block.counts, ..StudyMeasured::default() };
+    let mut commits = 0;
+    for (index, sample) in block.samples.iter().enumerate() {
+        latency.add(&sample.latency);
+        commits += sample.commits;
+        measured.cpu = if index == 0 { sample.times } else { measured.cpu.plus(&sample.times) };
+        measured.tail = measured.tail.plus(&sample.tail);
+    }
+    measured.latencies = vec![NamedLatency::new("commit", "commit", latency)];
+    measured.set("commits", commits as f64);
+    measured
+}
+
+/// The figures that follow from a block's sums.
+pub(crate) fn derive(measured: &mut StudyMeasured) {
+    let commits = measured.figure("commits").unwrap_or(0.0);
+    if commits == 0.0 || measured.elapsed_ns == 0 {
+        return;
+    }
+    measured.set("commits_per_s", commits * 1e9 / measured.elapsed_ns as f64);
+    if let Some(counts) = measured.counts {
+        measured.set("writes_per_commit", counts.writes as f64 / commits);
+        if counts.flushes > 0 {
+            measured.set("commits_per_flush", commits / counts.flushes as f64);
+        }
+    }
+    let spent_ns =
+        measured.latency("commit").map_or(0.0, |latency| latency.mean_ns() * latency.count() as f64);
+    if let Some(wait_ns) = measured.cpu.wait_ns.filter(|_| spent_ns > 0.0) {
+        measured.set("cpu_wait", wait_ns as f64 / spent_ns);
+    }
+}
+
+fn study(settings: &Settings, method: &Method) -> Study {
+    let row = |(sharing, id, words): &(Sharing, &str, &str), writers: usize| StudyRow {
+        id: format!("{id}-{writers}"),
+        label: count(writers as u64),
+        what: words.to_string(),
+        group: if *sharing == Sharing::Log { (*words).to_owned() } else { format!("{words}, {}", method.id) },
+        x: Some(writers as f64),
+        place: None,
+        outcome: rounds::waiting(),
+    };
+    Study {
+        title: format!("durable commits of {} by many writers", bytes(settings.bytes as u64)),
+        reproduces: String::new(),
+        row_title: "writers".to_owned(),
+        settings: vec![
+            Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
+            Fact::new("method", "method", method.id),
+        ],
+        facts: Vec::new(),
+        places: Vec::new(),
+        columns: columns(),
+        rows: SHARINGS
+            .iter()
+            .flat_map(|sharing| settings.writers.iter().map(move |writers| row(sharing, *writers)))
+            .collect(),
+        notes: vec![
+            "Commits per flush are counted by the device, with whatever its neighbours do: above 1, commits shared a flush.".to_owned(),
+        ],
+    }
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns =
+        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
+    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
+    {
+        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
+    }
+    columns.push(Column::figure(
+        "commits_per_flush",
+        Unit::Ratio,
+        Better::Larger,
+        "commits",
+        "per flush",
+        true,
+    ));
+    columns.push(Column::figure(
+        "writes_per_commit",
+        Unit::Ratio,
+        Better::Smaller,
+        "device writes",
+        "per commit",
+        true,
+    ));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "waiting", "for CPU", false));
+    columns
+}
+
+fn finish(study: &mut Study) {
+    for row in &mut study.rows {
+        if let StudyOutcome::Measured(measured) = &mut row.outcome {
+            derive(measured);
+        }
+    }
+}
+
+/// What the table says: for each way, what the writers gained.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    SHARINGS.iter().filter_map(|(_, id, words)| gain(study, id, words)).collect()
+}
+
+/// A gain below this, from one writer to the most, is none.
+const NO_GAIN: f64 = 1.5;
+
+fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
+    let of = |row: &&StudyRow| row.id.rsplit_once('-').is_some_and(|(kind, _)| kind == id);
+    let mut rows: Vec<&StudyRow> =
+        study.rows.iter().filter(of).filter(|row| row.measured().is_some()).collect();
+    rows.sort_by(|a, b| a.x.partial_cmp(&b.x).unwrap_or(std::cmp::Ordering::Equal));
+    let (first, last) = (*rows.first()?, *rows.last()?);
+    if first.id == last.id {
+        return None;
+    }
+    let per_s = |row: &StudyRow| row.measured()?.figure("commits_per_s");
+    let (one, many) = (per_s(first)?, per_s(last)?);
+    let per_flush = last.measured().and_then(|measured| measured.figure("commits_per_flush"));
+    let shared = per_flush.map_or(String::new(), |n| format!(", {} commits a flush", significant(n)));
+    let times = many / one;
+    let sentence = format!(
+        "{}: {} writers commit {}/s, {} times what {} did{shared}.",
+        capital(words),
+        last.label,
+        rate(many),
+        significant(times),
+        if first.label == "1" { "one".to_owned() } else { first.label.clone() },
+    );
+    let (severity, remedy) = if times < NO_GAIN {
+        (
+            Severity::Caution,
+            "More writers gain nothing this way: their syncs wait for each other. Share one write instead (group commit).",
+        )
+    } else {
+        (Severity::Note, "Compare p99 too: what is gained in rate is often paid in waiting.")
+    };
+    Some(Finding { rule: "group-gain", severity, sentence, remedy: remedy.to_owned() })
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

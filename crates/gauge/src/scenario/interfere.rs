@@ -1,0 +1,295 @@
+//! What does other work on the same disk do to commits? The same commits without and with a load beside them.
+//!
+//! ```text
+//!   none       nothing beside the commits
+//!   buffered   one thread writes 1 MiB at a time into the cache, in a file of its own, round and round
+//!   random     one thread writes 4 KiB at random places, around the cache
+//!   reads      one thread reads 4 KiB at random places, around the cache
+//! ```
+//!
+//! The verdict needs both a ratio and an absolute value: tripling 40 µs harms nobody, and on a slow disk a few
+//! milliseconds more are within what its users already bear. See [`verdict`].
+//!
+//! Invariant: each load is compared with `none` of the same method in the same round, so that drift cancels.
+
+use super::group::{derive, tally};
+use super::rounds::{self, Course};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::figures::{bytes, duration, duration_ns, significant};
+use crate::findings::{Finding, Severity};
+use crate::result::RunResult;
+use crate::stage::Stage;
+use crate::stats::paired_ratio;
+use crate::study::{Better, Column, Fact, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit};
+use seawall_sys::durability::{FileState, classify};
+use seawall_sys::method::Method;
+
+/// The scenario's name.
+pub const NAME: &str = "interfere";
+
+/// What goes on beside the commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Nothing.
+    None,
+    /// Writes into the cache, in order.
+    Buffered,
+    /// Writes around the cache, at random places.
+    RandomDirect,
+    /// Reads around the cache, at random places.
+    Reads,
+}
+
+/// The loads: their names in ids and tables, and in a sentence.
+pub const LOADS: [(Load, &str, &str); 4] = [
+    (Load::None, "none", "nothing beside the commits"),
+    (Load::Buffered, "buffered", "1 MiB writes into the cache, in order"),
+    (Load::RandomDirect, "random", "4 KiB writes around the cache, at random places"),
+    (Load::Reads, "reads", "4 KiB reads around the cache, at random places"),
+];
+
+/// Size of the file that the load works on, bytes: larger than what a device's cache would swallow in a block, small
+/// enough to be written back between blocks.
+pub const LOAD_BYTES: u64 = 256 << 20;
+/// Size of the journal, bytes.
+pub const JOURNAL_BYTES: u64 = 64 << 20;
+
+/// What a block is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// What goes on beside the commits.
+    pub load: Load,
+    /// How commits are made.
+    pub method: &'static Method,
+    /// The row's id.
+    pub id: &'a str,
+    /// The parameters.
+    pub settings: &'a Settings,
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let cases: Vec<(&'static Method, Load, String)> = settings
+        .methods
+        .iter()
+        .flat_map(|method| LOADS.iter().map(|(load, name, _)| (*method, *load, id(method, name))))
+        .collect();
+    let around = stage.environment(0).surroundings(FileState::ZeroFilled);
+    let course = Course { name: NAME, settings, file_bytes: JOURNAL_BYTES, study: study(settings), finish };
+    rounds::run(course, stage, observer, &mut |stage, index, until| {
+        let (method, load, id) = &cases[index];
+        let block = stage.interfere(&Order { load: *load, method, id, settings }, until)?;
+        let mut measured = tally(&block);
+        measured.durability = Some(classify(method, &around));
+        measured.set("load_bytes", block.load_bytes as f64);
+        Ok(measured)
+    })
+}
+
+fn id(method: &Method, load: &str) -> String {
+    format!("{}/{load}", method.id)
+}
+
+fn study(settings: &Settings) -> Study {
+    let row = |method: &'static Method, name: &str, what: &str| StudyRow {
+        id: id(method, name),
+        label: name.to_owned(),
+        what: what.to_owned(),
+        group: method.id.to_owned(),
+        x: None,
+        place: None,
+        outcome: rounds::waiting(),
+    };
+    Study {
+        title: format!("commits of {} with other work on the same disk", bytes(settings.bytes as u64)),
+        reproduces: String::new(),
+        row_title: "load".to_owned(),
+        settings: vec![Fact::new("size_bytes", "size", bytes(settings.bytes as u64))],
+        facts: Vec::new(),
+        places: Vec::new(),
+        columns: columns(),
+        rows: settings
+            .methods
+            .iter()
+            .flat_map(|method| LOADS.iter().map(move |(_, name, what)| row(method, name, what)))
+            .collect(),
+        notes: vec![format!(
+            "A load is felt if p99 grows to {FELT_RATIO} times and by {}, and harmful if it grows to {HARMFUL_RATIO} times and beyond {}, what etcd and CockroachDB allow.",
+            duration(FELT_NS),
+            duration(HARMFUL_NS)
+        )],
+    }
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns =
+        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
+    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
+    {
+        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
+    }
+    columns.push(Column::figure("p50_ratio", Unit::Ratio, Better::Smaller, "against none", "p50", true));
+    columns.push(Column::figure("p99_ratio", Unit::Ratio, Better::Smaller, "against none", "p99", true));
+    columns.push(Column::figure(
+        "p99_added_ns",
+        Unit::Nanoseconds,
+        Better::Smaller,
+        "against none",
+        "p99 added",
+        false,
+    ));
+    columns.push(Column::figure(
+        "load_bytes_per_s",
+        Unit::Bytes,
+        Better::Neither,
+        "the load",
+        "per second",
+        true,
+    ));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "waiting", "for CPU", false));
+    columns
+}
+
+fn finish(study: &mut Study) {
+    for row in &mut study.rows {
+        if let StudyOutcome::Measured(measured) = &mut row.outcome {
+            derive(measured);
+            let moved = measured.figure("load_bytes").unwrap_or(0.0);
+            if moved > 0.0 && measured.elapsed_ns > 0 {
+                measured.set("load_bytes_per_s", moved * 1e9 / measured.elapsed_ns as f64);
+            }
+        }
+    }
+    let against: Vec<Option<(f64, f64, f64)>> =
+        study.rows.iter().map(|row| against_none(study, row)).collect();
+    for (row, against) in study.rows.iter_mut().zip(against) {
+        if let (StudyOutcome::Measured(measured), Some((p50, p99, added_ns))) = (&mut row.outcome, against) {
+            measured.set("p50_ratio", p50);
+            measured.set("p99_ratio", p99);
+            measured.set("p99_added_ns", added_ns);
+        }
+    }
+}
+
+/// The ratios of the medians and 99th percentiles, round by round, and how much was added to p99 in all.
+fn against_none(study: &Study, row: &StudyRow) -> Option<(f64, f64, f64)> {
+    let none = study.row(&format!("{}/none", row.group))?;
+    if none.id == row.id {
+        return None;
+    }
+    let (none, loaded) = (none.measured()?, row.measured()?);
+    let paired = |of: fn(&crate::result::Round) -> u64| {
+        let values =
+            |one: &StudyMeasured| one.rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>();
+        let (values, base) = (values(loaded), values(none));
+        match paired_ratio(&values, &base) {
+            Some(ratio) => Some(ratio.estimate),
+            None => values.first().zip(base.first()).filter(|(_, base)| **base > 0.0).map(|(a, b)| a / b),
+        }
+    };
+    let at =
+        |one: &StudyMeasured| one.latency("commit").map(|latency| latency.raw_percentile_ns(99.0) as f64);
+    Some((paired(|round| round.p50_ns)?, paired(|round| round.p99_ns)?, at(loaded)? - at(none)?))
+}
+
+/// What a load does to commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing that anybody would notice.
+    Harmless,
+    /// Measurable by the users of the log, and within what databases ask of a disk.
+    Felt,
+    /// Beyond what databases ask of a disk, because of the load.
+    Harmful,
+}
+
+/// From here on p99 has grown by more than a change of hardware or a busy hour would explain.
+pub const FELT_RATIO: f64 = 1.5;
+/// Less than this added to p99 disappears in a network round trip, nanoseconds.
+pub const FELT_NS: f64 = 100_000.0;
+/// From here on the load, not the disk, decides.
+pub const HARMFUL_RATIO: f64 = 2.0;
+/// What etcd asks of p99, and CockroachDB calls good, nanoseconds.
+pub const HARMFUL_NS: f64 = 10_000_000.0;
+
+/// Judges a load: `ratio` is its p99 against `none`'s, `p99_ns` its p99, `added_ns` what it added.
+#[must_use]
+pub fn verdict(ratio: f64, p99_ns: f64, added_ns: f64) -> Verdict {
+    if ratio >= HARMFUL_RATIO && p99_ns >= HARMFUL_NS {
+        Verdict::Harmful
+    } else if ratio >= FELT_RATIO && added_ns >= FELT_NS {
+        Verdict::Felt
+    } else {
+        Verdict::Harmless
+    }
+}
+
+/// What the table says: one finding a method, of its worst load, and one if nothing was felt.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut judged = 0;
+    for (row, measured) in study.measured() {
+        let (Some(ratio), Some(added_ns)) = (measured.figure("p99_ratio"), measured.figure("p99_added_ns"))
+        else {
+            continue;
+        };
+        let p99_ns = measured.latency("commit").map_or(0, |latency| latency.raw_percentile_ns(99.0));
+        judged += 1;
+        let (severity, word) = match verdict(ratio, p99_ns as f64, added_ns) {
+            Verdict::Harmless => continue,
+            Verdict::Felt => (Severity::Note, "is felt"),
+            Verdict::Harmful => (Severity::Caution, "HARMS commits"),
+        };
+        findings.push(Finding {
+            rule: "interference",
+            severity,
+            sentence: format!(
+                "The load `{}` {word} by {}: p99 is {}, {} times that without it ({} more).",
+                row.label,
+                row.group,
+                duration_ns(p99_ns),
+                significant(ratio),
+                duration(added_ns)
+            ),
+            remedy: "Give the journal a device of its own, or bound the other work (io.max of its cgroup, vm.dirty_bytes); `cpu wait` tells whether the CPU was short instead.".to_owned(),
+        });
+    }
+    if findings.is_empty() && judged > 0 {
+        findings.push(Finding {
+            rule: "interference",
+            severity: Severity::Note,
+            sentence: "No load was felt by the commits, by ratio and absolute value.".to_owned(),
+            remedy: "One thread of load only: a longer or heavier one may still be felt.".to_owned(),
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_needs_both_a_ratio_and_an_absolute_value() {
+        let cases = [
+            (3.0, 120_000.0, 80_000.0, Verdict::Harmless),
+            (1.2, 12_000_000.0, 2_000_000.0, Verdict::Harmless),
+            (3.0, 3_000_000.0, 2_000_000.0, Verdict::Felt),
+            (1.6, 30_000_000.0, 11_000_000.0, Verdict::Felt),
+            (2.0, 10_000_000.0, 5_000_000.0, Verdict::Harmful),
+            (50.0, 50_000_000.0, 49_000_000.0, Verdict::Harmful),
+        ];
+        for (ratio, p99_ns, added_ns, expected) in cases {
+            assert_eq!(verdict(ratio, p99_ns, added_ns), expected, "{ratio} {p99_ns} {added_ns}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What does the way of calling cost, with no disk in it? Seek and write against pwrite, and their kin.
+//!
+//! The original: a Java program that writes blocks of 4,096 bytes into a preallocated file of 1 MiB on a memory file
+//! system, waits 50 µs by spinning between two, and prints for each of 50 iterations, after 20 of warming up,
+//! `mean,min,50,90,99,99.9,99.99,max,count` in nanoseconds. Its histogram ended at 1 s. It was a closed loop, in which a
+//! delay is charged to one write only. And its seek run closed and opened a file inside the timed call 50 times an
+//! iteration of 255,000 writes, which is what its 99.99 % showed; its pwrite run did not.
+//!
+//! Mended: nothing is clipped; files are opened before, never inside, the timed call; all ways take turns, iteration by
+//! iteration; each runs in the original's closed loop and on a schedule too; a percentile that an iteration's writes
+//! cannot carry is left out of its line rather than replaced by the maximum.
+//!
+//! Invariant: nothing is synced: this measures the path into the kernel, never durability.
+
+use super::rounds::{self, Course};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::figures::{bytes, duration_ns, significant};
+use crate::findings::{Finding, Severity};
+use crate::latency::Latency;
+use crate::result::{RunResult, Tail};
+use crate::stage::Stage;
+use crate::study::{Column, Fact, Iteration, NamedLatency, Point, Study, StudyMeasured, StudyRow};
+use seawall_sys::thread::Times;
+use seawall_sys::write_call::WriteCall;
+
+/// The scenario's name.
+pub const NAME: &str = "path";
+
+/// Size of the file, bytes, as in the original.
+pub const FILE_BYTES: u64 = 1 << 20;
+
+/// When the next write begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// So long after the last one ended, waiting by spinning: the original's.
+    Closed,
+    /// So long after the last one was due, whatever happened.
+    Scheduled,
+}
+
+/// The paces: their names in ids, and in words.
+pub const PACES: [(Pace, &str, &str); 2] = [
+    (Pace::Closed, "closed", "closed loop"),
+    (Pace::Scheduled, "scheduled", "scheduled arrivals, from arrival to end"),
+];
+
+/// What a block is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    /// The way of writing.
+    pub call: WriteCall,
+    /// When the next write begins.
+    pub pace: Pace,
+    /// From write to write, nanoseconds.
+    pub interval_ns: u64,
+    /// Size of a write.
+    pub bytes: usize,
+    /// CPU to pin the thread to.
+    pub cpu: Option<usize>,
+}
+
+/// What a block measured.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// How long it took, nanoseconds.
+    pub elapsed_ns: u64,
+    /// From the call to its return.
+    pub service: Latency,
+    /// From arrival to return; only on a schedule.
+    pub response: Option<Latency>,
+    /// The thread's accounts.
+    pub times: Times,
+    /// What slow writes waited for.
+    pub tail: Tail,
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let cases: Vec<(Pace, WriteCall)> =
+        PACES.iter().flat_map(|(pace, ..)| WriteCall::ALL.map(|call| (*pace, call))).collect();
+    let study = study(settings, stage);
+    let course = Course { name: NAME, settings, file_bytes: FILE_BYTES, study, finish: |_| {} };
+    rounds::run(course, stage, observer, &mut |stage, index, until| {
+        let (pace, call) = cases[index];
+        let cpu = settings.pin_to.first().copied();
+        let order = Order { call, pace, interval_ns: settings.write_sleep_ns, bytes: settings.bytes, cpu };
+        stage.path(&order, until).map(tally)
+    })
+}
+
+fn tally(trace: Trace) -> StudyMeasured {
+    let Trace { elapsed_ns, service, response, times, tail } = trace;
+    let main = response.clone().unwrap_or_else(|| service.clone());
+    StudyMeasured {
+        elapsed_ns,
+        iterations: vec![Iteration::of(&main)],
+        latencies: vec![
+            NamedLatency::new(
+                "write",
+                if response.is_some() { "write, from arrival to end" } else { "write" },
+                main,
+            ),
+            NamedLatency::new("service", "write, from call to return", service),
+        ],
+        cpu: times,
+        tail,
+        ..StudyMeasured::default()
+    }
+}
+
+fn study(settings: &Settings, stage: &dyn Stage) -> Study {
+    let row = |pace: &str, words: &str, call: WriteCall| StudyRow {
+        id: format!("{}/{pace}", call.id()),
+        label: call.id().to_owned(),
+        what: String::new(),
+        group: words.to_owned(),
+        x: None,
+        place: None,
+        outcome: rounds::waiting(),
+    };
+    let environment = stage.environment(0);
+    Study {
+        title: format!(
+            "{} writes into a file of {} of {}, {} apart, nothing synced",
+            bytes(settings.bytes as u64),
+            bytes(FILE_BYTES),
+            environment.file_system.kind,
+            duration_ns(settings.write_sleep_ns)
+        ),
+        reproduces: super::find(NAME).map_or(String::new(), |scenario| scenario.reproduces.to_owned()),
+        row_title: "calls".to_owned(),
+        settings: vec![
+            Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
+            Fact::new("interval", "from write to write", duration_ns(settings.write_sleep_ns)),
+            Fact::new("iterations", "iterations", settings.rounds.to_string()),
+            Fact::new("warm_up", "warm-up iterations", settings.warm_up.to_string()),
+        ],
+        facts: vec![Fact::new(
+            "clock_read",
+            "a reading of the clock",
+            format!("{} ns, in every figure", significant(environment.clock.read_ns)),
+        )],
+        places: Vec::new(),
+        columns: columns(),
+        rows: PACES
+            .iter()
+            .flat_map(|(_, pace, words)| WriteCall::ALL.map(|call| row(pace, words, call)))
+            .collect(),
+        notes: vec!["Nothing here is durable: it is the way into the kernel's memory only.".to_owned()],
+    }
+}
+
+fn columns() -> Vec<Column> {
+    let points = [
+        (Point::Min, "min"),
+        (Point::P50, "p50"),
+        (Point::P99, "p99"),
+        (Point::P999, "p99.9"),
+        (Point::P9999, "p99.99"),
+        (Point::Max, "max"),
+        (Point::Count, "writes"),
+    ];
+    let mut columns: Vec<Column> =
+        points.iter().map(|(at, title)| Column::latency("write", *at, "", title, true)).collect();
+    columns.push(Column::latency("write", Point::Mean, "", "mean", false));
+    columns.push(Column::latency("service", Point::P9999, "service", "p99.99", false));
+    columns.push(Column::latency("service", Point::Max, "service", "max", false));
+    columns
+}
+
+/// What the table says: the published comparison, by the figure that is about the calls.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    let closed = |call: WriteCall| study.row(&format!("{}/closed", call.id()))?.measured()?.latency("write");
+    let (Some(seek), Some(pwrite)) = (closed(WriteCall::SeekWrite), closed(WriteCall::Pwrite)) else {
+        return Vec::new();
+    };
+    if seek.count() == 0 || pwrite.count() == 0 {
+        return Vec::new();
+    }
+    let ratio = seek.p50_ns() as f64 / pwrite.p50_ns().max(1) as f64;
+    let far = match (seek.percentile(99.99).ns(), pwrite.percentile(99.99).ns()) {
+        (Some(seek), Some(pwrite)) => {
+            format!(" At 99.99 %: {} and {}.", duration_ns(seek), duration_ns(pwrite))
+        }
+        _ => String::new(),
+    };
+    let sentence = format!(
+        "seek+write takes {} times as long as pwrite at the median ({} and {}); at least {} and {}.{far}",
+        significant(ratio),
+        duration_ns(seek.p50_ns()),
+        duration_ns(pwrite.p50_ns()),
+        duration_ns(seek.min_ns()),
+        duration_ns(pwrite.min_ns())
+    );
+    let remedy = "Minimum and median are about the calls; the far tail is about the machine: compare it between runs before believing it.";
+    vec![Finding { rule: "seek-and-write", severity: Severity::Note, sentence, remedy: remedy.to_owned() }]
+}

@@ -1,0 +1,180 @@
+//! What is asked of a scenario? Its [`Settings`]: the original's parameters, unless told otherwise.
+//!
+//! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; what was refused
+//! names the option and the remedy.
+
+use crate::result::PlanRecord;
+use seawall_sys::durability::FileState;
+use seawall_sys::method::{Method, OpenSync, Set, Sync};
+use seawall_sys::methods;
+
+/// The parameters of all scenarios; each uses some.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Time of the whole run, nanoseconds.
+    pub time_ns: u64,
+    /// Rounds, each over all rows in an order of its own.
+    pub rounds: u32,
+    /// Rounds before those that are run and not counted.
+    pub warm_up: u32,
+    /// Seed of the order and the data.
+    pub seed: u64,
+    /// CPUs to pin the measuring threads to, in turn.
+    pub pin_to: Vec<usize>,
+    /// Size of one write, bytes.
+    pub bytes: usize,
+    /// `group`, `interfere`: the methods that commit.
+    pub methods: Vec<&'static Method>,
+    /// `stall`: from one append to the next, nanoseconds. `path`: pause before each write.
+    pub write_sleep_ns: u64,
+    /// `stall`: pause of the syncing thread, nanoseconds.
+    pub sync_sleep_ns: u64,
+    /// `group`: how many writers, row by row.
+    pub writers: Vec<usize>,
+    /// `cached`: size of the file, bytes; `None`: what memory and space allow, at most 1 GiB.
+    pub file_bytes: Option<u64>,
+    /// `cached`: rewrites a block.
+    pub rewrites: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            time_ns: 20_000_000_000,
+            rounds: 5,
+            warm_up: 0,
+            seed: 1,
+            pin_to: Vec::new(),
+            bytes: 4096,
+            methods: durable_methods(),
+            write_sleep_ns: 100_000,
+            sync_sleep_ns: 500_000,
+            writers: vec![1, 2, 4, 8, 16, 32, 64],
+            file_bytes: None,
+            rewrites: 100,
+        }
+    }
+}
+
+/// The method with a plain data sync behind a buffered write, and the one that writes through: the two ways in which
+/// journals commit.
+#[must_use]
+pub fn durable_methods() -> Vec<&'static Method> {
+    let durable = |method: &&Method| {
+        method.set == Set::Published && method.reach().letter() == 'D' && method.sync != Sync::Fsync
+    };
+    let first =
+        |of: &dyn Fn(&Method) -> bool| methods::here().iter().filter(durable).find(|method| of(method));
+    let synced = first(&|method| method.splits());
+    let through = first(&|method| {
+        method.needs_alignment() && matches!(method.open_sync, OpenSync::Data | OpenSync::WriteThrough)
+    });
+    let fallback = || methods::here().iter().find(|method| method.reach().letter() == 'D');
+    let found: Vec<&'static Method> = synced.into_iter().chain(through).collect();
+    if found.is_empty() { fallback().into_iter().collect() } else { found }
+}
+
+impl Settings {
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// The option, its bound and the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        if self.bytes == 0 || self.bytes > 16 << 20 {
+            return Err("--size must be from 1 B to 16 MiB in this scenario".to_owned());
+        }
+        if self.methods.is_empty() {
+            return Err("no method to measure: name one with --methods".to_owned());
+        }
+        if self.rounds == 0 || self.rounds > 10_000 {
+            return Err("--rounds must be from 1 to 10,000".to_owned());
+        }
+        if self.warm_up > 10_000 {
+            return Err("--warm-up must be at most 10,000".to_owned());
+        }
+        if !(1_000_000_000..=86_400_000_000_000).contains(&self.time_ns) {
+            return Err("--time must be from 1 s to 24 h".to_owned());
+        }
+        if !(1_000..=10_000_000_000).contains(&self.write_sleep_ns) {
+            return Err("--write-sleep must be from 1 to 10,000,000 µs".to_owned());
+        }
+        if self.sync_sleep_ns > 3_600_000_000_000 {
+            return Err("--sync-sleep must be at most an hour".to_owned());
+        }
+        if self.writers.is_empty() || self.writers.iter().any(|writers| !(1..=256).contains(writers)) {
+            return Err("--writers must be numbers from 1 to 256, separated by commas".to_owned());
+        }
+        if self.file_bytes.is_some_and(|bytes| !(1 << 20..=16 << 30).contains(&bytes)) {
+            return Err("--file must be from 1 MiB to 16 GiB".to_owned());
+        }
+        if self.file_bytes.is_some_and(|bytes| bytes < self.bytes as u64 * 4) {
+            return Err("--file must hold at least four writes of --size".to_owned());
+        }
+        if self.rewrites == 0 || self.rewrites > 10_000_000 {
+            return Err("--rewrites must be from 1 to 10,000,000".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What the result file keeps of them in the fields that all scenarios share.
+    #[must_use]
+    pub fn record(&self, file_bytes: u64) -> PlanRecord {
+        PlanRecord {
+            transaction_bytes: self.bytes as u64,
+            journal_bytes: file_bytes,
+            transactions: None,
+            time_ns: Some(self.time_ns),
+            rounds: self.rounds,
+            file_state: FileState::ZeroFilled,
+            fill_bytes: FILL_BYTES,
+            keep_cached: false,
+            threads: 1,
+            rate_per_s: None,
+            seed: self.seed,
+            pinned_to: self.pin_to.clone(),
+            raw_device: false,
+        }
+    }
+}
+
+/// Scenarios fill their files by writes of this size, as the published tests did: larger ones make later writes of part
+/// of a file dearer on some file systems.
+pub const FILL_BYTES: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_settings_are_refused_with_the_option_named() {
+        type Spoil = fn(&mut Settings);
+        let cases: [(&str, Spoil); 9] = [
+            ("--size", |s| s.bytes = 0),
+            ("--rounds", |s| s.rounds = 0),
+            ("--time", |s| s.time_ns = 5),
+            ("--write-sleep", |s| s.write_sleep_ns = 0),
+            ("--sync-sleep", |s| s.sync_sleep_ns = u64::MAX),
+            ("--writers", |s| s.writers = vec![0]),
+            ("--writers", |s| s.writers = Vec::new()),
+            ("--file", |s| s.file_bytes = Some(17 << 30)),
+            ("--rewrites", |s| s.rewrites = 0),
+        ];
+        assert_eq!(Settings::default().check(), Ok(()));
+        for (option, spoil) in cases {
+            let mut settings = Settings::default();
+            spoil(&mut settings);
+            let refusal = settings.check().expect_err(option);
+            assert!(refusal.contains(option), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn the_methods_of_commits_are_durable_ones() {
+        let methods = durable_methods();
+        assert!(!methods.is_empty() && methods.iter().all(|method| method.reach().letter() == 'D'));
+        if cfg!(target_os = "linux") {
+            let ids: Vec<&str> = methods.iter().map(|method| method.id).collect();
+            assert_eq!(ids, ["buffered+fdatasync", "direct+dsync"]);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! How is this machine put under a scenario? By files of our own in the folders that were named.
+//!
+//! * [`stall`], [`group`], [`interfere`], [`path`] and [`cached`] run one block each; [`writers`] is what committing
+//!   threads have in common.
+//!
+//! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
+//! it is dropped, however the run ended; after a failed call no file is used again.
+
+mod cached;
+mod group;
+mod interfere;
+mod path;
+mod stall;
+mod writers;
+
+use super::{Block, Stage, Until};
+use crate::scenario::settings::FILL_BYTES;
+use crate::scenario::{self};
+use seawall::{Log, Options};
+use seawall_sys::counters::{Counts, Reader};
+use seawall_sys::durability::FileState;
+use seawall_sys::inspect::Environment;
+use seawall_sys::journal::{Recipe, make, settle};
+use seawall_sys::residency::available_memory_bytes;
+use seawall_sys::{Error, OpenError, clock};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// This machine.
+pub struct RealStage {
+    places: Vec<Spot>,
+    /// Files that are kept from block to block.
+    files: Vec<PathBuf>,
+    log: Option<OpenLog>,
+}
+
+/// A folder under the gauge.
+struct Spot {
+    folder: PathBuf,
+    environment: Environment,
+    counters: Option<Reader>,
+}
+
+/// A log and its folder, which is removed with it.
+struct OpenLog {
+    log: Arc<Log>,
+    folder: PathBuf,
+}
+
+impl Drop for OpenLog {
+    fn drop(&mut self) {
+        // What is left behind is named in the message on signals; nothing more can be done here.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl RealStage {
+    /// A stage in these folders, each with its description; at least one.
+    #[must_use]
+    pub fn in_folders(folders: Vec<(PathBuf, Environment)>) -> Self {
+        let spot = |(folder, environment)| {
+            let counters = Reader::open(&environment);
+            Spot { folder, environment, counters }
+        };
+        Self { places: folders.into_iter().map(spot).collect(), files: Vec::new(), log: None }
+    }
+
+    fn new_path(&self, place: usize, name: &str) -> PathBuf {
+        self.places[place].folder.join(format!("seawall-{name}-{}.tmp", std::process::id()))
+    }
+
+    /// The file of that name, made now if it is not there yet: `bytes` long and written, or empty and growing.
+    fn file(&mut self, place: usize, name: &str, kind: Kind, until: Until<'_>) -> Result<PathBuf, OpenError> {
+        let path = self.new_path(place, name);
+        if !self.files.contains(&path) {
+            make(&path, &kind.recipe(), &mut |_| !until.stop.load(Ordering::Relaxed))?;
+            self.files.push(path.clone());
+        }
+        Ok(path)
+    }
+
+    /// The same, made anew.
+    fn fresh_file(&mut self, name: &str, kind: Kind, until: Until<'_>) -> Result<PathBuf, OpenError> {
+        let path = self.new_path(0, name);
+        self.remove(&path)?;
+        self.file(0, name, kind, until)
+    }
+
+    fn remove(&mut self, path: &Path) -> Result<(), Error> {
+        if let Some(at) = self.files.iter().position(|known| known == path) {
+            self.files.swap_remove(at);
+            std::fs::remove_file(path).map_err(|error| Error::new("unlink", path, error))?;
+        }
+        Ok(())
+    }
+
+    /// The log, opened now if it is not open yet.
+    fn log(&mut self) -> Result<Arc<Log>, OpenError> {
+        if let Some(open) = &self.log {
+            return Ok(Arc::clone(&open.log));
+        }
+        let folder = self.new_path(0, "log");
+        let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
+        let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
+            let _ = std::fs::remove_dir_all(&folder);
+            of_log("open", &folder, &error)
+        })?;
+        self.log = Some(OpenLog { log: Arc::clone(&log), folder });
+        Ok(log)
+    }
+
+    /// Lets the log forget what it holds, so that it takes no more space than a few segments.
+    fn trim_log(&self) -> Result<(), Error> {
+        let Some(open) = &self.log else { return Ok(()) };
+        let log = &open.log;
+        let trimmed = log.commit(log.appended_lsn()).and_then(|()| log.trim(log.durable_lsn()));
+        trimmed.map(|_| ()).map_err(|error| of_log("trim", &open.folder, &error))
+    }
+
+    /// Brings a file to rest: synced and out of the cache.
+    fn settle(path: &Path) -> Result<(), Error> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| Error::new("open", path, error))?;
+        settle(&file, path, true)
+    }
+
+    fn counts_of(&self, place: usize) -> Option<Counts> {
+        self.places[place].counters.as_ref()?.read().ok()
+    }
+
+    /// After a failed call nothing is certain about any file that was being written.
+    fn guard<T>(&mut self, outcome: Result<T, OpenError>) -> Result<T, OpenError> {
+        if matches!(outcome, Err(OpenError::Failed(_))) {
+            self.clear();
+        }
+        outcome
+    }
+
+    fn clear(&mut self) {
+        self.log = None;
+        for path in std::mem::take(&mut self.files) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for RealStage {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Segments of the log, bytes: a block of any scenario is over before many of them are full.
+const LOG_SEGMENT_BYTES: u64 = 16 << 20;
+
+/// A log's error in the words of the system calls.
+fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Error {
+    Error::new(operation, folder, std::io::Error::other(error.to_string()))
+}
+
+/// How a file is made.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// So many bytes of data, out of the cache.
+    Written(u64),
+    /// So many bytes of data, still in the cache.
+    Cached(u64),
+    /// Empty.
+    Growing,
+}
+
+impl Kind {
+    fn recipe(self) -> Recipe {
+        let (state, bytes, keep_cached) = match self {
+            Self::Written(bytes) => (FileState::Recycled, bytes, false),
+            Self::Cached(bytes) => (FileState::Recycled, bytes, true),
+            Self::Growing => (FileState::Appending, 0, false),
+        };
+        Recipe { state, bytes, fill_bytes: FILL_BYTES, keep_cached }
+    }
+}
+
+impl Stage for RealStage {
+    fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    fn environment(&self, place: usize) -> &Environment {
+        &self.places[place].environment
+    }
+
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        clock::unix_seconds()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        self.counts_of(0)
+    }
+
+    fn available_memory_bytes(&self) -> Option<u64> {
+        available_memory_bytes()
+    }
+
+    fn stall(
+        &mut self,
+        order: &scenario::stall::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<scenario::stall::Trace, OpenError> {
+        let outcome = stall::run(self, order, until);
+        self.guard(outcome)
+    }
+
+    fn group(&mut self, order: &scenario::group::Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+        let outcome = group::run(self, order, until);
+        self.guard(outcome)
+    }
+
+    fn interfere(
+        &mut self,
+        order: &scenario::interfere::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<Block, OpenError> {
+        let outcome = interfere::run(self, order, until);
+        self.guard(outcome)
+    }
+
+    fn path(
+        &mut self,
+        order: &scenario::path::Order,
+        until: Until<'_>,
+    ) -> Result<scenario::path::Trace, OpenError> {
+        let outcome = path::run(self, order, until);
+        self.guard(outcome)
+    }
+
+    fn cached(
+        &mut self,
+        order: &scenario::cached::Order,
+        until: Until<'_>,
+    ) -> Result<scenario::cached::Trace, OpenError> {
+        let outcome = cached::run(self, order, until);
+        self.guard(outcome)
+    }
+}

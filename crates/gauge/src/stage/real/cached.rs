@@ -1,0 +1,146 @@
+//! How are 100 rewrites of a cached file run and accounted on this machine?
+//!
+//! Invariants: the file starts each block out of the cache; what is then cached is measured; the CPU clock is read
+//! outside the timed calls; every call's result is checked and its failures counted before the block ends with them.
+
+use super::super::Until;
+use super::{Kind, RealStage};
+use crate::scenario::cached::{Order, ReadIn, SYNC, Trace};
+use crate::study::CallTally;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::journal::settle;
+use seawall_sys::residency::cached_bytes;
+use seawall_sys::store::{Access, StoreFile};
+use seawall_sys::thread::{Accounts, cpu_ns, pin};
+use seawall_sys::{Error, OpenError, clock};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
+    let path = stage.file(order.place, "cached", Kind::Written(order.file_bytes), until)?;
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(|error| Error::new("open", &path, error))?;
+    settle(&file, &path, true)?;
+    match order.read_in {
+        ReadIn::Nothing => {}
+        ReadIn::Around => read_around(&path, until)?,
+        ReadIn::Through(percent) => read_through(&mut file, &path, order.file_bytes / 100 * percent, until)?,
+    }
+    let cached = cached_bytes(&file, &path)?;
+    let before = stage.counts_of(order.place);
+    // A thread of its own, because its accounts are the block's and the caller's must not stay pinned.
+    let timed = std::thread::scope(|scope| scope.spawn(|| rewrite(&mut file, &path, order, until)).join());
+    let mut trace = match timed {
+        Ok(trace) => trace?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    let counts = stage.counts_of(order.place);
+    trace.counts = before.zip(counts).map(|(before, after)| after.since(&before));
+    trace.cached_bytes = cached;
+    Ok(trace)
+}
+
+/// Reads the whole file past the cache.
+fn read_around(path: &Path, until: Until<'_>) -> Result<(), Error> {
+    let file = StoreFile::open_read_only(path, Access::Direct)?;
+    let mut buffer = Aligned::zeroed(1 << 20);
+    let mut offset = 0;
+    while !until.stop.load(Ordering::Relaxed) {
+        let read =
+            file.read_at(offset, buffer.as_mut_slice()).map_err(|error| Error::new("read", path, error))?;
+        if read == 0 {
+            break;
+        }
+        offset += read as u64;
+    }
+    Ok(())
+}
+
+/// Reads the first `bytes` bytes through the cache, 4 KiB at a time as the original did.
+fn read_through(file: &mut File, path: &Path, bytes: u64, until: Until<'_>) -> Result<(), Error> {
+    let told = |operation, error| Error::new(operation, path, error);
+    file.seek(SeekFrom::Start(0)).map_err(|error| told("lseek", error))?;
+    let mut buffer = [0; 4096];
+    let mut done = 0;
+    while done < bytes && !until.stop.load(Ordering::Relaxed) {
+        let read = file.read(&mut buffer).map_err(|error| told("read", error))?;
+        if read == 0 {
+            break;
+        }
+        done += read as u64;
+    }
+    Ok(())
+}
+
+/// The calls of a rewrite, in the order of the table.
+const CALLS: [&str; 4] = ["lseek", "read", "write", SYNC];
+
+fn rewrite(file: &mut File, path: &Path, order: &Order, until: Until<'_>) -> Result<Trace, Error> {
+    if let Some(cpu) = order.cpu {
+        pin(cpu)?;
+    }
+    let mut random = fastrand::Rng::with_seed(order.seed);
+    let data = Aligned::incompressible(order.bytes, order.seed);
+    let mut buffer = Aligned::zeroed(order.bytes);
+    let places = (order.file_bytes / order.bytes as u64).max(1);
+    let accounts = Accounts::open();
+    let times = accounts.times();
+    let mut trace = Trace::default();
+    let mut counter = Counter::new();
+    let start_ns = clock::monotonic_ns();
+    for _ in 0..order.rewrites {
+        if until.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let at = SeekFrom::Start(random.u64(..places) * order.bytes as u64);
+        counter.call(path, 0, || file.seek(at))?;
+        counter.call(path, 1, || file.read_exact(buffer.as_mut_slice()))?;
+        // The original went back for each write, too.
+        counter.call(path, 0, || file.seek(at))?;
+        counter.call(path, 2, || file.write_all(data.as_slice()))?;
+        let ns = counter.call(path, 3, || file.sync_all())?;
+        trace.sync.record(ns);
+    }
+    trace.elapsed_ns = clock::monotonic_ns() - start_ns;
+    trace.times = accounts.times().since(&times);
+    trace.calls = counter.calls;
+    Ok(trace)
+}
+
+/// Counts calls as `truss -c` does.
+struct Counter {
+    calls: Vec<CallTally>,
+}
+
+impl Counter {
+    fn new() -> Self {
+        let cpu_ns = cpu_ns().map(|_| 0);
+        let tally = |call: &str| CallTally { call: call.to_owned(), cpu_ns, ..CallTally::default() };
+        Self { calls: CALLS.iter().map(|call| tally(call)).collect() }
+    }
+
+    /// Makes a call, the `index`-th of [`CALLS`]; how long it took, nanoseconds.
+    fn call<T>(
+        &mut self,
+        path: &Path,
+        index: usize,
+        call: impl FnOnce() -> std::io::Result<T>,
+    ) -> Result<u64, Error> {
+        let cpu = cpu_ns();
+        let t0 = clock::monotonic_ns();
+        let outcome = call();
+        let wall_ns = clock::monotonic_ns() - t0;
+        let tally = &mut self.calls[index];
+        tally.calls += 1;
+        tally.wall_ns += wall_ns;
+        let spent = cpu.zip(cpu_ns()).map(|(before, after)| after - before);
+        tally.cpu_ns = tally.cpu_ns.zip(spent).map(|(sum, ns)| sum + ns);
+        tally.errors += u64::from(outcome.is_err());
+        outcome.map(|_| wall_ns).map_err(|error| Error::new(CALLS[index], path, error))
+    }
+}

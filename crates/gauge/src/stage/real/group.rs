@@ -1,0 +1,50 @@
+//! How do many writers commit at once on this machine? Into one file, one file each, or one log.
+//!
+//! Invariant: files and log are made before the block and brought to rest after it, outside its time and counters.
+
+use super::super::{Block, Until};
+use super::writers::{Crew, LogLane, run as commit, slice};
+use super::{Kind, RealStage};
+use crate::measure::Slice;
+use crate::rig::real::RealLane;
+use crate::scenario::group::{Order, Sharing, WRITER_BYTES};
+use seawall_sys::{OpenError, Target};
+use std::path::PathBuf;
+
+pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+    let settings = order.settings;
+    let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+    if order.sharing == Sharing::Log {
+        let log = stage.log()?;
+        let slice = slice(0, u64::MAX, until);
+        // Nothing to warm: the range would be beyond any file.
+        let slice = Slice { capacity: u64::MAX / settings.bytes as u64, ..slice };
+        let lanes = (0..order.writers).map(|_| (LogLane::new(log.clone()), slice)).collect();
+        let block = commit(&crew, lanes, &|| stage.counts_of(0))?;
+        stage.trim_log()?;
+        return Ok(block);
+    }
+    let part_bytes = WRITER_BYTES.max(settings.bytes as u64);
+    let most = settings.writers.iter().max().copied().unwrap_or(1).max(order.writers) as u64;
+    let paths: Vec<PathBuf> = match order.sharing {
+        Sharing::File => vec![stage.file(0, "shared", Kind::Written(most * part_bytes), until)?],
+        Sharing::Nothing | Sharing::Log => (0..order.writers)
+            .map(|writer| stage.file(0, &format!("own-{writer}"), Kind::Written(part_bytes), until))
+            .collect::<Result<_, _>>()?,
+    };
+    let mut lanes = Vec::new();
+    for writer in 0..order.writers {
+        let alone = order.sharing == Sharing::Nothing;
+        let path = if alone { &paths[writer] } else { &paths[0] };
+        let journal_bytes = if alone { part_bytes } else { most * part_bytes };
+        let target = Target { path: path.clone(), journal_bytes, write_bytes: settings.bytes };
+        let base = if alone { 0 } else { writer as u64 * part_bytes };
+        let lane = RealLane::open(order.method, &target)?;
+        lanes.push((lane, slice(base, part_bytes / settings.bytes as u64, until)));
+    }
+    let block = commit(&crew, lanes, &|| stage.counts_of(0));
+    for path in &paths {
+        RealStage::settle(path)?;
+    }
+    block
+}

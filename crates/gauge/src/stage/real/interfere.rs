@@ -1,0 +1,128 @@
+//! How does a load run beside commits on this machine? In a thread of its own, on a file of its own.
+//!
+//! Invariants: the load moves before the first commit is timed and until after the last; a load that fails ends the
+//! block with its error, because figures beside a load that was not there would be a lie.
+
+use super::super::{Block, Until};
+use super::writers::{Crew, run as commit, slice};
+use super::{Kind, RealStage};
+use crate::rig::real::RealLane;
+use crate::scenario::interfere::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::method::{Cache, OpenSync, Sync, Write};
+use seawall_sys::store::{Access, StoreFile};
+use seawall_sys::{Error, OpenError, Target, methods};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+    let settings = order.settings;
+    let journal = stage.file(0, "journal", Kind::Written(JOURNAL_BYTES), until)?;
+    let load_path = stage.file(0, "load", Kind::Written(LOAD_BYTES), until)?;
+    let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
+    let lane = RealLane::open(order.method, &target)?;
+    let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+    let lanes = vec![(lane, slice(0, JOURNAL_BYTES / settings.bytes as u64, until))];
+    let (done, moved) = (AtomicBool::new(false), AtomicU64::new(0));
+    let block = std::thread::scope(|scope| {
+        let (done, moved) = (&done, &moved);
+        let mut worker = Worker::open(order.load, &load_path, settings.seed)?;
+        let thread = worker.take().map(|mut worker| scope.spawn(move || worker.work(done, moved)));
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished())
+            && moved.load(Ordering::Relaxed) == 0
+        {
+            std::thread::yield_now();
+        }
+        let before = moved.load(Ordering::Relaxed);
+        let block = commit(&crew, lanes, &|| stage.counts_of(0));
+        let after = moved.load(Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
+        if let Some(thread) = thread {
+            match thread.join() {
+                Ok(outcome) => outcome?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        block.map(|block| Block { load_bytes: after - before, ..block })
+    });
+    if order.load != Load::None {
+        RealStage::settle(&load_path)?;
+    }
+    RealStage::settle(&journal)?;
+    block
+}
+
+/// What moves the bytes of a load.
+struct Worker {
+    step: Step,
+    buffer: Aligned,
+    random: fastrand::Rng,
+    /// The next place of writes in order.
+    next: u64,
+}
+
+enum Step {
+    InOrder(StoreFile),
+    Random(Box<dyn seawall_sys::Commit>),
+    Reads(StoreFile),
+}
+
+const IN_ORDER_BYTES: usize = 1 << 20;
+const RANDOM_BYTES: usize = 4096;
+
+impl Worker {
+    fn open(load: Load, path: &Path, seed: u64) -> Result<Option<Self>, OpenError> {
+        let (step, bytes) = match load {
+            Load::None => return Ok(None),
+            Load::Buffered => (Step::InOrder(StoreFile::open(path, Access::Cached)?), IN_ORDER_BYTES),
+            Load::RandomDirect => (Step::Random(open_direct(path)?), RANDOM_BYTES),
+            Load::Reads => (Step::Reads(StoreFile::open_read_only(path, Access::Direct)?), RANDOM_BYTES),
+        };
+        let random = fastrand::Rng::with_seed(seed);
+        Ok(Some(Self { step, buffer: Aligned::incompressible(bytes, seed), random, next: 0 }))
+    }
+
+    /// Works until `done`, adding up the bytes in `moved`.
+    fn work(&mut self, done: &AtomicBool, moved: &AtomicU64) -> Result<(), Error> {
+        let bytes = self.buffer.as_slice().len() as u64;
+        let places = LOAD_BYTES / bytes;
+        while !done.load(Ordering::Relaxed) {
+            let random = self.random.u64(..places) * bytes;
+            let told = |operation, file: &StoreFile, error| Error::new(operation, file.path(), error);
+            let got = match &mut self.step {
+                Step::InOrder(file) => {
+                    self.next = (self.next + 1) % places;
+                    let written = file.write_at(self.next * bytes, self.buffer.as_slice());
+                    written.map_err(|error| told("write", file, error))? as u64
+                }
+                Step::Random(commit) => {
+                    commit.write(random, self.buffer.as_slice())?;
+                    bytes
+                }
+                Step::Reads(file) => {
+                    let read = file.read_at(random, self.buffer.as_mut_slice());
+                    read.map_err(|error| told("read", file, error))? as u64
+                }
+            };
+            moved.fetch_add(got, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The row of the method table that writes around the cache and syncs nothing.
+fn open_direct(path: &Path) -> Result<Box<dyn seawall_sys::Commit>, OpenError> {
+    let row = methods::here().iter().find(|method| {
+        method.cache != Cache::Buffered
+            && method.open_sync == OpenSync::None
+            && method.write == Write::Positional
+            && method.sync == Sync::None
+    });
+    let lacking = || {
+        OpenError::Unavailable(seawall_sys::Unavailable(
+            "no writes around the cache on this system".to_owned(),
+        ))
+    };
+    let target = Target { path: path.to_path_buf(), journal_bytes: LOAD_BYTES, write_bytes: RANDOM_BYTES };
+    seawall_sys::open(row.ok_or_else(lacking)?, &target)
+}

@@ -1,0 +1,72 @@
+//! How is one way of writing timed on this machine? Opened before, spun between, nothing but the call inside.
+//!
+//! Invariant: between the two readings of the clock stands one write and nothing else.
+
+use super::super::Until;
+use super::{Kind, RealStage};
+use crate::latency::Latency;
+use crate::measure::Attribution;
+use crate::scenario::path::{FILE_BYTES, Order, Pace, Trace};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::thread::{Accounts, pin};
+use seawall_sys::write_call::WriteCall;
+use seawall_sys::{Commit, Error, OpenError, Target, clock};
+use std::sync::atomic::Ordering;
+
+pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
+    let bytes = order.bytes as u64;
+    let file_bytes = FILE_BYTES.max(bytes);
+    let path = match order.call {
+        // It grows, so each block has a new one.
+        WriteCall::Append => stage.fresh_file("append", Kind::Growing, until)?,
+        _ => stage.file(0, "path", Kind::Cached(file_bytes), until)?,
+    };
+    let target = Target { path, journal_bytes: file_bytes, write_bytes: order.bytes };
+    let mut writer = order.call.open(&target)?;
+    if order.call == WriteCall::Mapped {
+        writer.warm(0..file_bytes)?;
+    }
+    // A thread of its own, because the caller's must not stay pinned.
+    let timed = std::thread::scope(|scope| {
+        scope.spawn(|| time(&mut *writer, order, file_bytes / bytes, until)).join()
+    });
+    match timed {
+        Ok(trace) => Ok(trace?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn time(writer: &mut dyn Commit, order: &Order, places: u64, until: Until<'_>) -> Result<Trace, Error> {
+    if let Some(cpu) = order.cpu {
+        pin(cpu)?;
+    }
+    let block = Aligned::incompressible(order.bytes, 1);
+    let accounts = Accounts::open();
+    let times = accounts.times();
+    let mut attribution = Attribution::new(None, accounts.wait_ns());
+    let scheduled = order.pace == Pace::Scheduled;
+    let mut trace = Trace { response: scheduled.then(Latency::new), ..Trace::default() };
+    let start_ns = clock::monotonic_ns();
+    let end_ns = start_ns + until.block_ns;
+    let mut due_ns = start_ns;
+    let mut done_ns = start_ns;
+    let mut done = 0;
+    while due_ns < end_ns && done_ns < end_ns && !until.stop.load(Ordering::Relaxed) {
+        clock::sleep_until(due_ns);
+        let offset = done % places * order.bytes as u64;
+        let t0 = clock::monotonic_ns();
+        writer.write(offset, block.as_slice())?;
+        done_ns = clock::monotonic_ns();
+        done += 1;
+        trace.service.record(done_ns - t0);
+        if let Some(response) = &mut trace.response {
+            response.record(done_ns - due_ns);
+        }
+        attribution.after(done_ns - t0, done, &trace.service, || accounts.wait_ns());
+        due_ns = if scheduled { due_ns } else { done_ns } + order.interval_ns;
+    }
+    trace.elapsed_ns = done_ns - start_ns;
+    trace.times = accounts.times().since(&times);
+    trace.tail = attribution.tail();
+    Ok(trace)
+}

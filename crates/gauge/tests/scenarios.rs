@@ -1,0 +1,346 @@
+//! Do the scenarios measure and say what they did before? Compared to the byte, on the simulated stage.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p seawall-gauge --test scenarios` rewrites the files; only on purpose.
+//!
+//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its width; a
+//! result read back from its file is told alike; what was planted is found.
+
+use seawall_gauge::findings::{self, Finding};
+use seawall_gauge::report::{self, Style, csv, markdown};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::rig::sim::Plant;
+use seawall_gauge::scenario::settings::Settings;
+use seawall_gauge::scenario::{self, BlockStart, Observer, RunError, SCENARIOS};
+use seawall_gauge::stage::sim::SimStage;
+use seawall_gauge::study::{Study, StudyOutcome};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Watcher {
+    stop: AtomicBool,
+    blocks: u64,
+    stop_after: Option<u64>,
+    kept: Vec<bool>,
+}
+
+impl Observer for Watcher {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, block: &BlockStart<'_>) {
+        assert!((0.0..=1.0).contains(&block.done));
+        self.blocks += 1;
+        if self.stop_after == Some(self.blocks) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
+        self.kept.push(so_far.complete);
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+}
+
+/// The scenario's own settings, in less time.
+fn settings(name: &str) -> Settings {
+    let of = scenario::find(name).and_then(|scenario| scenario.study).expect("a study");
+    let all = (of.settings)();
+    // Methods by hand, because the table's differ from system to system.
+    let (rounds, warm_up) = (all.rounds.min(5), all.warm_up.min(2));
+    Settings { time_ns: 4_000_000_000, rounds, warm_up, file_bytes: Some(64 << 20), ..all }
+}
+
+fn run_on(
+    stage: &mut SimStage,
+    name: &str,
+    settings: &Settings,
+    watcher: &mut Watcher,
+) -> Result<RunResult, RunError> {
+    let of = scenario::find(name).and_then(|scenario| scenario.study).expect("a study");
+    (of.run)(settings, stage, watcher)
+}
+
+fn run(name: &str, plants: Vec<Plant>) -> RunResult {
+    let mut stage = SimStage::new(42, plants);
+    run_on(&mut stage, name, &settings(name), &mut Watcher::default()).expect("a result")
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().filter(|scenario| scenario.study.is_some()).map(|scenario| scenario.name)
+}
+
+fn table(result: &RunResult) -> &Study {
+    result.study.as_ref().expect("a study")
+}
+
+fn found(result: &RunResult, rule: &str) -> Option<Finding> {
+    findings::study::find(result).into_iter().find(|finding| finding.rule == rule)
+}
+
+fn compare(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).expect("snapshot written");
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = kept.lines().zip(text.lines()).position(|(a, b)| a != b);
+    assert!(
+        kept == text,
+        "{name} differs from line {:?} on; look at it, then UPDATE_SNAPSHOTS=1\n{text}",
+        differs.map(|line| line + 1)
+    );
+}
+
+/// Several file systems side by side, of which one searches the cache.
+fn two_places() -> RunResult {
+    let mut stage = SimStage::new(42, Vec::new());
+    let mut other = stage.environments_mut()[0].clone();
+    "otherfs".clone_into(&mut other.file_system.kind);
+    stage.environments_mut().push(other);
+    stage.search_the_cache(10);
+    run_on(&mut stage, "cached", &settings("cached"), &mut Watcher::default()).expect("a result")
+}
+
+/// Everything that can happen to a row.
+fn spoiled() -> RunResult {
+    run(
+        "stall",
+        vec![
+            Plant::Stall { method: "seawall-log", every: 5_000, ns: 30_000_000 },
+            Plant::Missing { method: "sync-file-range", reason: "this system has no sync_file_range" },
+            Plant::Fails { method: "other-segment", after: 100 },
+        ],
+    )
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_report_is_as_it_was() {
+    let plain = names().map(|name| (name.to_owned(), run(name, Vec::new())));
+    let more = [("cached-two-places".to_owned(), two_places()), ("stall-spoiled".to_owned(), spoiled())];
+    for (name, result) in plain.chain(more) {
+        for width in [80, 120] {
+            compare(&format!("scenario-{name}.{width}.txt"), &report::terminal(&result, width, Style::PLAIN));
+        }
+        compare(&format!("scenario-{name}.md.txt"), &markdown::markdown(&result));
+        compare(&format!("scenario-{name}.csv.txt"), &csv::csv(&result));
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_no_column_is_lost() {
+    for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled()]) {
+        for width in [60, 80, 100, 160] {
+            let text = report::terminal(&result, width, Style::PLAIN);
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{} at {width}: {line}", result.scenario);
+            }
+            for column in table(&result).columns.iter().filter(|column| column.essential) {
+                assert!(text.contains(&column.title), "{} at {width}: {}", result.scenario, column.key);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_read_back_from_its_file_is_told_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in names() {
+        let path = folder.path().join(name);
+        let result = run(name, Vec::new());
+        result.write(&path).expect("written");
+        let read = RunResult::read(&path).expect("read");
+        let all = |result: &RunResult| {
+            [report::terminal(result, 80, Style::PLAIN), markdown::markdown(result), csv::csv(result)]
+        };
+        assert_eq!(all(&result), all(&read), "{name}");
+    }
+}
+
+#[test]
+fn ids_and_keys_are_unique_and_every_column_has_a_source() {
+    for result in names().map(|name| run(name, Vec::new())).chain([two_places()]) {
+        let study = table(&result);
+        let unique = |mut names: Vec<&str>| {
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            names.len() == all
+        };
+        assert!(unique(study.rows.iter().map(|row| row.id.as_str()).collect()), "{}", result.scenario);
+        assert!(
+            unique(study.columns.iter().map(|column| column.key.as_str()).collect()),
+            "{}",
+            result.scenario
+        );
+        for column in &study.columns {
+            let somewhere = study.rows.iter().any(|row| Study::value(row, column).is_some());
+            assert!(somewhere, "{}: nothing is ever in column {}", result.scenario, column.key);
+        }
+        assert!(study.rows.iter().all(|row| row.label.chars().count() <= 24));
+    }
+}
+
+#[test]
+fn every_row_runs_once_a_round_in_a_new_order_and_is_kept_after_each() {
+    for name in names() {
+        let settings = settings(name);
+        let mut watcher = Watcher::default();
+        let mut stage = SimStage::new(1, Vec::new());
+        let result = run_on(&mut stage, name, &settings, &mut watcher).expect("a result");
+        let rounds = settings.rounds as usize;
+        assert_eq!(watcher.kept.len(), rounds + settings.warm_up as usize, "{name}");
+        assert_eq!(watcher.kept.iter().filter(|complete| **complete).count(), 1, "{name}");
+        assert!(result.complete && result.order.len() == rounds);
+        assert!(table(&result).measured().all(|(_, measured)| measured.rounds.len() == rounds), "{name}");
+        let mut orders = result.order.clone();
+        orders.dedup();
+        assert_eq!(orders.len(), rounds, "{name}: each round draws an order of its own");
+    }
+}
+
+#[test]
+fn a_time_budget_is_kept() {
+    for name in names().filter(|name| *name != "cached") {
+        let mut stage = SimStage::new(1, Vec::new());
+        let settings = Settings { time_ns: 20_000_000_000, ..settings(name) };
+        run_on(&mut stage, name, &settings, &mut Watcher::default()).expect("a result");
+        let spent_s = seawall_gauge::stage::Stage::now_ns(&stage) as f64 / 1e9;
+        assert!((19.0..22.0).contains(&spent_s), "{name}: {spent_s}");
+    }
+}
+
+#[test]
+fn the_stall_of_the_original_is_found_and_the_designs_that_avoid_it_are_named() {
+    let result = run("stall", Vec::new());
+    let finding = found(&result, "sync-blocks-appends").expect("found");
+    let remedy = finding.remedy;
+    assert!(remedy.contains("other segment") && remedy.contains("Seawall log"), "{remedy}");
+    assert!(!remedy.contains("kernel writeback"), "that one is not durable: {remedy}");
+    assert_eq!(found(&result, "stalls"), None, "nothing else stalls");
+}
+
+#[test]
+fn a_planted_stall_is_found_where_it_was_planted_and_charged_to_what_it_delayed() {
+    let plant = Plant::Stall { method: "kernel-writeback", every: 2_000, ns: 30_000_000 };
+    let result = run("stall", vec![plant]);
+    let finding = found(&result, "stalls").expect("found");
+    assert!(finding.sentence.contains("kernel writeback"), "{}", finding.sentence);
+    let measured = table(&result).row("kernel-writeback").and_then(|row| row.measured()).expect("measured");
+    let slow = |name: &str| {
+        let latency = measured.latency(name).expect("kept");
+        latency.histogram().count_between(1_000_000, u64::MAX)
+    };
+    assert!(slow("append") > 100 * slow("service"), "{} against {}", slow("append"), slow("service"));
+    assert_eq!(found(&result, "cpu-wait"), None, "a stall of the device is nobody's wait for a CPU");
+}
+
+#[test]
+fn a_planted_wait_for_a_cpu_is_told_from_a_stall_in_every_scenario_that_accounts_for_it() {
+    for (name, row) in [
+        ("stall", "seawall-log"),
+        ("group", "shared-1"),
+        ("interfere", "PLACEHOLDER"),
+        ("path", "pwrite/closed"),
+    ] {
+        let healthy = run(name, Vec::new());
+        assert_eq!(found(&healthy, "cpu-wait"), None, "{name}: nothing waits on a healthy machine");
+        let row = if row == "PLACEHOLDER" { table(&healthy).rows[0].id.clone() } else { row.to_owned() };
+        let row: &'static str = Box::leak(row.into_boxed_str());
+        let result = run(name, vec![Plant::CpuWait { method: row, every: 50, ns: 3_000_000 }]);
+        let finding = found(&result, "cpu-wait").unwrap_or_else(|| panic!("{name}: not found"));
+        assert!(finding.sentence.contains(row), "{name}: {}", finding.sentence);
+    }
+}
+
+#[test]
+fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
+    let healthy = run("cached", Vec::new());
+    let finding = found(&healthy, "cached-sync").expect("said");
+    assert!(finding.sentence.contains("does not make an fsync dearer"), "{}", finding.sentence);
+    let searching = findings::study::find(&two_places());
+    let dear: Vec<&Finding> = searching.iter().filter(|finding| finding.rule == "cached-sync").collect();
+    assert_eq!(dear.len(), 2, "one a file system");
+    assert!(dear.iter().all(|finding| finding.sentence.contains("times the CPU")), "{dear:?}");
+}
+
+#[test]
+fn what_is_cached_is_measured_and_the_calls_are_counted() {
+    let result = run("cached", Vec::new());
+    let full = table(&result).row("through-100").and_then(|row| row.measured()).expect("measured");
+    assert!(full.figure("cached_share").is_some_and(|share| (0.99..=1.0).contains(&share)));
+    let calls: Vec<(&str, u64)> = full.calls.iter().map(|call| (call.call.as_str(), call.calls)).collect();
+    assert_eq!(calls, [("lseek", 300), ("read", 300), ("write", 300), ("fsync", 300)]);
+}
+
+#[test]
+fn writers_that_share_a_write_share_its_flush() {
+    let result = run("group", Vec::new());
+    let per_flush = |id: &str| {
+        let row = table(&result).row(id).expect(id);
+        row.measured().and_then(|measured| measured.figure("commits_per_flush")).expect("counted")
+    };
+    assert!((per_flush("log-64") - 64.0).abs() < 1e-9, "{}", per_flush("log-64"));
+    assert!((per_flush("shared-64") - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_load_is_judged_against_none_of_the_same_method() {
+    let result = run("interfere", Vec::new());
+    let rows = &table(&result).rows;
+    let method = rows[0].group.clone();
+    let ratio = |load: &str| {
+        let row = table(&result).row(&format!("{method}/{load}")).expect("a row");
+        row.measured().and_then(|measured| measured.figure("p99_ratio"))
+    };
+    assert_eq!(ratio("none"), None);
+    assert!(ratio("buffered").is_some_and(|ratio| ratio > 15.0), "{:?}", ratio("buffered"));
+    let findings = findings::study::find(&result);
+    let felt =
+        |load: &str| findings.iter().any(|finding| finding.sentence.contains(&format!("`{load}` is felt")));
+    assert!(felt("buffered") && felt("random") && !felt("reads"), "{findings:?}");
+}
+
+#[test]
+fn a_row_that_fails_or_is_lacking_is_told_and_the_others_go_on() {
+    let result = spoiled();
+    let outcome = |id: &str| &table(&result).row(id).expect("listed").outcome;
+    assert!(
+        matches!(outcome("sync-file-range"), StudyOutcome::NotAvailable { reason } if reason.contains("no sync"))
+    );
+    assert!(matches!(outcome("other-segment"), StudyOutcome::Failed { error } if error.contains("planted")));
+    assert!(matches!(outcome("seawall-log"), StudyOutcome::Measured(measured) if measured.rounds.len() == 5));
+    assert!(found(&result, "failed").is_some());
+}
+
+#[test]
+fn stopping_keeps_what_was_measured_and_says_that_it_is_not_whole() {
+    for name in names() {
+        // In the second counted round, whatever the number of warm-ups.
+        let rows = table(&run(name, Vec::new())).rows.len() as u64;
+        let rounds = u64::from(settings(name).warm_up) + 1;
+        let mut watcher = Watcher { stop_after: Some(rows * rounds + 2), ..Watcher::default() };
+        let mut stage = SimStage::new(1, Vec::new());
+        let result = run_on(&mut stage, name, &settings(name), &mut watcher).expect("a part");
+        assert!(!result.complete && found(&result, "interrupted").is_some(), "{name}");
+        let mut watcher = Watcher { stop: AtomicBool::new(true), ..Watcher::default() };
+        let nothing = run_on(&mut SimStage::new(1, Vec::new()), name, &settings(name), &mut watcher);
+        assert!(matches!(nothing, Err(RunError::Stopped)), "{name}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result_to_the_byte() {
+    for name in names() {
+        let text = |seed| {
+            let settings = Settings { seed, ..settings(name) };
+            let mut stage = SimStage::new(seed, Vec::new());
+            let result = run_on(&mut stage, name, &settings, &mut Watcher::default()).expect("a result");
+            result.to_json().expect("JSON")
+        };
+        assert_eq!(text(7), text(7), "{name}");
+        assert_ne!(text(7), text(8), "{name}");
+    }
+}
