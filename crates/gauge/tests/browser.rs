@@ -3,6 +3,8 @@
 //!
 //! A probe is put behind the page's own scripts; it writes what it finds into the document, which is dumped.
 //!
+//! `REPORT_PAGES=DIR` keeps the pages of the scenarios, to be looked at.
+//!
 //! Invariants: whatever the browser's console says is a failure; figures are compared with the result that the
 //! page was made from, not with the page's own data; ignored by their own word, run by `cargo xtask test`.
 #![cfg(target_os = "linux")]
@@ -13,12 +15,26 @@ use seawall_gauge::compare::side::Side;
 use seawall_gauge::figures::tight;
 use seawall_gauge::report::html::{Named, html, page};
 use seawall_gauge::result::RunResult;
+use seawall_gauge::scenario::{self, BlockStart, Observer, SCENARIOS};
+use seawall_gauge::stage::sim::SimStage;
+use seawall_gauge::study::Study;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
-const WIDE: &str = "1280,900";
-const PHONE: &str = "360,780";
+/// The narrowest window that the browser opens is wider than a phone, so that a phone is a frame in a window.
+const WINDOW: &str = "--window-size=1280,900";
+
+/// How wide the page is.
+#[derive(Clone, Copy, PartialEq)]
+enum Screen {
+    Wide,
+    Phone,
+}
+use Screen::{Phone, Wide};
+const PHONE_WIDTH: u64 = 360;
+
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
 const PROBE: &str = r"<script>
@@ -45,6 +61,10 @@ addEventListener('load', () => setTimeout(() => {
   const methods = [...document.querySelectorAll('tr[data-method]')].map((row) => ({
     ...row.dataset,
     cells: Object.fromEntries([...row.querySelectorAll('td')].map((cell) => [cell.dataset.column, cell.textContent])),
+  }));
+  const studies = [...document.querySelectorAll('table.study tr[data-row]')].map((row) => ({
+    row: row.dataset.row,
+    cells: Object.fromEntries([...row.querySelectorAll('td[data-column]')].map((cell) => [cell.dataset.column, cell.dataset.value])),
   }));
   const versus = [...document.querySelectorAll('table.versus')].map((table) => ({
     measure: table.dataset.measure,
@@ -73,13 +93,13 @@ addEventListener('load', () => setTimeout(() => {
       unlabelled: [...document.querySelectorAll('input, select, button, [role=region], [role=img]')].filter((one) => !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length,
       readout: plot && plot.closest('figure').querySelector('.readout').textContent,
       changed: before !== after,
-      pictures, methods, versus,
+      pictures, methods, studies, versus,
       text: document.body.innerText,
     };
     const pre = document.createElement('pre');
     pre.id = 'probe';
     pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(found))));
-    document.body.append(pre);
+    window.top.document.body.append(pre);
   }, 100);
 }, 200));
 </script>";
@@ -116,15 +136,20 @@ impl Browser {
         file
     }
 
-    /// What the probe finds in `page`, in a window of that size.
-    fn probe(&self, page: &str, size: &str, more: &[&str]) -> Value {
-        let probed = page.replacen("</body>", &format!("{PROBE}</body>"), 1);
+    /// What the probe finds in `page` on such a screen.
+    fn probe(&self, page: &str, screen: Screen, more: &[&str]) -> Value {
+        let mut probed = page.replacen("</body>", &format!("{PROBE}</body>"), 1);
         assert_ne!(probed, page, "the page has no end for the probe to stand at");
+        if screen == Phone {
+            let framed = probed.replace('&', "&amp;").replace('"', "&quot;");
+            probed = format!(
+                "<!doctype html><meta charset=utf-8><body><iframe srcdoc=\"{framed}\" width={PHONE_WIDTH} height=780 frameborder=0></iframe></body>"
+            );
+        }
         let file = self.file(&probed);
-        let size = format!("--window-size={size}");
         let address = format!("file://{}", file.display());
         let mut arguments = more.to_vec();
-        arguments.extend([size.as_str(), "--dump-dom", address.as_str()]);
+        arguments.extend([WINDOW, "--dump-dom", address.as_str()]);
         let output = self.command(&arguments).output().expect("chromium starts");
         quiet(&output.stderr);
         let dom = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -196,7 +221,7 @@ fn figures_are_those_of(found: &Value, result: &RunResult) {
 #[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
 fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
     let result = committed("published.json");
-    let found = Browser::new().probe(&html(&result), WIDE, &[]);
+    let found = Browser::new().probe(&html(&result), Wide, &[]);
     sound(&found, 2);
     all_painted(&found);
     figures_are_those_of(&found, &result);
@@ -215,8 +240,8 @@ fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
 #[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
 fn thirty_methods_fit_a_phone() {
     let result = committed("commit.json");
-    let found = Browser::new().probe(&html(&result), PHONE, &[]);
-    assert_eq!(found["width"], 360, "the window is as narrow as a phone");
+    let found = Browser::new().probe(&html(&result), Phone, &[]);
+    assert_eq!(found["width"], PHONE_WIDTH, "the page is as narrow as a phone");
     sound(&found, 2);
     all_painted(&found);
     figures_are_those_of(&found, &result);
@@ -227,8 +252,8 @@ fn thirty_methods_fit_a_phone() {
 fn dark_is_dark_and_light_is_light() {
     let page = html(&committed("published.json"));
     let browser = Browser::new();
-    let light = browser.probe(&page, WIDE, &[]);
-    let dark = browser.probe(&page, PHONE, &[DARK]);
+    let light = browser.probe(&page, Wide, &[]);
+    let dark = browser.probe(&page, Phone, &[DARK]);
     sound(&dark, 2);
     all_painted(&dark);
     let brightness = |found: &Value| -> u32 {
@@ -250,7 +275,7 @@ fn several_results_are_compared_by_unrounded_values() {
     let side = |id: &str| Side::published(id).expect("it ships");
     let published = [side("i2.2xlarge-linux-ssd"), side("i2.2xlarge-windows-ssd")];
     let named = [Named { name: "a.json", result: &a }, Named { name: "b.json", result: &b }];
-    let found = Browser::new().probe(&page(&named, &published), PHONE, &[]);
+    let found = Browser::new().probe(&page(&named, &published), Phone, &[]);
     // Two of each result, and one of each method that both have.
     sound(&found, 2 + 2 + 6);
     let cost = list(&found, "versus").iter().find(|table| table["measure"] == "cost").expect("by cost");
@@ -270,6 +295,60 @@ fn several_results_are_compared_by_unrounded_values() {
     assert!(found["text"].as_str().is_some_and(|text| text.contains("error of the original")));
 }
 
+struct Nobody(AtomicBool);
+
+impl Observer for Nobody {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {}
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+/// The scenario on the simulated machine, in little time.
+fn simulated(name: &str) -> RunResult {
+    let study = scenario::find(name).and_then(|scenario| scenario.study).expect("a study");
+    let mut settings = (study.settings)();
+    settings.time_ns = 2_000_000_000;
+    settings.rounds = settings.rounds.min(4);
+    settings.warm_up = settings.warm_up.min(1);
+    settings.file_bytes = Some(64 << 20);
+    let mut stage = SimStage::new(7, Vec::new());
+    (study.run)(&settings, &mut stage, &mut Nobody(AtomicBool::new(false))).expect("a result")
+}
+
+#[test]
+#[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
+fn every_scenario_is_drawn_from_its_columns_and_rows() {
+    let mut tried = 0;
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.study.is_some()) {
+        let result = simulated(scenario.name);
+        let study = result.study.as_ref().expect("a study");
+        let page = html(&result);
+        if let Some(folder) = std::env::var_os("REPORT_PAGES") {
+            let file = Path::new(&folder).join(format!("{}.html", scenario.name));
+            std::fs::write(file, &page).expect("kept");
+        }
+        let found = Browser::new().probe(&page, Phone, &[]);
+        let pictures = list(&found, "pictures").len();
+        assert!(pictures >= 1, "{}: no picture", scenario.name);
+        sound(&found, pictures);
+        all_painted(&found);
+        for row in &study.rows {
+            let shown = list(&found, "studies").iter().find(|shown| shown["row"] == row.id).expect("its row");
+            for column in &study.columns {
+                let value = Study::value(row, column).map_or(String::new(), |value| value.value.to_string());
+                assert_eq!(shown["cells"][&column.key], value, "{} {} {}", scenario.name, row.id, column.key);
+            }
+        }
+        tried += 1;
+    }
+    assert!(tried >= 5, "only {tried} scenarios");
+}
+
 #[test]
 #[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
 fn hostile_names_stay_text() {
@@ -279,8 +358,8 @@ fn hostile_names_stay_text() {
     hostile.clone_into(&mut result.environment.system);
     result.environment.hypervisor = Some(hostile.to_owned());
     result.methods[0].id = hostile.to_owned();
-    let plain = Browser::new().probe(&html(&committed("published.json")), WIDE, &[]);
-    let found = Browser::new().probe(&html(&result), WIDE, &[]);
+    let plain = Browser::new().probe(&html(&committed("published.json")), Wide, &[]);
+    let found = Browser::new().probe(&html(&result), Wide, &[]);
     sound(&found, 2);
     assert_eq!(found["scripts"], plain["scripts"], "no script was added");
     assert!(found["text"].as_str().is_some_and(|text| text.contains(hostile)), "it is shown as it is");

@@ -48,7 +48,7 @@ pub(super) fn section(
         pictures(page, &ranking);
     }
     page.heading(contents, nav, "Findings");
-    found(page, &ranking);
+    findings_list(page, &findings::find(&ranking));
     page.heading(contents, nav, "Settings");
     settings(page, &ranking);
     page.heading(contents, nav, "The machine");
@@ -326,8 +326,7 @@ fn bar(page: &mut Page, row: &Ranked<'_>, most: f64) {
     );
 }
 
-fn found(page: &mut Page, ranking: &Ranking<'_>) {
-    let found = findings::find(ranking);
+pub(super) fn findings_list(page: &mut Page, found: &[findings::Finding]) {
     if found.is_empty() {
         page.out += "<p>None: nothing here says that the figures mean anything else than they seem to.</p>\n";
         return;

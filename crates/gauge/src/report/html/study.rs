@@ -6,6 +6,7 @@ use super::escape::Text;
 use super::picture::{self, Axis, Kind};
 use super::{Caption, Page, facts as fact_list, run, scroll, table};
 use crate::figures::{bytes, count, duration, rate_tight, significant, tight};
+use crate::findings;
 use crate::report::facts;
 use crate::result::{Round, RunResult};
 use crate::study::{Better, Column, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
@@ -27,6 +28,8 @@ pub(super) fn section(
     page.heading(contents, nav, "Figures");
     figures(page, study);
     study.notes.iter().for_each(|note| page.out += &format!("<p class=\"soft\">{}</p>\n", Text(note)));
+    page.heading(contents, nav, "Findings");
+    run::findings_list(page, &findings::study::find(result));
     page.heading(contents, nav, "Pictures");
     against_axis(page, study);
     percentiles(page, study);
