@@ -5,7 +5,7 @@
 use super::text::{interval, lonely, marked, name, percent, printed};
 use super::{Cell, Comparison, Line, caveats, published};
 use crate::report::csv::quoted;
-use crate::report::markdown::escaped;
+use crate::report::markdown::{add, escaped};
 use serde_json::{Value, json};
 
 /// What a comparison's JSON says it is.
@@ -19,11 +19,14 @@ pub fn markdown(comparison: &Comparison) -> String {
     let mut out = format!("# {}\n\n", escaped(&comparison.measure.title));
     for (index, side) in comparison.sides.iter().enumerate() {
         let about: Vec<String> = side.about.iter().map(|(_, words)| escaped(words)).collect();
-        out += &format!(
-            "- **{}** `{}`: {}\n",
-            Comparison::letter(index),
-            side.name.replace('`', "'"),
-            about.join("; ")
+        add(
+            &mut out,
+            &format!(
+                "- **{}** `{}`: {}\n",
+                Comparison::letter(index),
+                side.name.replace('`', "'"),
+                about.join("; ")
+            ),
         );
     }
     out += "\n";
@@ -34,15 +37,15 @@ pub fn markdown(comparison: &Comparison) -> String {
     out += "\nDifferences are against A and from unrounded values; in brackets their 95 % interval, from the rounds of both. \
             `≈`: same within noise; `≠`: not the same promise.\n";
     for words in lonely(comparison) {
-        out += &format!("\n{}.\n", escaped(&words));
+        add(&mut out, &format!("\n{}.\n", escaped(&words)));
     }
     out += "\n## Caveats\n\n";
     for caveat in caveats::caveats(comparison) {
-        out += &format!("- {}\n", escaped(&caveat));
+        add(&mut out, &format!("- {}\n", escaped(&caveat)));
     }
     for (index, side) in comparison.sides.iter().enumerate() {
         for remark in &side.remarks {
-            out += &format!("- {}: {}\n", Comparison::letter(index), escaped(remark));
+            add(&mut out, &format!("- {}: {}\n", Comparison::letter(index), escaped(remark)));
         }
     }
     out
@@ -69,11 +72,11 @@ fn markdown_row(comparison: &Comparison, line: &Line) -> String {
     };
     let ids: Vec<String> = line.cells.iter().flatten().map(|cell| format!("`{}`", cell.row.id)).collect();
     let mut unique: Vec<String> = Vec::new();
-    ids.into_iter().for_each(|id| {
+    for id in ids {
         if !unique.contains(&id) {
-            unique.push(id)
+            unique.push(id);
         }
-    });
+    }
     let mut cells = vec![unique.join(" / "), value(line.cells[0].as_ref())];
     for side in 1..comparison.sides.len() {
         let cell = line.cells[side].as_ref();

@@ -165,6 +165,7 @@ impl Side {
     }
 
     /// The measures that at least one row has, in order.
+    #[must_use]
     pub fn measures(&self) -> Vec<&Measure> {
         let mut measures: Vec<&Measure> = Vec::new();
         for figure in self.rows.iter().flat_map(|row| &row.figures) {

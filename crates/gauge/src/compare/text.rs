@@ -5,6 +5,7 @@
 
 use super::{Comparison, Difference, Line, caveats, published};
 use crate::rank::Standing;
+use crate::report::markdown::add;
 use crate::report::text::{elided, width_of, wrapped};
 use crate::report::{Role, Style};
 
@@ -39,7 +40,7 @@ pub fn list(width: usize) -> String {
             out += &(line + "\n");
         }
         for table in &file.tables {
-            out += &format!("  {}{}\n", published::PREFIX, table.id);
+            add(&mut out, &format!("  {}{}\n", published::PREFIX, table.id));
             for line in wrapped("      ", "      ", &format!("{} · {}", table.scenario, table.title), width)
             {
                 out += &(line + "\n");
@@ -128,10 +129,15 @@ fn overview(page: &mut Page, comparison: &Comparison) {
     let sides: Vec<usize> = (0..comparison.sides.len()).collect();
     for chunk in sides.chunks(fit) {
         page.line(Role::Plain, "");
-        let heads: String = chunk.iter().map(|side| format!("{:>10}", Comparison::letter(*side))).collect();
+        let heads = chunk
+            .iter()
+            .map(|side| format!("{:>10}", Comparison::letter(*side)))
+            .collect::<Vec<_>>()
+            .concat();
         page.line(Role::Dim, &format!("{:<name_width$}{heads}", ""));
         for line in &comparison.rows {
-            let cells: String = chunk.iter().map(|side| format!("{:>10}", cell(line, *side))).collect();
+            let cells =
+                chunk.iter().map(|side| format!("{:>10}", cell(line, *side))).collect::<Vec<_>>().concat();
             page.line(Role::Plain, &format!("{:<name_width$}{cells}", elided(name(line), name_width)));
         }
     }
@@ -201,7 +207,7 @@ fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
     let name_width = rows.iter().map(|row| width_of(&row.names[0])).max().unwrap_or(0).min(room);
     let laid = |name: &str, cells: &[String]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{:gap$}{cell:>width$}", ""));
-        format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<String>())
+        format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<Vec<_>>().concat())
     };
     page.line(Role::Dim, &laid("", &heads));
     let mut group = None;

@@ -17,6 +17,7 @@ mod study;
 mod versus;
 
 use crate::compare::side::Side;
+use crate::report::markdown::add;
 use crate::result::RunResult;
 use escape::{Text, script_json};
 use picture::Picture;
@@ -63,9 +64,9 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     for (index, named) in results.iter().enumerate() {
         if several {
             let id = format!("run-{index}");
-            page.out += &format!("<h2 id=\"{id}\">{}</h2>\n", Text(named.name));
+            page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(named.name)));
             contents.push((id, named.name.to_owned()));
-            page.out += &format!("<p>{}</p>\n", Text(&run::heading(named.result)));
+            page.add(&format!("<p>{}</p>\n", Text(&run::heading(named.result))));
         }
         match &named.result.study {
             Some(study) => study::section(&mut page, named.result, study, &mut contents),
@@ -78,8 +79,11 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
 
 fn whole(page: &Page, title: &str, version: &str, contents: &[(String, String)]) -> String {
     let title = Text(title);
-    let links: String =
-        contents.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name))).collect();
+    let links = contents
+        .iter()
+        .map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)))
+        .collect::<Vec<_>>()
+        .concat();
     let pictures = serde_json::to_string(&page.pictures).unwrap_or_else(|_| "[]".to_owned());
     let pictures = script_json(&pictures);
     format!(
@@ -124,6 +128,10 @@ struct Caption<'a> {
 }
 
 impl Page {
+    fn add(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
     /// An id that no other element has.
     fn id(&mut self, what: &str) -> String {
         self.ids += 1;
@@ -132,7 +140,7 @@ impl Page {
 
     fn heading(&mut self, contents: &mut Vec<(String, String)>, nav: bool, words: &str) {
         let id = self.id("section");
-        self.out += &format!("<h3 id=\"{id}\">{}</h3>\n", Text(words));
+        self.add(&format!("<h3 id=\"{id}\">{}</h3>\n", Text(words)));
         if nav {
             contents.push((id, words.to_owned()));
         }
@@ -147,7 +155,7 @@ impl Page {
             caption.title,
             names.join(", ")
         );
-        self.out += &format!(
+        self.add(&format!(
             "<figure id=\"{id}\">\n<figcaption><strong>{}</strong> <span class=\"soft\">{}</span></figcaption>\n\
              <div class=\"plot\" role=\"img\" tabindex=\"0\" aria-label=\"{}\" aria-describedby=\"{id}-table\"></div>\n\
              <output class=\"readout\" aria-live=\"polite\"></output>\n\
@@ -157,7 +165,7 @@ impl Page {
             Text(caption.words),
             Text(&label),
             caption.table
-        );
+        ));
         self.pictures.push(picture);
     }
 }
@@ -166,16 +174,15 @@ impl Page {
 fn table(label: &str, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut out = scroll(label);
     out += "<table><thead><tr>";
-    heads.iter().for_each(|head| out += &format!("<th scope=\"col\">{}</th>", Text(head)));
+    for head in heads {
+        add(&mut out, &format!("<th scope=\"col\">{}</th>", Text(head)));
+    }
     out += "</tr></thead>\n<tbody>\n";
     for row in rows {
         out += "<tr>";
         for (index, cell) in row.iter().enumerate() {
-            out += &if index == 0 {
-                format!("<th scope=\"row\">{}</th>", Text(cell))
-            } else {
-                format!("<td>{}</td>", Text(cell))
-            };
+            let tag = if index == 0 { "th scope=\"row\"" } else { "td" };
+            add(&mut out, &format!("<{tag}>{}</{}>", Text(cell), &tag[..2]));
         }
         out += "</tr>\n";
     }
@@ -190,5 +197,5 @@ fn scroll(label: &str) -> String {
 /// Labels and words.
 fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let each = |(label, words): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(label), Text(words));
-    format!("<dl class=\"facts\">\n{}</dl>\n", facts.into_iter().map(each).collect::<String>())
+    format!("<dl class=\"facts\">\n{}</dl>\n", facts.into_iter().map(each).collect::<Vec<_>>().concat())
 }

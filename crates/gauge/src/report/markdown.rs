@@ -44,7 +44,8 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('_', "\\_")
 }
 
-pub(super) fn add(out: &mut String, text: &str) {
+/// `text` behind `out`.
+pub(crate) fn add(out: &mut String, text: &str) {
     out.push_str(text);
 }
 

@@ -85,7 +85,7 @@
         const input = element('input', { type: 'checkbox' });
         input.checked = this.shown[index];
         input.addEventListener('change', () => this.show(index, input.checked));
-        const label = element('label', {}, input, swatch(index), series.name);
+        const label = element('label', {}, input, swatch(series.look), series.name);
         label.addEventListener('mouseenter', () => this.plot && this.plot.setSeries(index + 1, { focus: true }));
         label.addEventListener('mouseleave', () => this.plot && this.plot.setSeries(null, { focus: true }));
         box.append(label);
@@ -177,11 +177,11 @@
       const lines = series.map((one, index) => ({
         label: one.name,
         show: this.shown[index],
-        stroke: colours[index % colours.length],
+        stroke: colours[one.look % colours.length],
         width: 2,
-        dash: dash(index),
+        dash: dash(one.look),
         spanGaps: true,
-        points: { show: !!one.points, size: 6, fill: colours[index % colours.length] },
+        points: { show: !!one.points, size: 6, fill: colours[one.look % colours.length] },
       }));
       if (this.plot) this.plot.destroy();
       this.host.replaceChildren();
@@ -199,7 +199,7 @@
         hooks: { drawSeries: [(plot, index) => this.whiskers(plot, index)], setCursor: [(plot) => this.read(plot.cursor.idx)] },
       }, [xs, ...series.map((one) => one.ys)], this.host);
       if (this.boxes) {
-        this.boxes.forEach((input, index) => input.parentNode.querySelector('svg').replaceWith(swatch(index)));
+        this.boxes.forEach((input, index) => input.parentNode.querySelector('svg').replaceWith(swatch(series[index].look)));
       }
     }
 
@@ -210,7 +210,7 @@
       const { ctx } = plot;
       const pixel = devicePixelRatio;
       ctx.save();
-      ctx.strokeStyle = ctx.fillStyle = PALETTE[theme()][(index - 1) % PALETTE.light.length];
+      ctx.strokeStyle = ctx.fillStyle = PALETTE[theme()][series.look % PALETTE.light.length];
       ctx.lineWidth = pixel;
       this.spec.xs.forEach((at, position) => {
         const high = series.highs[position];

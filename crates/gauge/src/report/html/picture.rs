@@ -56,6 +56,8 @@ impl Axis {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Line {
     pub(super) name: String,
+    /// Which colour and dash it has: the same for the same row in every picture of a page.
+    pub(super) look: usize,
     /// Whether it is shown at first.
     pub(super) on: bool,
     /// Whether its points are marked.
@@ -75,17 +77,21 @@ fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).log10()
 }
 
+/// A name, its samples, and whether it is shown at first.
+pub(super) type Distribution<'a> = (String, &'a Latency, bool);
+
 /// Latency by percentile: one curve a name.
 pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Picture {
     let samples_max = curves.iter().map(|(_, latency, _)| latency.count()).max().unwrap_or(0).max(2);
     let last = (samples_max as f64).log10();
-    let mut xs: Vec<f64> = (0..)
-        .map(|step: u32| f64::from(step) / f64::from(STEPS_PER_NINE))
+    // No histogram counts more than 2^64 samples, which is less than 20 nines.
+    let mut xs: Vec<f64> = (0..=20 * STEPS_PER_NINE)
+        .map(|step| f64::from(step) / f64::from(STEPS_PER_NINE))
         .take_while(|x| *x < last)
         .chain([nines(50.0), last])
         .collect();
     xs.sort_by(f64::total_cmp);
-    let line = |(name, latency, on): &(String, &Latency, bool)| {
+    let line = |(look, (name, latency, on)): (usize, &(String, &Latency, bool))| {
         let end = (latency.count().max(1) as f64).log10();
         let at = |x: &f64| {
             let percent = 100.0 * (1.0 - 10_f64.powf(-x));
@@ -93,6 +99,7 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
         };
         Line {
             name: name.clone(),
+            look,
             on: *on,
             points: false,
             ys: xs.iter().map(at).collect(),
@@ -101,9 +108,9 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
     };
     Picture {
         id,
-        x: Axis::new("share of commits that took no longer", Kind::Nines, false),
+        x: Axis::new("share that took no longer", Kind::Nines, false),
         y: Axis::new("latency", Kind::Ns, true),
-        series: curves.iter().map(line).collect(),
+        series: curves.iter().enumerate().map(line).collect(),
         xs,
     }
 }
@@ -119,7 +126,7 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
         .collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
-    let line = |(name, rounds, on): &(String, &[Round], bool)| {
+    let line = |(look, (name, rounds, on)): (usize, &(String, &[Round], bool))| {
         let (mut ys, mut highs) = (vec![None; xs.len()], vec![None; xs.len()]);
         for round in rounds.iter().filter(|round| round.commits > 0) {
             if let Ok(index) = xs.binary_search_by(|x| x.total_cmp(&at(round))) {
@@ -127,9 +134,9 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
                 highs[index] = Some(round.max_ns as f64);
             }
         }
-        Line { name: name.clone(), on: *on, points: true, ys, highs }
+        Line { name: name.clone(), look, on: *on, points: true, ys, highs }
     };
-    let series = rows.iter().map(line).collect();
+    let series = rows.iter().enumerate().map(line).collect();
     Picture {
         id,
         x: Axis::new("time since the run began", Kind::Seconds, false),
@@ -139,27 +146,24 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
     }
 }
 
+/// A name and its points.
+pub(super) type Curve = (String, Vec<(f64, f64)>);
+
 /// Curves of named points, which need not share their x values.
-pub(super) fn curves(
-    id: String,
-    x: Axis,
-    y: Axis,
-    curves: &[(String, Vec<(f64, f64)>)],
-    points: bool,
-) -> Picture {
+pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: bool) -> Picture {
     let mut xs: Vec<f64> = curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
-    let line = |(name, values): &(String, Vec<(f64, f64)>)| {
+    let line = |(look, (name, values)): (usize, &Curve)| {
         let mut ys = vec![None; xs.len()];
         for (at, value) in values {
             if let Ok(index) = xs.binary_search_by(|x| x.total_cmp(at)) {
                 ys[index] = Some(*value);
             }
         }
-        Line { name: name.clone(), on: true, points, ys, highs: Vec::new() }
+        Line { name: name.clone(), look, on: true, points, ys, highs: Vec::new() }
     };
-    let series = curves.iter().map(line).collect();
+    let series = curves.iter().enumerate().map(line).collect();
     Picture { id, x, y, xs, series }
 }
 

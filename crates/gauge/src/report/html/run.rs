@@ -10,7 +10,7 @@ use crate::figures::{bytes, count, duration, plural, rate, tight};
 use crate::findings;
 use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
-use crate::report::columns::{COLUMNS, Column, percentile};
+use crate::report::columns::{COLUMNS, Column, Need, percentile};
 use crate::report::{facts, table as terminal};
 use crate::result::{Outcome, RunResult};
 
@@ -20,7 +20,8 @@ const SHOWN_AT_FIRST: usize = 7;
 /// What the page is about, in a sentence.
 pub(super) fn heading(result: &RunResult) -> String {
     if let Some(study) = &result.study {
-        return study.title.clone();
+        let mut letters = study.title.chars();
+        return letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect());
     }
     let files = &result.environment.file_system;
     format!(
@@ -39,7 +40,7 @@ pub(super) fn section(
 ) {
     let ranking = Ranking::new(result);
     let nav = !several;
-    page.out += &format!("<p class=\"soft\">{}</p>\n", Text(&facts::title(result)));
+    page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&facts::title(result))));
     verdict(page, &ranking);
     if !ranking.rows.is_empty() {
         page.heading(contents, nav, "Methods by what a commit outlives");
@@ -58,14 +59,14 @@ pub(super) fn section(
 
 fn verdict(page: &mut Page, ranking: &Ranking<'_>) {
     if let Some(headline) = findings::headline(ranking) {
-        page.out += &format!(
+        page.add(&format!(
             "<div class=\"verdict bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
             Text(&headline)
-        );
+        ));
     }
     let advice = advise::advise(ranking);
     let class = if advice.method.is_some() { "verdict" } else { "verdict bad" };
-    page.out += &format!("<div class=\"{class}\"><p>{}</p></div>\n", Text(&advice.sentence));
+    page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Text(&advice.sentence)));
     let Some(best) = ranking.recommended() else { return };
     let latency = &best.measured.latency;
     let wait = best.measured.tail.wait_share().map(|share| format!("{:.0} %", share * 100.0));
@@ -91,12 +92,12 @@ fn verdict(page: &mut Page, ranking: &Ranking<'_>) {
     ];
     page.out += "<dl class=\"tiles\">\n";
     for (label, figure, words) in tiles {
-        page.out += &format!(
+        page.add(&format!(
             "<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>\n",
             Text(label),
             Text(&figure),
             Text(&words)
-        );
+        ));
     }
     page.out += "</dl>\n";
 }
@@ -109,14 +110,23 @@ fn columns(ranking: &Ranking<'_>) -> Vec<&'static Column> {
     columns
 }
 
+/// Words are laid out as such; what paper has no room for stays on the screen.
+fn class(column: &Column) -> &'static str {
+    match (column.title, column.need) {
+        ("Evidence", _) => " class=\"words\"",
+        (_, Need::Essential) => "",
+        _ => " class=\"wide\"",
+    }
+}
+
 fn methods(page: &mut Page, ranking: &Ranking<'_>) {
     let columns = columns(ranking);
     let across = columns.len() + 1;
     page.out += &scroll("Methods by what a commit outlives");
     page.out += "<table class=\"methods\"><thead><tr><th scope=\"col\">Method</th>";
     for column in &columns {
-        let class = if column.title == "Evidence" { " class=\"words\"" } else { "" };
-        page.out += &format!("<th scope=\"col\"{class}>{}</th>", Text(column.title));
+        let class = class(column);
+        page.add(&format!("<th scope=\"col\"{class}>{}</th>", Text(column.title)));
     }
     page.out += "</tr></thead>\n";
     let mut drawn = false;
@@ -128,20 +138,22 @@ fn methods(page: &mut Page, ranking: &Ranking<'_>) {
         page.out += "<tbody>\n";
         if standing > Standing::PowerLoss && !drawn {
             drawn = true;
-            page.out += &format!(
+            page.add(&format!(
                 "<tr class=\"line\"><th scope=\"rowgroup\" colspan=\"{across}\"><span>below this line a power cut loses acknowledged commits</span></th></tr>\n"
-            );
+            ));
         }
         let class = match standing {
             Standing::PowerLoss => "good",
             Standing::NotConfirmed => "bad",
             Standing::SystemCrash | Standing::ProcessCrash => "caution",
         };
-        page.out += &format!(
+        page.add(&format!(
             "<tr><th scope=\"rowgroup\" class=\"{class}\" colspan=\"{across}\"><span>{}</span></th></tr>\n",
             Text(&terminal::heading(ranking.result, standing, &rows))
-        );
-        rows.iter().for_each(|row| method(page, ranking, row, &columns));
+        ));
+        for row in rows {
+            method(page, ranking, row, &columns);
+        }
         page.out += "</tbody>\n";
     }
     page.out += "</table></div>\n<p class=\"soft\">Against best: of its own class, by median, with its 95 % interval; ≈ same within \
@@ -152,7 +164,7 @@ fn methods(page: &mut Page, ranking: &Ranking<'_>) {
 fn method(page: &mut Page, ranking: &Ranking<'_>, row: &Ranked<'_>, columns: &[&Column]) {
     let best = ranking.recommended().is_some_and(|best| best.id() == row.id());
     let latency = &row.measured.latency;
-    page.out += &format!(
+    page.add(&format!(
         "<tr{} data-method=\"{}\" data-commits=\"{}\" data-p50-ns=\"{}\" data-max-ns=\"{}\" data-elapsed-ns=\"{}\"><th scope=\"row\" title=\"{}\">{}{}</th>",
         if best { " class=\"best\"" } else { "" },
         Text(row.id()),
@@ -163,11 +175,14 @@ fn method(page: &mut Page, ranking: &Ranking<'_>, row: &Ranked<'_>, columns: &[&
         Text(&row.row.calls),
         Id(row.id()),
         if best { " <span class=\"chip faster\">recommended</span>" } else { "" },
-    );
+    ));
     for column in columns {
-        let class = if column.title == "Evidence" { " class=\"words\"" } else { "" };
-        page.out +=
-            &format!("<td{class} data-column=\"{}\">{}</td>", Text(column.title), Text(&(column.cell)(row)));
+        let class = class(column);
+        page.add(&format!(
+            "<td{class} data-column=\"{}\">{}</td>",
+            Text(column.title),
+            Text(&(column.cell)(row))
+        ));
     }
     page.out += "</tr>\n";
 }
@@ -293,7 +308,7 @@ fn split(page: &mut Page, ranking: &Ranking<'_>) {
     for row in &ranking.rows {
         if standing != Some(row.standing) {
             standing = Some(row.standing);
-            page.out += &format!("<h4>outlives: {}</h4>\n", Text(row.standing.name()));
+            page.add(&format!("<h4>outlives: {}</h4>\n", Text(row.standing.name())));
         }
         bar(page, row, most);
     }
@@ -309,21 +324,23 @@ fn bar(page: &mut Page, row: &Ranked<'_>, most: f64) {
         None => vec![("p-whole", "in one call", whole_ns - wait_ns)],
     };
     let pieces: Vec<_> = pieces.into_iter().chain([("p-wait", "CPU wait", wait_ns)]).collect();
-    page.out +=
-        &format!("<span class=\"name\">{}</span><span class=\"track\" aria-hidden=\"true\">", Id(row.id()));
+    page.add(&format!(
+        "<span class=\"name\">{}</span><span class=\"track\" aria-hidden=\"true\">",
+        Id(row.id())
+    ));
     for (class, _, ns) in &pieces {
-        page.out += &format!("<span class=\"{class}\" style=\"width:{:.3}%\"></span>", ns / most * 100.0);
+        page.add(&format!("<span class=\"{class}\" style=\"width:{:.3}%\"></span>", ns / most * 100.0));
     }
     let words: Vec<String> = pieces
         .iter()
         .filter(|(_, _, ns)| *ns >= 0.5)
         .map(|(_, name, ns)| format!("{name} {}", duration(*ns)))
         .collect();
-    page.out += &format!(
+    page.add(&format!(
         "</span><span class=\"words\">{} = {}</span>\n",
         Text(&duration(whole_ns)),
         Text(&words.join(" + "))
-    );
+    ));
 }
 
 pub(super) fn findings_list(page: &mut Page, found: &[findings::Finding]) {
@@ -334,47 +351,47 @@ pub(super) fn findings_list(page: &mut Page, found: &[findings::Finding]) {
     page.out += "<ol class=\"findings\">\n";
     for finding in found {
         let name = finding.severity.name();
-        page.out += &format!(
+        page.add(&format!(
             "<li class=\"{name}\" data-rule=\"{}\"><span class=\"tag\">{name}</span><p>{}</p><p>→ {}</p></li>\n",
             Text(finding.rule),
             Text(&finding.sentence),
             Text(&finding.remedy)
-        );
+        ));
     }
     page.out += "</ol>\n";
 }
 
 fn settings(page: &mut Page, ranking: &Ranking<'_>) {
     let advice = advise::advise(ranking);
-    page.out += &format!("<p>{}</p>\n", Text(&advice.sentence));
+    page.add(&format!("<p>{}</p>\n", Text(&advice.sentence)));
     if !advice.settings.is_empty() {
         page.out += "<div class=\"settings\">\n";
     }
     for setting in &advice.settings {
-        page.out += &format!("<article><h4>{}</h4>\n", Text(setting.product));
+        page.add(&format!("<article><h4>{}</h4>\n", Text(setting.product)));
         if !setting.lines.is_empty() {
-            page.out += &format!("<pre tabindex=\"0\">{}</pre>\n", Text(&setting.lines.join("\n")));
+            page.add(&format!("<pre tabindex=\"0\">{}</pre>\n", Text(&setting.lines.join("\n"))));
         }
         let per_s = setting
             .commits_per_s
             .map_or(String::new(), |per_s| format!("At most {} commits/s for one client: ", rate(per_s)));
-        page.out += &format!("<p>{}{}.</p>\n", Text(&per_s), Text(setting.why.trim_end_matches('.')));
+        page.add(&format!("<p>{}{}.</p>\n", Text(&per_s), Text(setting.why.trim_end_matches('.'))));
         for note in &setting.notes {
-            page.out += &format!("<p class=\"soft\">{}</p>\n", Text(note));
+            page.add(&format!("<p class=\"soft\">{}</p>\n", Text(note)));
         }
         page.out += "</article>\n";
     }
     if !advice.settings.is_empty() {
-        page.out += &format!("</div>\n<p class=\"soft\">{}</p>\n", Text(&advice.basis));
+        page.add(&format!("</div>\n<p class=\"soft\">{}</p>\n", Text(&advice.basis)));
     }
     let expected = ranges::expected(ranking);
     if !expected.ranges.is_empty() {
         let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
-        page.out += &format!(
+        page.add(&format!(
             "<p class=\"soft\">Expected of such a device, as published for 4–16 KiB: {}{}.</p>\n",
             Text(&expected.words()),
             Text(&caveat)
-        );
+        ));
     }
 }
 

@@ -22,12 +22,12 @@ pub(super) fn section(
 ) {
     let nav = contents.is_empty();
     if !study.reproduces.is_empty() {
-        page.out += &format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces));
+        page.add(&format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces)));
     }
     page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
     page.heading(contents, nav, "Figures");
     figures(page, study);
-    study.notes.iter().for_each(|note| page.out += &format!("<p class=\"soft\">{}</p>\n", Text(note)));
+    study.notes.iter().for_each(|note| page.add(&format!("<p class=\"soft\">{}</p>\n", Text(note))));
     page.heading(contents, nav, "Findings");
     run::findings_list(page, &findings::study::find(result));
     page.heading(contents, nav, "Pictures");
@@ -39,7 +39,9 @@ pub(super) fn section(
     let environments = study.places.iter().map(|place| (Some(place.label.as_str()), &place.environment));
     let own = study.places.is_empty().then_some((None, &result.environment));
     for (label, environment) in environments.chain(own) {
-        label.iter().for_each(|label| page.out += &format!("<h4>{}</h4>\n", Text(label)));
+        if let Some(label) = label {
+            page.add(&format!("<h4>{}</h4>\n", Text(label)));
+        }
         let place = facts::place(environment, &result.plan.pinned_to);
         page.out += &fact_list(place.iter().map(|(label, words)| (*label, words.as_str())));
     }
@@ -74,19 +76,19 @@ fn figures(page: &mut Page, study: &Study) {
         let mut rest = study.columns.as_slice();
         while let Some(first) = rest.first() {
             let span = rest.iter().take_while(|column| column.group == first.group).count();
-            page.out += &format!("<th scope=\"colgroup\" colspan=\"{span}\">{}</th>", Text(&first.group));
+            page.add(&format!("<th scope=\"colgroup\" colspan=\"{span}\">{}</th>", Text(&first.group)));
             rest = &rest[span..];
         }
         page.out += "</tr>";
     }
-    page.out += &format!("<tr><th scope=\"col\">{}</th>", Text(&study.row_title));
+    page.add(&format!("<tr><th scope=\"col\">{}</th>", Text(&study.row_title)));
     for column in &study.columns {
         let better = match column.better {
             Better::Smaller => "smaller is better",
             Better::Larger => "larger is better",
             Better::Neither => "",
         };
-        page.out += &format!("<th scope=\"col\" title=\"{better}\">{}</th>", Text(&column.title));
+        page.add(&format!("<th scope=\"col\" title=\"{better}\">{}</th>", Text(&column.title)));
     }
     page.out += "</tr></thead>\n<tbody>\n";
     study.rows.iter().for_each(|row| figures_row(page, study, row));
@@ -112,29 +114,28 @@ fn figures_row(page: &mut Page, study: &Study, row: &StudyRow) {
     let place = row.place.and_then(|place| study.places.get(place));
     let place =
         place.map_or(String::new(), |place| format!(" <span class=\"muted\">{}</span>", Text(&place.label)));
-    page.out += &format!(
+    page.add(&format!(
         "<tr data-row=\"{}\"><th scope=\"row\" title=\"{}\">{}{place}</th>",
         Text(&row.id),
         Text(&row.what),
         Text(&row.label)
-    );
+    ));
     match &row.outcome {
         StudyOutcome::Measured(_) => {
             for column in &study.columns {
                 let value = Study::value(row, column);
                 let raw = value.map_or(String::new(), |value| value.value.to_string());
-                page.out += &format!(
+                page.add(&format!(
                     "<td data-column=\"{}\" data-value=\"{raw}\">{}</td>",
                     Text(&column.key),
                     Text(&cell(column.unit, value))
-                );
+                ));
             }
         }
         StudyOutcome::NotAvailable { reason: words } | StudyOutcome::Failed { error: words } => {
             let why = if matches!(row.outcome, StudyOutcome::Failed { .. }) { "failed" } else { "n/a" };
             let across = study.columns.len();
-            page.out +=
-                &format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Text(words));
+            page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Text(words)));
         }
     }
     page.out += "</tr>\n";
@@ -174,7 +175,7 @@ fn against_axis(page: &mut Page, study: &Study) {
     }
 }
 
-fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[(String, Vec<(f64, f64)>)]) {
+fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[picture::Curve]) {
     let id = page.id("picture");
     let title = if column.group.is_empty() {
         column.title.clone()
@@ -229,8 +230,14 @@ fn percentiles(page: &mut Page, study: &Study) {
         }
         let id = page.id("picture");
         let table = run::percentile_table(&curves);
+        let mut picture = picture::percentiles(id, &curves);
+        // A row that lacks this latency leaves its look unused, so that the others keep theirs.
+        for line in &mut picture.series {
+            let row = study.rows.iter().position(|row| label(study, row) == line.name);
+            line.look = row.unwrap_or(line.look);
+        }
         page.picture(
-            picture::percentiles(id, &curves),
+            picture,
             &Caption {
                 title: &format!("Latency by percentile: {title}"),
                 words: "Each step to the right is ten times rarer; each curve ends with its last sample.",

@@ -8,7 +8,6 @@ use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll};
 use crate::compare::measure::Unit;
 use crate::compare::side::Side;
 use crate::compare::{Comparison, Difference, caveats, kin, published, text};
-use crate::latency::Latency;
 use crate::lookup;
 
 /// The figures that are told, as far as all sides have them; the first one that they share in any case.
@@ -25,7 +24,7 @@ pub(super) fn section(page: &mut Page, results: &[Named<'_>], published: &[Side]
     let first = match Comparison::new(sides.clone(), None) {
         Ok(comparison) => comparison,
         Err(reason) => {
-            page.out += &format!("<p class=\"verdict bad\">{}</p>\n", Text(&reason));
+            page.add(&format!("<p class=\"verdict bad\">{}</p>\n", Text(&reason)));
             return;
         }
     };
@@ -52,17 +51,17 @@ fn introduce(page: &mut Page, sides: &[Side]) {
 
 fn differences(page: &mut Page, comparison: &Comparison) {
     let title = &comparison.measure.title;
-    page.out += &format!("<h3>By {}</h3>\n", Text(title));
+    page.add(&format!("<h3>By {}</h3>\n", Text(title)));
     page.out += &scroll(title);
-    page.out += &format!(
+    page.add(&format!(
         "<table class=\"versus\" data-measure=\"{}\"><thead><tr><th scope=\"col\">Row</th><th scope=\"col\">A</th>",
         Text(&comparison.measure.id)
-    );
+    ));
     for side in 1..comparison.sides.len() {
         let letter = Comparison::letter(side);
-        page.out += &format!(
+        page.add(&format!(
             "<th scope=\"col\">{letter}</th><th scope=\"col\">{letter} against A</th><th scope=\"col\">95 %</th>"
-        );
+        ));
         if text::printed(comparison, side).is_some() {
             page.out += "<th scope=\"col\">from its rounded costs</th><th scope=\"col\">as printed</th>";
         }
@@ -83,17 +82,17 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
             unique.push(name);
         }
     }
-    page.out += &format!(
+    page.add(&format!(
         "<tr data-row=\"{}\"><th scope=\"row\">{}{}</th>",
         Text(text::name(line)),
         Id(&unique.join(" / ")),
         promise(line)
-    );
+    ));
     for (side, cell) in line.cells.iter().enumerate() {
         let figure = cell.as_ref().and_then(|cell| cell.figure.as_ref());
         let raw = figure.map_or(String::new(), |figure| figure.value.to_string());
         let words = figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value));
-        page.out += &format!("<td data-value=\"{raw}\">{}</td>", Text(&words));
+        page.add(&format!("<td data-value=\"{raw}\">{}</td>", Text(&words)));
         if side == 0 {
             continue;
         }
@@ -112,7 +111,7 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
             let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
             let rounded = rounded.map_or("-".to_owned(), |less| text::percent(-less));
             let stated = row.map_or("-".to_owned(), |row| format!("{} % win", row.percent));
-            page.out += &format!("<td>{}</td><td>{}</td>", Text(&rounded), Text(&stated));
+            page.add(&format!("<td>{}</td><td>{}</td>", Text(&rounded), Text(&stated)));
         }
     }
     page.out += "</tr>\n";
@@ -148,21 +147,22 @@ fn promise(line: &crate::compare::Line) -> String {
 fn notes(page: &mut Page, comparison: &Comparison) {
     page.out += "<p class=\"soft\">Differences are against A, from unrounded values; the interval comes from the rounds of both.</p>\n";
     for words in text::lonely(comparison) {
-        page.out += &format!("<p class=\"soft\">{}</p>\n", Text(&words));
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&words)));
     }
     page.out += "<h3>Caveats</h3>\n<ol class=\"findings\">\n";
     for words in caveats::caveats(comparison) {
-        page.out += &format!(
+        page.add(&format!(
             "<li class=\"caution\"><span class=\"tag\">caution</span><p>{}</p></li>\n",
             Text(&words)
-        );
+        ));
     }
     for (index, side) in comparison.sides.iter().enumerate().filter(|(_, side)| !side.remarks.is_empty()) {
-        let remarks: String = side.remarks.iter().map(|remark| format!("<p>{}</p>", Text(remark))).collect();
-        page.out += &format!(
+        let remarks =
+            side.remarks.iter().map(|remark| format!("<p>{}</p>", Text(remark))).collect::<Vec<_>>().concat();
+        page.add(&format!(
             "<li class=\"note\"><span class=\"tag\">note on {}</span>{remarks}</li>\n",
             Comparison::letter(index)
-        );
+        ));
     }
     page.out += "</ol>\n";
 }
@@ -172,7 +172,7 @@ fn overlays(page: &mut Page, results: &[Named<'_>]) {
     let Some((base, _)) = results.split_first() else { return };
     let mut options = Vec::new();
     let start = page.out.len();
-    let mut rows: Vec<(String, Vec<(String, &Latency, bool)>)> = Vec::new();
+    let mut rows: Vec<(String, Vec<picture::Distribution<'_>>)> = Vec::new();
     for (method, _) in base.result.measured() {
         let curves = |(index, named): (usize, &Named<'_>)| {
             let result: &crate::result::RunResult = results[index].result;
@@ -188,7 +188,7 @@ fn overlays(page: &mut Page, results: &[Named<'_>]) {
     for (name, curves) in rows {
         let wrapper = page.id("overlay");
         let id = page.id("picture");
-        page.out += &format!("<div id=\"{wrapper}\">\n");
+        page.add(&format!("<div id=\"{wrapper}\">\n"));
         let table = run::percentile_table(&curves);
         page.picture(
             picture::percentiles(id, &curves),
