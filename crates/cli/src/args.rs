@@ -41,6 +41,10 @@ const BENCH_EXAMPLES: &str = "Examples:
   seawall bench --size 2300 --file-state appending --methods buffered+fdatasync
   seawall bench --require 'p99<10ms'       for scripts: exit code 3 if missed
   seawall bench --require etcd             is this disk fit for etcd?
+  seawall bench --list                     the other scenarios
+  seawall bench stall                      what a sync in one thread does to the appends of another
+  seawall bench cached /mnt/ext4 /mnt/xfs  a scenario that compares folders
+  seawall bench all                        every scenario, one after the other
 ";
 
 /// Options of `seawall bench`.
@@ -48,68 +52,77 @@ const BENCH_EXAMPLES: &str = "Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(after_help = BENCH_EXAMPLES, after_long_help = format!("{BENCH_EXAMPLES}\n{}", exit::CODES))]
 pub(crate) struct Bench {
-    /// The folder whose disk is measured; a journal is made there and removed again
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) folder: PathBuf,
+    /// A scenario (see --list; `commit` if none is named) and the folder whose disk is measured [default: .]; files
+    /// are made there and removed again. A folder that is called like a scenario is written ./NAME
+    #[arg(value_name = "SCENARIO|DIR")]
+    pub(crate) words: Vec<PathBuf>,
+
+    /// List the scenarios and their defaults, and measure nothing
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
 
     /// Exactly the published experiment's amount: 65,536 transactions of 16 KiB per method
     #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
     pub(crate) full: bool,
 
-    /// Size of a transaction, such as 16KiB or 2300 [default: 16KiB]
+    /// Size of a transaction, such as 16KiB or 2300 [default: 16KiB, or the scenario's]
     #[arg(long, value_name = "SIZE", help_heading = "How much")]
-    size: Option<ByteSize>,
+    pub(crate) size: Option<ByteSize>,
 
-    /// Size of the journal
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "How much")]
-    journal: ByteSize,
+    /// Size of the journal [default: 1GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "How much")]
+    pub(crate) journal: Option<ByteSize>,
 
     /// Transactions per method, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "time", help_heading = "How much")]
-    transactions: Option<u64>,
+    pub(crate) transactions: Option<u64>,
 
-    /// Time of the whole run, such as 30s or 5m
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration,
-          help_heading = "How much")]
-    time: Duration,
+    /// Time of the whole run, such as 30s or 5m; of each scenario with `all` [default: 30s, or the scenario's]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much")]
+    pub(crate) time: Option<Duration>,
 
-    /// Rounds, each over all methods in an order of its own [default: 5, or 16 with a fixed number of transactions]
+    /// Rounds, each over all rows in an order of its own [default: 5, 16 with a fixed number of transactions, or the
+    /// scenario's]
     #[arg(long, value_name = "N", help_heading = "How much")]
-    rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
 
     /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
     /// [default: all]
     #[arg(long, value_name = "IDS", help_heading = "What")]
-    methods: Option<String>,
+    pub(crate) methods: Option<String>,
 
     /// State of the journal's blocks before they are written: appending, unwritten, zero-filled, write-zeroes
     /// or recycled [default: zero-filled]
     #[arg(long, value_name = "STATE", help_heading = "What")]
-    file_state: Option<State>,
+    pub(crate) file_state: Option<State>,
 
-    /// Size of the writes that fill the journal
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = "What")]
-    fill_size: ByteSize,
+    /// Size of the writes that fill the journal [default: 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    pub(crate) fill_size: Option<ByteSize>,
 
     /// Leave the journal's pages in the cache after filling and between blocks
     #[arg(long, help_heading = "What")]
-    keep_cached: bool,
+    pub(crate) keep_cached: bool,
 
-    /// Writers, each with its own descriptor and part of the journal
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
-    threads: usize,
+    /// Writers, each with its own descriptor and part of the journal [default: 1]
+    #[arg(long, value_name = "N", help_heading = "What")]
+    pub(crate) threads: Option<usize>,
 
     /// Scheduled commits per second and writer (open loop), instead of one after the other
     #[arg(long, value_name = "PER_S", help_heading = "What")]
-    rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
 
     /// Pin the writers to these CPUs, in turn, such as 0,1
     #[arg(long, value_name = "CPUS", value_delimiter = ',', help_heading = "What")]
-    pin: Vec<usize>,
+    pub(crate) pin: Vec<usize>,
 
     /// Seed of the method order and the data
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
-    seed: u64,
+    pub(crate) seed: u64,
+
+    /// Options of single scenarios; see --list for which
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
 
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
     /// openshift, cockroachdb), which also sets --size, --methods and --file-state unless they are given
@@ -157,8 +170,36 @@ pub(crate) struct Bench {
     pub(crate) allow_memory: bool,
 
     /// DESTROYS DATA: measure this raw block device instead of a folder, overwriting its first --journal bytes
-    #[arg(long, value_name = "DEVICE", conflicts_with = "folder", help_heading = "Safety")]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "words", help_heading = "Safety")]
     pub(crate) raw_device_overwrite: Option<PathBuf>,
+}
+
+/// Options that only some scenarios have.
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArgs {
+    /// stall, path: µs from one write to the next [default: 100, 50]
+    #[arg(long, value_name = "µs", help_heading = "Of single scenarios")]
+    pub(crate) write_sleep: Option<u64>,
+
+    /// stall: µs that the syncing thread sleeps between syncs [default: 500]
+    #[arg(long, value_name = "µs", help_heading = "Of single scenarios")]
+    pub(crate) sync_sleep: Option<u64>,
+
+    /// group: numbers of writers, such as 1,8,64 [default: 1,2,4,8,16,32,64]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Of single scenarios")]
+    pub(crate) writers: Option<Vec<usize>>,
+
+    /// cached: size of the file, up to 16GiB [default: what memory and space allow, at most 1GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Of single scenarios")]
+    pub(crate) file: Option<ByteSize>,
+
+    /// cached: rewrites of each row in a round [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Of single scenarios")]
+    pub(crate) rewrites: Option<u64>,
+
+    /// path: iterations before the counted ones [default: 20]
+    #[arg(long, value_name = "N", help_heading = "Of single scenarios")]
+    pub(crate) warm_up: Option<u32>,
 }
 
 /// Options of `seawall methods`.
@@ -194,7 +235,7 @@ impl Colour {
 
 /// The file states as words of the command line.
 #[derive(Debug, Clone, Copy)]
-struct State(FileState);
+pub(crate) struct State(FileState);
 
 impl std::str::FromStr for State {
     type Err = String;
@@ -236,7 +277,7 @@ impl Bench {
         let state = self.file_state.map(|state| state.0).or(preset.and_then(|preset| preset.file_state));
         let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
             Some(transactions) => Amount::Transactions(transactions),
-            None => Amount::TimeNs(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX)),
+            None => self.time.map_or(defaults.amount, |time| Amount::TimeNs(nanoseconds(time))),
         };
         let rounds = self.rounds.unwrap_or(match amount {
             Amount::TimeNs(_) => defaults.rounds,
@@ -247,19 +288,24 @@ impl Bench {
             transaction_bytes,
             journal: Recipe {
                 state: state.unwrap_or(defaults.journal.state),
-                bytes: self.journal.as_u64(),
-                fill_bytes: self.fill_size.as_u64(),
+                bytes: self.journal.map_or(defaults.journal.bytes, |size| size.as_u64()),
+                fill_bytes: self.fill_size.map_or(defaults.journal.fill_bytes, |size| size.as_u64()),
                 keep_cached: self.keep_cached,
             },
             amount,
             rounds,
-            threads: self.threads,
+            threads: self.threads.unwrap_or(defaults.threads),
             rate_per_s: self.rate,
             seed: self.seed,
             pin_to: self.pin.clone(),
             raw_device: self.raw_device_overwrite.is_some(),
         })
     }
+}
+
+/// Nanoseconds of a time, as far as they can be counted.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

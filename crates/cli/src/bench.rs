@@ -4,38 +4,85 @@
 
 use crate::args::Bench;
 use crate::exit::{self, Failure};
+use crate::job::{Job, verdict};
 use crate::output;
-use crate::progress::Progress;
+use crate::selection::{Selection, check_options, select};
 use crate::signals;
-use seawall_gauge::plan::Plan;
-use seawall_gauge::preflight;
-use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::{self, Style};
-use seawall_gauge::require::{self, Checked, Outcome};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::rig::real::RealRig;
-use seawall_gauge::scenario::{RunError, commit};
-use seawall_sys::inspect::{self, Environment};
+use seawall_gauge::scenario::SCENARIOS;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     options.color.choose();
-    let requirement = options.requirement().map_err(Failure::Usage)?;
-    let plan = options.plan(&requirement).map_err(Failure::Usage)?;
-    plan.check().map_err(Failure::Usage)?;
-    let environment = look(options)?;
-    preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
-    anstream::eprintln!("{}", preflight::announcement(&plan));
+    if options.list {
+        output::print(&report::preview::scenarios(output::width()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let selection = select(&options.words, Path::is_dir).map_err(Failure::Usage)?;
+    check_options(&selection, options).map_err(Failure::Usage)?;
+    match selection {
+        Selection::One(scenario, folders) => one(options, &Job::prepare(options, scenario, &folders)?),
+        Selection::All(folder) => {
+            let folders = [folder];
+            let jobs = SCENARIOS.iter().map(|scenario| Job::prepare(options, scenario, &folders));
+            all(options, &jobs.collect::<Result<Vec<Job>, _>>()?)
+        }
+    }
+}
+
+/// Announces one job, and runs it unless only a preview was asked for.
+fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
+    anstream::eprintln!("{}", job.announcement());
     if options.dry_run {
-        output::print(&report::preview::preview(&plan, &environment, output::width()))?;
+        output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen().map_err(Failure::Told)?;
-    let kept = results_folder(options)?;
-    let result = measure(options, &plan, environment, kept.as_deref())?;
+    carry_out(options, job)
+}
+
+/// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
+fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
+    for job in jobs {
+        anstream::eprintln!("{}", job.announcement());
+        if options.dry_run {
+            output::print(&job.preview(output::width()))?;
+        }
+    }
+    if options.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    signals::listen().map_err(Failure::Told)?;
+    let mut code = ExitCode::SUCCESS;
+    for job in jobs {
+        match carry_out(options, job) {
+            Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
+            Ok(ended) if ended == ExitCode::SUCCESS => {}
+            Ok(ended) => code = ended,
+            Err(Failure::Told(reason)) => {
+                anstream::eprintln!(
+                    "{}error:{} {}: {reason}",
+                    exit::RED.render(),
+                    exit::RED.render_reset(),
+                    job.scenario.name
+                );
+                code = ExitCode::FAILURE;
+            }
+            Err(other) => return Err(other),
+        }
+        output::print("\n")?;
+    }
+    Ok(code)
+}
+
+/// Measures, tells, keeps and judges.
+fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
+    let kept = results_folder(options, job.scenario.name)?;
+    let result = job.measure(options, kept.as_deref())?;
     tell(options, &result, kept.as_deref())?;
-    let checked = require::check(&Ranking::new(&result), &requirement);
+    let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
     if options.prints_a_format() {
@@ -44,18 +91,6 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         output::print(&words)?;
     }
     Ok(verdict(&result, &checked))
-}
-
-fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
-    if !result.complete {
-        ExitCode::from(exit::INTERRUPTED)
-    } else if checked.iter().any(|one| one.outcome != Outcome::Met) {
-        ExitCode::from(exit::MISSED)
-    } else if result.measured().next().is_none() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
 }
 
 /// Writes the files that were asked for and prints the report, unless one of them goes to standard output.
@@ -85,32 +120,14 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     Ok(())
 }
 
-/// What is under the folder or device, which must exist.
-fn look(options: &Bench) -> Result<Environment, Failure> {
-    let place = options.raw_device_overwrite.as_ref().unwrap_or(&options.folder);
-    let name = place.display();
-    let metadata = std::fs::metadata(place).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::Told(format!(
-            "{name} does not exist: create it, or name a folder on the disk to be measured"
-        )),
-        _ => Failure::Told(format!("cannot look at {name}: {error}")),
-    })?;
-    if options.raw_device_overwrite.is_none() && !metadata.is_dir() {
-        return Err(Failure::Told(format!(
-            "{name} is not a folder: name the folder in which to make the journal"
-        )));
-    }
-    inspect::environment(place).map_err(|error| Failure::Told(error.to_string()))
-}
-
 /// The folder for this run's results, made now so that a wrong name is told before the run, not after it.
-fn results_folder(options: &Bench) -> Result<Option<PathBuf>, Failure> {
+fn results_folder(options: &Bench, scenario: &str) -> Result<Option<PathBuf>, Failure> {
     if options.no_out {
         return Ok(None);
     }
     let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seawall_sys::clock::unix_seconds());
     let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
-    let folder = options.out.join(format!("{}-{stamp}", commit::NAME));
+    let folder = options.out.join(format!("{scenario}-{stamp}"));
     std::fs::create_dir_all(&folder).map_err(|error| {
         Failure::Told(format!(
             "cannot make the folder for results, {}: {error}; name another with --out, or none with --no-out",
@@ -118,24 +135,4 @@ fn results_folder(options: &Bench) -> Result<Option<PathBuf>, Failure> {
         ))
     })?;
     Ok(Some(folder))
-}
-
-fn measure(
-    options: &Bench,
-    plan: &Plan,
-    environment: Environment,
-    kept: Option<&Path>,
-) -> Result<RunResult, Failure> {
-    let mut rig = match &options.raw_device_overwrite {
-        Some(device) => RealRig::on_device(device, environment, plan.journal, plan.transaction_bytes)
-            .map_err(|error| Failure::Told(error.to_string()))?,
-        None => RealRig::in_folder(&options.folder, environment, plan.journal, plan.transaction_bytes),
-    };
-    let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
-    let result = commit::run(plan, &mut rig, &mut progress);
-    progress.done();
-    result.map_err(|error| match error {
-        RunError::Stopped => Failure::Interrupted,
-        other => Failure::Told(other.to_string()),
-    })
 }

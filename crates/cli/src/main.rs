@@ -8,12 +8,14 @@ mod bench;
 mod compare;
 mod compare_args;
 mod exit;
+mod job;
 mod log_command;
 mod methods;
 mod output;
 mod progress;
 mod report;
 mod report_args;
+mod selection;
 mod signals;
 
 use clap::Parser as _;

@@ -4,6 +4,8 @@
 //! refusal.
 
 use crate::plan::{Amount, Plan};
+use crate::scenario::Scenario;
+use crate::scenario::settings::Settings;
 use bytesize::ByteSize;
 use seawall_sys::durability::{Lie, Medium};
 use seawall_sys::inspect::Environment;
@@ -38,6 +40,50 @@ pub fn check(plan: &Plan, environment: &Environment, allow_memory: bool) -> Resu
         ));
     }
     Ok(())
+}
+
+/// Refuses a scenario that cannot be measured honestly in a folder, or does not fit: its files take `needs_bytes`.
+///
+/// # Errors
+/// In words, with the remedy.
+pub fn check_scenario(
+    scenario: &Scenario,
+    needs_bytes: u64,
+    environment: &Environment,
+    allow_memory: bool,
+) -> Result<(), String> {
+    let file_system = &environment.file_system;
+    if file_system.read_only {
+        return Err(format!(
+            "the {} at this place is mounted read-only: name a folder that can be written",
+            file_system.kind
+        ));
+    }
+    if !allow_memory && scenario.study.is_some_and(|study| study.durable) {
+        refuse_memory(environment)?;
+    }
+    let needed = needs_bytes.saturating_add(MARGIN_BYTES);
+    if file_system.free_bytes < needed {
+        return Err(format!(
+            "`{}` needs up to {} and the {} here has {} free: free some space, or ask for less (`seawall bench --list` names the options)",
+            scenario.name,
+            ByteSize(needed),
+            file_system.kind,
+            ByteSize(file_system.free_bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// What a scenario is about to do, in words.
+#[must_use]
+pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
+    let seconds = settings.time_ns / 1_000_000_000;
+    format!(
+        "Will run `{}` for about {seconds} s, in files of its own of up to {} (removed afterwards).",
+        scenario.name,
+        ByteSize(needs_bytes)
+    )
 }
 
 fn refuse_memory(environment: &Environment) -> Result<(), String> {
@@ -112,5 +158,25 @@ mod tests {
         }
         rig.environment_mut().file_system.medium = Medium::Memory;
         assert_eq!(check(&plan, rig.environment(), true), Ok(()), "if asked, the calls are measured");
+    }
+
+    #[test]
+    fn a_scenario_is_refused_where_it_would_lie_or_not_fit() {
+        let mut rig = SimRig::new(Plan::default().journal, 1, Vec::new());
+        let check = |name: &str, needs: u64, environment: &Environment, allow| {
+            check_scenario(crate::scenario::find(name).expect(name), needs, environment, allow)
+        };
+        assert_eq!(check("stall", 1 << 30, rig.environment(), false), Ok(()));
+        let refusal = check("stall", 1 << 40, rig.environment(), false).expect_err("no space");
+        assert!(refusal.contains("`stall`") && refusal.contains("free"), "{refusal}");
+        rig.environment_mut().file_system.medium = Medium::Memory;
+        let refusal = check("stall", 1, rig.environment(), false).expect_err("memory");
+        assert!(refusal.contains("--allow-memory"), "{refusal}");
+        assert_eq!(check("stall", 1, rig.environment(), true), Ok(()));
+        assert_eq!(check("path", 1, rig.environment(), false), Ok(()), "the published test ran on tmpfs");
+        rig.environment_mut().file_system.read_only = true;
+        assert!(
+            check("path", 1, rig.environment(), false).is_err_and(|refusal| refusal.contains("read-only"))
+        );
     }
 }

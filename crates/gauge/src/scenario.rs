@@ -40,6 +40,8 @@ pub struct Scenario {
 pub struct StudyOf {
     /// Its default parameters.
     pub settings: fn() -> Settings,
+    /// The options of the command line that change them, beside `--time`, `--seed` and `--pin`.
+    pub options: &'static [&'static str],
     /// Runs it.
     pub run: fn(&Settings, &mut dyn Stage, &mut dyn Observer) -> Result<RunResult, RunError>,
     /// What its table says in words.
@@ -68,6 +70,7 @@ pub const SCENARIOS: [Scenario; 6] = [
         defaults: "--size 1024 --write-sleep 100 --sync-sleep 500 (µs), 20 s",
         study: Some(StudyOf {
             settings: || Settings { bytes: 1024, ..Settings::default() },
+            options: &["--size", "--rounds", "--write-sleep", "--sync-sleep"],
             run: stall::run,
             judge: stall::judge,
             needs_bytes: |s, _, _| {
@@ -85,6 +88,7 @@ pub const SCENARIOS: [Scenario; 6] = [
         defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds; several DIRs compare file systems",
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, ..Settings::default() },
+            options: &["--size", "--rounds", "--file", "--rewrites"],
             run: cached::run,
             judge: cached::judge,
             needs_bytes: cached::file_bytes,
@@ -105,6 +109,7 @@ pub const SCENARIOS: [Scenario; 6] = [
                 write_sleep_ns: 50_000,
                 ..Settings::default()
             },
+            options: &["--size", "--rounds", "--warm-up", "--write-sleep"],
             run: path::run,
             judge: path::judge,
             needs_bytes: |s, _, _| {
@@ -122,6 +127,7 @@ pub const SCENARIOS: [Scenario; 6] = [
         defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, ..Settings::default() },
+            options: &["--size", "--rounds", "--methods", "--writers"],
             run: group::run,
             judge: group::judge,
             needs_bytes: |s, _, _| {
@@ -139,6 +145,7 @@ pub const SCENARIOS: [Scenario; 6] = [
         defaults: "--size 16KiB, loads: none, buffered, random, reads; 20 s",
         study: Some(StudyOf {
             settings: || Settings { bytes: 16 << 10, ..Settings::default() },
+            options: &["--size", "--rounds", "--methods"],
             run: interfere::run,
             judge: interfere::judge,
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,

@@ -41,6 +41,7 @@ mod check;
 mod checksum;
 mod choose;
 mod core;
+mod crowd;
 pub mod disk;
 mod error;
 #[cfg(feature = "simulation")]

@@ -43,7 +43,7 @@ impl Default for Options {
         Self {
             segment_bytes: 64 << 20,
             block_bytes: 4096,
-            batch_bytes: 1 << 20,
+            batch_bytes: 2 << 20,
             memory_bytes: 32 << 20,
             record_bytes_max: 64 << 20,
             in_flight_max: 2,
@@ -77,7 +77,7 @@ impl Options {
     }
 
     /// The longest ordinary batch in bytes: 4 KiB to 64 MiB, a multiple of 4096, at most half of the memory. Default
-    /// 1 MiB.
+    /// 2 MiB, the size of a large page: a buffer then is one piece of memory for the device.
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes;
@@ -195,7 +195,7 @@ mod tests {
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
             ("batch_bytes", Options::default().batch_bytes(100)),
-            ("memory_bytes", Options::default().memory_bytes(1 << 20)),
+            ("memory_bytes", Options::default().memory_bytes(3 << 20)),
             ("record_bytes_max", Options::default().record_bytes_max(0)),
             ("record_bytes_max", Options::default().record_bytes_max((1 << 30) + 1)),
             ("in_flight_max", Options::default().in_flight_max(0)),

@@ -11,6 +11,7 @@
 //! | `flush` | syncing through a descriptor of its own |
 //! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
+//! | `memory` | what the kernel is told about a buffer |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
@@ -46,6 +47,13 @@ pub(crate) mod flush;
 #[cfg(windows)]
 #[path = "os/flush_windows.rs"]
 pub(crate) mod flush;
+
+#[cfg(target_os = "linux")]
+#[path = "os/linux/memory.rs"]
+pub(crate) mod memory;
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_memory_advice.rs"]
+pub(crate) mod memory;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;

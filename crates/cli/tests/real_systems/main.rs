@@ -3,6 +3,7 @@
 //! * [`calls`]: each method makes exactly the system calls that its row names (strace);
 //! * [`evidence`]: each method makes the device do what its depth demands (block counters of a loop device);
 //! * [`lies`]: a file system or library that turns syncs into nothing is named, and classes are lowered;
+//! * [`scenarios`]: every scenario runs, counts what it says, and cleans up;
 //! * [`refusals`]: bad input ends with a message, an exit code, and no file left behind.
 //!
 //! Tests that need root or tools are ignored by their own word; `cargo xtask test` runs them, in a mount
@@ -15,4 +16,5 @@ mod ground;
 mod lies;
 mod program;
 mod refusals;
+mod scenarios;
 mod trace;

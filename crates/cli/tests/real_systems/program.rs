@@ -37,9 +37,20 @@ pub(crate) struct Run {
 impl Bench {
     /// `seawall bench FOLDER ARGUMENTS`, with its result kept aside.
     pub(crate) fn new(folder: &Path, arguments: &[&str]) -> Self {
+        Self::of(&[], folder, arguments)
+    }
+
+    /// `seawall bench SCENARIO FOLDER ARGUMENTS`, with its result kept aside.
+    pub(crate) fn scenario(name: &str, folder: &Path, arguments: &[&str]) -> Self {
+        Self::of(&[name], folder, arguments)
+    }
+
+    fn of(words: &[&str], folder: &Path, arguments: &[&str]) -> Self {
         let work = crate::ground::folder();
         let json = work.path().join("result.json");
-        let mut line: Vec<String> = vec![SEAWALL.into(), "bench".into(), folder.display().to_string()];
+        let mut line: Vec<String> = vec![SEAWALL.into(), "bench".into()];
+        line.extend(words.iter().map(|word| (*word).to_owned()));
+        line.push(folder.display().to_string());
         line.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         line.extend(["--no-out".into(), "--no-progress".into(), "--json".into(), json.display().to_string()]);
         Self { line, variables: Vec::new(), work }

@@ -6,6 +6,7 @@ use super::facts::{Fact, place};
 use super::text::wrapped;
 use crate::figures::bytes;
 use crate::plan::Plan;
+use crate::scenario::{SCENARIOS, Scenario};
 use seawall_sys::durability::{Class, classify};
 use seawall_sys::inspect::{Device, Environment};
 
@@ -28,6 +29,54 @@ pub fn preview(plan: &Plan, environment: &Environment, width: usize) -> String {
         }
     }
     out
+}
+
+/// The preview of a scenario in its folders.
+#[must_use]
+pub fn scenario(
+    scenario: &Scenario,
+    pinned_to: &[usize],
+    environments: &[&Environment],
+    width: usize,
+) -> String {
+    let mut out = described(scenario, width);
+    for environment in environments {
+        let mut facts = place(environment, pinned_to);
+        facts.push(("space", space(environment)));
+        facts.extend(environment.lies.iter().map(|found| ("LIE", found.evidence.clone())));
+        for (label, text) in facts {
+            out += &lines(&format!("{label:LABEL$}"), &text, width);
+        }
+    }
+    out
+}
+
+/// The table of scenarios.
+#[must_use]
+pub fn scenarios(width: usize) -> String {
+    let all: String = SCENARIOS.iter().map(|scenario| described(scenario, width)).collect();
+    all + &lines(
+        &format!("{:<LABEL$} ", "all"),
+        "every scenario, one after the other; takes --time, --seed and --pin",
+        width,
+    )
+}
+
+fn described(scenario: &Scenario, width: usize) -> String {
+    let indent = " ".repeat(LABEL);
+    let mut out = lines(&format!("{:<LABEL$} ", scenario.name), scenario.summary, width);
+    if !scenario.reproduces.is_empty() {
+        out += &lines(&format!("{indent} original: "), scenario.reproduces, width);
+    }
+    out += &lines(&format!("{indent} defaults: "), scenario.defaults, width);
+    out
+}
+
+fn lines(label: &str, text: &str, width: usize) -> String {
+    wrapped(label, &" ".repeat(label.chars().count()), text, width)
+        .iter()
+        .map(|line| line.clone() + "\n")
+        .collect()
 }
 
 fn space(environment: &Environment) -> String {

@@ -164,7 +164,7 @@ fn grid(page: &mut Page, study: &Study) {
     let name_width = names.unwrap_or(0).min(page.width / 3);
     let all = columns(study, false);
     let fits = |columns: &[&Column]| {
-        name_width + columns.iter().map(|column| 1 + column_width(study, column)).sum::<usize>() <= page.width
+        name_width + widths_of(study, columns).iter().map(|width| 1 + width).sum::<usize>() <= page.width
     };
     let chosen = if fits(&all) { all } else { columns(study, true) };
     let mut pieces: Vec<Vec<&Column>> = vec![Vec::new()];
@@ -193,6 +193,19 @@ fn column_width(study: &Study, column: &Column) -> usize {
     cells.chain([width_of(&column.title)]).max().unwrap_or(0)
 }
 
+/// The width of each column; the last of a group is widened where the group's heading needs it.
+fn widths_of(study: &Study, columns: &[&Column]) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column_width(study, column)).collect();
+    let mut at = 0;
+    while at < columns.len() {
+        let same = columns[at..].iter().take_while(|column| column.group == columns[at].group).count();
+        let span: usize = widths[at..at + same].iter().map(|width| width + 1).sum::<usize>() - 1;
+        widths[at + same - 1] += width_of(&columns[at].group).saturating_sub(span);
+        at += same;
+    }
+    widths
+}
+
 fn piece_of(
     page: &mut Page,
     study: &Study,
@@ -200,7 +213,7 @@ fn piece_of(
     columns: &[&Column],
     name_width: usize,
 ) {
-    let widths: Vec<usize> = columns.iter().map(|column| column_width(study, column)).collect();
+    let widths = widths_of(study, columns);
     if columns.iter().any(|column| !column.group.is_empty()) {
         let heads = spans(columns, &widths);
         page.line(Role::Dim, &format!("{:name_width$}{heads}", ""));
@@ -274,7 +287,9 @@ fn calls(page: &mut Page, study: &Study) {
     if rows.is_empty() {
         return;
     }
-    let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(page.width / 3);
+    // Two and seven columns for the call, ten for each of its figures.
+    let room = page.width.saturating_sub(2 + 7 + 4 * 10);
+    let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(room);
     page.blank();
     let line = |name: &str, cells: [&str; 5]| {
         let [call, cells @ ..] = cells;
@@ -307,7 +322,13 @@ fn iterations(page: &mut Page, study: &Study) {
     page.blank();
     page.say(Role::Dim, "", &format!("the last iteration of each, ns: {ITERATION_HEAD}"));
     for (id, line) in lines {
-        page.say(Role::Plain, &format!("{id:<name_width$}"), &line);
+        if name_width + width_of(&line) <= page.width {
+            page.line(Role::Plain, &format!("{id:<name_width$}{line}"));
+        } else {
+            // A line to be read by programs is not broken where it can be helped.
+            page.line(Role::Plain, &id);
+            page.say(Role::Plain, "  ", &line);
+        }
     }
 }
 

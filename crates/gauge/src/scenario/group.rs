@@ -181,11 +181,11 @@ fn columns() -> Vec<Column> {
         "writes_per_commit",
         Unit::Ratio,
         Better::Smaller,
-        "device writes",
+        "writes",
         "per commit",
         true,
     ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "waiting", "for CPU", false));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU", "wait", false));
     columns
 }
 

@@ -136,13 +136,13 @@ fn columns() -> Vec<Column> {
     {
         columns.push(Column::latency("commit", at, "latency of a commit", title, true));
     }
-    columns.push(Column::figure("p50_ratio", Unit::Ratio, Better::Smaller, "against none", "p50", true));
-    columns.push(Column::figure("p99_ratio", Unit::Ratio, Better::Smaller, "against none", "p99", true));
+    columns.push(Column::figure("p50_ratio", Unit::Ratio, Better::Smaller, "vs none", "p50", true));
+    columns.push(Column::figure("p99_ratio", Unit::Ratio, Better::Smaller, "vs none", "p99", true));
     columns.push(Column::figure(
         "p99_added_ns",
         Unit::Nanoseconds,
         Better::Smaller,
-        "against none",
+        "vs none",
         "p99 added",
         false,
     ));
@@ -154,7 +154,7 @@ fn columns() -> Vec<Column> {
         "per second",
         true,
     ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "waiting", "for CPU", false));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU", "wait", false));
     columns
 }
 

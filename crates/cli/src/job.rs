@@ -1,0 +1,171 @@
+//! What is one run of `seawall bench`? A [`Job`]: a scenario in its folders, checked, then measured.
+//!
+//! Invariant: preparing looks and refuses, and writes nothing; `all` prepares every job before the first is run.
+
+use crate::args::Bench;
+use crate::exit::{self, Failure};
+use crate::progress::Progress;
+use crate::selection::settings;
+use seawall_gauge::plan::Plan;
+use seawall_gauge::rank::Ranking;
+use seawall_gauge::report;
+use seawall_gauge::require::{self, Checked, Outcome, Requirement};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::rig::real::RealRig;
+use seawall_gauge::scenario::settings::Settings;
+use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
+use seawall_gauge::stage::real::RealStage;
+use seawall_gauge::{preflight, study::Study};
+use seawall_sys::inspect::{self, Environment};
+use seawall_sys::residency::available_memory_bytes;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A scenario that may run where it was asked for.
+pub(crate) struct Job {
+    pub(crate) scenario: &'static Scenario,
+    kind: Kind,
+}
+
+enum Kind {
+    Commit { plan: Box<Plan>, requirement: Requirement, folder: PathBuf, environment: Box<Environment> },
+    Study { of: StudyOf, settings: Settings, places: Vec<(PathBuf, Environment)>, needs_bytes: u64 },
+}
+
+impl Job {
+    /// Looks and refuses.
+    pub(crate) fn prepare(
+        options: &Bench,
+        scenario: &'static Scenario,
+        folders: &[PathBuf],
+    ) -> Result<Self, Failure> {
+        let kind = match scenario.study {
+            None => Self::commit(options, &folders[0])?,
+            Some(of) => Self::study(options, scenario, of, folders)?,
+        };
+        Ok(Self { scenario, kind })
+    }
+
+    fn commit(options: &Bench, folder: &Path) -> Result<Kind, Failure> {
+        let requirement = options.requirement().map_err(Failure::Usage)?;
+        let plan = options.plan(&requirement).map_err(Failure::Usage)?;
+        plan.check().map_err(Failure::Usage)?;
+        let environment = match &options.raw_device_overwrite {
+            Some(device) => look(device, false)?,
+            None => look(folder, true)?,
+        };
+        preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
+        let folder = folder.to_path_buf();
+        Ok(Kind::Commit { plan: Box::new(plan), requirement, folder, environment: Box::new(environment) })
+    }
+
+    fn study(
+        options: &Bench,
+        scenario: &'static Scenario,
+        of: StudyOf,
+        folders: &[PathBuf],
+    ) -> Result<Kind, Failure> {
+        let settings = settings(&of, options).map_err(Failure::Usage)?;
+        settings.check().map_err(Failure::Usage)?;
+        let mut places = Vec::new();
+        for folder in folders {
+            places.push((folder.clone(), look(folder, true)?));
+        }
+        let free_bytes = places.iter().map(|(_, environment)| environment.file_system.free_bytes).min();
+        let needs_bytes = (of.needs_bytes)(&settings, available_memory_bytes(), free_bytes.unwrap_or(0));
+        for (_, environment) in &places {
+            preflight::check_scenario(scenario, needs_bytes, environment, options.allow_memory)
+                .map_err(Failure::Told)?;
+        }
+        Ok(Kind::Study { of, settings, places, needs_bytes })
+    }
+
+    /// What is about to happen, in words.
+    pub(crate) fn announcement(&self) -> String {
+        match &self.kind {
+            Kind::Commit { plan, .. } => preflight::announcement(plan),
+            Kind::Study { settings, needs_bytes, .. } => {
+                preflight::scenario_announcement(self.scenario, settings, *needs_bytes)
+            }
+        }
+    }
+
+    /// What is under the folders, and what would be measured.
+    pub(crate) fn preview(&self, width: usize) -> String {
+        match &self.kind {
+            Kind::Commit { plan, environment, .. } => report::preview::preview(plan, environment, width),
+            Kind::Study { settings, places, .. } => {
+                let environments: Vec<&Environment> =
+                    places.iter().map(|(_, environment)| environment).collect();
+                report::preview::scenario(self.scenario, &settings.pin_to, &environments, width)
+            }
+        }
+    }
+
+    /// Measures; the result is rewritten below `kept` after every round.
+    pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<RunResult, Failure> {
+        let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
+        let result = match &self.kind {
+            Kind::Commit { plan, folder, environment, .. } => {
+                let (environment, bytes) = (environment.as_ref().clone(), plan.transaction_bytes);
+                let mut rig = match &options.raw_device_overwrite {
+                    Some(device) => RealRig::on_device(device, environment, plan.journal, bytes)
+                        .map_err(|error| Failure::Told(error.to_string()))?,
+                    None => RealRig::in_folder(folder, environment, plan.journal, bytes),
+                };
+                commit::run(plan, &mut rig, &mut progress)
+            }
+            Kind::Study { of, settings, places, .. } => {
+                (of.run)(settings, &mut RealStage::in_folders(places.clone()), &mut progress)
+            }
+        };
+        progress.done();
+        result.map_err(|error| match error {
+            RunError::Stopped => Failure::Interrupted,
+            other => Failure::Told(other.to_string()),
+        })
+    }
+
+    /// What became of `--require`.
+    pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {
+        match &self.kind {
+            Kind::Commit { requirement, .. } => require::check(&Ranking::new(result), requirement),
+            Kind::Study { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The exit code of a run.
+pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
+    let study_measured = |study: &Study| study.measured().any(|(_, measured)| !measured.rounds.is_empty());
+    let measured = match &result.study {
+        Some(study) => study_measured(study),
+        None => result.measured().next().is_some(),
+    };
+    if !result.complete {
+        ExitCode::from(exit::INTERRUPTED)
+    } else if checked.iter().any(|one| one.outcome != Outcome::Met) {
+        ExitCode::from(exit::MISSED)
+    } else if !measured {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// What is under the folder or device, which must exist.
+fn look(place: &Path, folder: bool) -> Result<Environment, Failure> {
+    let name = place.display();
+    let metadata = std::fs::metadata(place).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::Told(format!(
+            "{name} does not exist: create it, or name a folder on the disk to be measured, or a scenario (seawall bench --list)"
+        )),
+        _ => Failure::Told(format!("cannot look at {name}: {error}")),
+    })?;
+    if folder && !metadata.is_dir() {
+        return Err(Failure::Told(format!(
+            "{name} is not a folder: name the folder in which to make the journal"
+        )));
+    }
+    inspect::environment(place).map_err(|error| Failure::Told(error.to_string()))
+}

@@ -1,0 +1,259 @@
+//! Do the scenarios run on a real file system, do what they say, and leave nothing behind?
+//!
+//! Invariant: counts, calls and words are asserted, never latencies; every run is small.
+
+use crate::ground::folder;
+use crate::program::{Bench, SEAWALL, names};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::scenario::SCENARIOS;
+use seawall_gauge::study::{Study, StudyMeasured, StudyOutcome};
+use std::path::Path;
+use std::process::Command;
+
+/// A run of about a second: the scenario, and the options that make it small.
+const SMALL: [(&str, &[&str]); 5] = [
+    ("stall", &["--rounds", "1"]),
+    ("cached", &["--rounds", "1", "--file", "4MiB", "--rewrites", "5"]),
+    ("path", &["--rounds", "2", "--warm-up", "1"]),
+    ("group", &["--rounds", "1", "--writers", "1,3"]),
+    ("interfere", &["--rounds", "1"]),
+];
+
+/// Runs `scenario` in `folder`.
+fn run(scenario: &str, options: &[&str], folder: &Path) -> RunResult {
+    let result = bench(scenario, options, folder).run().result();
+    assert_eq!(names(folder), Vec::<String>::new(), "{scenario}");
+    assert_eq!(result.scenario, scenario);
+    result
+}
+
+fn bench(scenario: &str, options: &[&str], folder: &Path) -> Bench {
+    let options = [options, &["--time", "1s", "--allow-memory"]].concat();
+    Bench::scenario(scenario, folder, &options)
+}
+
+fn small(scenario: &str) -> RunResult {
+    let folder = folder();
+    let (_, options) = SMALL.iter().find(|(name, _)| *name == scenario).expect("a small one");
+    run(scenario, options, folder.path())
+}
+
+fn table(result: &RunResult) -> &Study {
+    result.study.as_ref().expect("a table")
+}
+
+fn measured<'a>(result: &'a RunResult, id: &str) -> &'a StudyMeasured {
+    let row = table(result).row(id).unwrap_or_else(|| panic!("{id} is not in the result"));
+    row.measured().unwrap_or_else(|| panic!("{id}: {:?}", row.outcome))
+}
+
+#[test]
+fn every_scenario_has_a_small_run_here() {
+    let studies = SCENARIOS.iter().filter(|scenario| scenario.study.is_some());
+    for scenario in studies {
+        assert!(SMALL.iter().any(|(name, _)| *name == scenario.name), "{}", scenario.name);
+    }
+}
+
+#[test]
+fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
+    let result = small("stall");
+    for row in &table(&result).rows {
+        if let StudyOutcome::Failed { error } = &row.outcome {
+            panic!("{}: {error}", row.id);
+        }
+    }
+    let count = |id: &str, name: &str| measured(&result, id).latency(name).expect("kept").count();
+    for id in ["same-file-fsync", "other-segment", "seawall-log"] {
+        assert!(count(id, "append") > 0 && count(id, "sync") > 0, "{id}");
+        assert_eq!(count(id, "in_flight") + count(id, "clear"), count(id, "append"), "{id}");
+    }
+    assert!(count("writeback-only", "append") > 0);
+    assert_eq!(count("writeback-only", "sync"), 0);
+    assert_eq!(count("writeback-only", "in_flight"), 0);
+    assert!(!table(&result).facts.is_empty(), "the writeback settings are told");
+}
+
+#[test]
+fn cached_makes_the_original_s_calls_and_measures_what_is_cached() {
+    let result = small("cached");
+    for row in &table(&result).rows {
+        let calls: Vec<(&str, u64, u64)> = measured(&result, &row.id)
+            .calls
+            .iter()
+            .map(|call| (call.call.as_str(), call.calls, call.errors))
+            .collect();
+        assert_eq!(calls, [("lseek", 10, 0), ("read", 5, 0), ("write", 5, 0), ("fsync", 5, 0)], "{}", row.id);
+    }
+    let share = |id: &str| measured(&result, id).figure("cached_share");
+    if let (Some(cold), Some(full)) = (share("cold"), share("through-100")) {
+        assert!(full > 0.99, "{full}");
+        assert!(cold < full, "a dropped cache holds less: {cold}");
+    }
+}
+
+#[test]
+fn path_lists_every_iteration_and_counts_every_write() {
+    let result = small("path");
+    for (row, measured) in table(&result).measured() {
+        assert_eq!(measured.iterations.len(), 2, "{}: warm-up is not listed", row.id);
+        let listed: u64 = measured.iterations.iter().map(|iteration| iteration.count).sum();
+        assert_eq!(measured.latency("write").expect("kept").count(), listed, "{}", row.id);
+        assert!(listed > 0, "{}", row.id);
+    }
+    assert_eq!(table(&result).measured().count(), 10);
+}
+
+#[test]
+fn group_lets_each_number_of_writers_commit_in_each_way() {
+    let result = small("group");
+    for id in ["shared-1", "shared-3", "own-1", "own-3", "log-1", "log-3"] {
+        let measured = measured(&result, id);
+        assert!(measured.figure("commits").is_some_and(|commits| commits >= 1.0), "{id}");
+        assert!(measured.figure("commits_per_s").is_some(), "{id}");
+    }
+}
+
+#[test]
+fn interfere_has_a_load_that_really_moves_bytes() {
+    let result = small("interfere");
+    for row in &table(&result).rows {
+        let Some(measured) = row.measured() else { continue };
+        let moved = measured.figure("load_bytes").expect("counted");
+        assert_eq!(moved > 0.0, row.label != "none", "{}: {moved}", row.id);
+    }
+    assert!(table(&result).measured().count() >= 4);
+}
+
+#[test]
+fn several_folders_are_compared_by_the_scenario_that_does_so() {
+    let (one, other, work) = (folder(), folder(), folder());
+    let (_, options) = SMALL[1];
+    let json = work.path().join("result.json");
+    let run = Command::new(SEAWALL)
+        .args(["bench", "cached"])
+        .args([one.path(), other.path()])
+        .args(options)
+        .args(["--allow-memory", "--no-out", "--no-progress", "--json"])
+        .arg(&json)
+        .output()
+        .expect("started");
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let result = RunResult::read(&json).expect("a result");
+    assert_eq!(table(&result).places.len(), 2);
+    assert_eq!(table(&result).measured().count(), 12);
+    assert!(names(one.path()).is_empty() && names(other.path()).is_empty());
+}
+
+/// Starts the program in `work`; exit code and everything it said.
+fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(SEAWALL).args(arguments).current_dir(work).output().expect("started");
+    let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.code(), told.join("\n"))
+}
+
+#[test]
+fn the_list_names_every_scenario_and_measures_nothing() {
+    let work = folder();
+    let (code, told) = seawall(work.path(), &["bench", "--list"]);
+    assert_eq!(code, Some(0), "{told}");
+    for scenario in &SCENARIOS {
+        assert!(told.contains(scenario.name) && told.contains("defaults:"), "{told}");
+    }
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    assert_eq!(names(work.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_word_that_is_a_scenario_and_a_folder_is_refused_and_a_wrong_option_too() {
+    let work = folder();
+    std::fs::create_dir(work.path().join("stall")).expect("a folder");
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["stall"], &["./stall", "stall ."]),
+        (&["stal", "."], &["`stal` is no scenario", "stall"]),
+        (&["group", "--file", "1GiB"], &["--file", "--writers"]),
+        (&["cached", "--file", "17GiB"], &["--file", "16 GiB"]),
+        (&["all", "--json", "-"], &["--json", "all"]),
+    ];
+    for (arguments, words) in cases {
+        let (code, told) = seawall(work.path(), &[&["bench"], arguments].concat());
+        assert_eq!(code, Some(2), "{told}");
+        for word in words {
+            assert!(told.contains(word), "{told:?} does not say {word}");
+        }
+    }
+    assert_eq!(names(work.path()), ["stall"]);
+}
+
+#[test]
+fn a_preview_of_everything_measures_nothing() {
+    let work = folder();
+    let (code, told) = seawall(work.path(), &["bench", "all", "--dry-run", "--allow-memory"]);
+    assert_eq!(code, Some(0), "{told}");
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.study.is_some()) {
+        assert!(told.contains(&format!("Will run `{}`", scenario.name)), "{told}");
+    }
+    assert_eq!(names(work.path()), Vec::<String>::new());
+}
+
+#[test]
+fn ctrl_c_in_the_middle_leaves_neither_file_nor_log() {
+    let folder = folder();
+    let bench = Bench::scenario("group", folder.path(), &["--time", "60s", "--allow-memory"]);
+    let child = bench.command().spawn().expect("started");
+    let process = child.id().to_string();
+    let has = |what: &str| names(folder.path()).iter().any(|name| name.starts_with(what));
+    for _ in 0..1200 {
+        if has("seawall-log") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(has("seawall-log"), "it is under way");
+    let sent = Command::new("kill").args(["-INT", &process]).status().expect("kill");
+    assert!(sent.success(), "it was still running");
+    let run = bench.ended(&child.wait_with_output().expect("its end"));
+    assert_eq!(run.code, Some(130), "{}", run.told());
+    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.told());
+}
+
+/// strace's lines of one call on the file whose name begins with `file`.
+fn traced(trace: &str, call: &str, file: &str) -> usize {
+    trace.lines().filter(|line| line.contains(&format!(" {call}(")) && line.contains(file)).count()
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn each_way_of_writing_makes_its_own_calls_and_syncs_come_from_the_other_thread() {
+    let (folder, aside) = (folder(), folder());
+    let path = aside.path().join("trace");
+    let wrapper = ["strace", "-f", "-y", "-s", "0", "-o", path.to_str().expect("UTF-8")];
+    let only = ["-e", "trace=lseek,write,pwrite64,pwritev2,fsync,fdatasync,sync_file_range"];
+    let wrapper = [&wrapper[..], &only].concat();
+    let options = ["--rounds", "1", "--warm-up", "0"];
+    let result = bench("path", &options, folder.path()).under(&wrapper).run().result();
+    let trace = std::fs::read_to_string(&path).expect("a trace");
+    let writes = |id: &str| {
+        let both = ["closed", "scheduled"].map(|pace| {
+            let count = measured(&result, &format!("{id}/{pace}")).latency("write").expect("kept").count();
+            usize::try_from(count).expect("few")
+        });
+        both[0] + both[1]
+    };
+    assert_eq!(traced(&trace, "pwrite64", "seawall-path"), writes("pwrite"));
+    assert_eq!(traced(&trace, "pwritev2", "seawall-path"), writes("pwritev2"));
+    assert_eq!(traced(&trace, "lseek", "seawall-path"), writes("seek+write"));
+    assert_eq!(traced(&trace, "write", "seawall-append"), writes("append"));
+    let result = bench("stall", &["--rounds", "1"], folder.path()).under(&wrapper).run().result();
+    let trace = std::fs::read_to_string(&path).expect("a trace");
+    let ranges = measured(&result, "sync-file-range").latency("sync").expect("kept").count();
+    assert_eq!(traced(&trace, "sync_file_range", "seawall-stall"), usize::try_from(ranges).expect("few"));
+    // One thread writes what another syncs, through a descriptor that is open for nothing else.
+    let thread = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    let of = |call: &str| {
+        let line =
+            trace.lines().find(|line| line.contains(&format!(" {call}(")) && line.contains("seawall-stall"));
+        thread(line.unwrap_or_else(|| panic!("no {call}")))
+    };
+    assert_ne!(of("sync_file_range"), of("pwrite64"));
+}
