@@ -4,7 +4,7 @@
 //! that could not run is printed as skipped with its reason and counted; in CI (`CI=true`) what was skipped for
 //! want of root, a loop device or a tool is a failure; the closing line counts what was really run.
 
-use crate::shell::{cargo, command, is_root, status, tests};
+use crate::shell::{cargo, command, has, is_root, status, tests};
 use crate::tally::Counts;
 use crate::{crash, deny, explore, tools, wine};
 use std::process::Command;
@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -47,6 +47,7 @@ const STEPS: [Step; 19] = [
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
     Step { name: "crashes", run: crashes },
+    Step { name: "report in a browser", run: report_in_a_browser },
     Step { name: "dependencies", run: dependencies },
 ];
 
@@ -71,6 +72,17 @@ const PROMISES: [&str; 7] = [
     "--tests",
     "--quiet",
     "--no-fail-fast",
+];
+
+const BROWSER: [&str; 7] = [
+    "test",
+    "--package=seawall-gauge",
+    "--test=browser",
+    "--quiet",
+    "--",
+    "--ignored",
+    // Each starts a browser of several processes.
+    "--test-threads=2",
 ];
 
 /// Runs the named steps, or every step, then the summary.
@@ -221,6 +233,18 @@ fn on_real_systems(module: &str) -> Outcome {
     apart.extend(test.get_args().map(|argument| argument.to_string_lossy().into_owned()));
     apart.extend(["--", "--ignored", "--test-threads=2", module].map(str::to_owned));
     let (counts, result) = tests(command("unshare", &apart));
+    Outcome::Owed(counts, result)
+}
+
+/// The HTML report in headless Chromium: its tests are ignored where there may be none.
+fn report_in_a_browser() -> Outcome {
+    if !has("chromium") {
+        return Outcome::Skipped(
+            "Chromium is missing: nobody looked at the HTML report; `cargo xtask setup` installs it"
+                .to_owned(),
+        );
+    }
+    let (counts, result) = tests(cargo(&BROWSER));
     Outcome::Owed(counts, result)
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Advise(crate::advise::Advise),
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
+    /// Sets results, machines and published tables side by side, method by method
+    Compare(crate::compare_args::Compare),
     /// Writes, reads, checks and measures transaction logs
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Completions(crate::pages::Completions),
     /// Prints the manual page
     Man(crate::pages::ManArgs),
+    /// Makes an HTML page with pictures of one or several results
+    Report(crate::report_args::Report),
 }
 
 const BENCH_EXAMPLES: &str = "Examples:
@@ -145,6 +149,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) markdown: Option<PathBuf>,
 
+    /// Write the report as one HTML page with pictures to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
     /// Folder for the results, rewritten after every round
     #[arg(long, value_name = "DIR", default_value = "seawall-results", help_heading = "Output")]
     pub(crate) out: PathBuf,
@@ -249,9 +257,9 @@ impl std::str::FromStr for State {
 }
 
 impl Bench {
-    /// Whether JSON, CSV or Markdown goes to standard output.
+    /// Whether JSON, CSV, Markdown or HTML goes to standard output.
     pub(crate) fn prints_a_format(&self) -> bool {
-        [&self.json, &self.csv, &self.markdown]
+        [&self.json, &self.csv, &self.markdown, &self.html]
             .into_iter()
             .any(|file| file.as_deref() == Some(std::path::Path::new("-")))
     }

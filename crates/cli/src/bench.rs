@@ -17,7 +17,7 @@ use std::process::ExitCode;
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     options.color.choose();
     if options.list {
-        output::print(&report::preview::scenarios(width()))?;
+        output::print(&report::preview::scenarios(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let selection = select(&options.words, Path::is_dir).map_err(Failure::Usage)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
 fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
     anstream::eprintln!("{}", job.announcement());
     if options.dry_run {
-        output::print(&job.preview(width()))?;
+        output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen().map_err(Failure::Told)?;
@@ -48,7 +48,7 @@ fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
     for job in jobs {
         anstream::eprintln!("{}", job.announcement());
         if options.dry_run {
-            output::print(&job.preview(width()))?;
+            output::print(&job.preview(output::width()))?;
         }
     }
     if options.dry_run {
@@ -84,7 +84,7 @@ fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
     tell(options, &result, kept.as_deref())?;
     let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
-    let words = report::requirements(&checked, width(), Style::COLOURED);
+    let words = report::requirements(&checked, output::width(), Style::COLOURED);
     if options.prints_a_format() {
         anstream::eprint!("{words}");
     } else {
@@ -98,39 +98,26 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let json = || result.to_json();
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
+    let html = || Ok(report::html::html(result));
     for (file, text) in [
         (&options.json, &json as &dyn Fn() -> Result<String, String>),
         (&options.csv, &csv),
         (&options.markdown, &markdown),
+        (&options.html, &html),
     ] {
         let Some(file) = file else { continue };
-        let text = text().map_err(Failure::Told)?;
-        if file == Path::new("-") {
-            output::print(&text)?;
-        } else {
-            write(file, &text)?;
-        }
+        output::give(file, &text().map_err(Failure::Told)?)?;
     }
     if !options.prints_a_format() {
-        output::print(&report::terminal(result, width(), Style::COLOURED))?;
+        output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
-        write(&folder.join("report.md"), &report)?;
+        output::give(&folder.join("report.md"), &report)?;
+        output::give(&folder.join("report.html"), &report::html::html(result))?;
         anstream::eprintln!("kept in {}", folder.display());
     }
     Ok(())
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text)
-        .map_err(|error| Failure::Told(format!("cannot write {}: {error}", file.display())))
-}
-
-/// Columns of the terminal, or what is assumed of a pipe.
-fn width() -> usize {
-    let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 160))
 }
 
 /// The folder for this run's results, made now so that a wrong name is told before the run, not after it.

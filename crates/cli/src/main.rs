@@ -6,6 +6,8 @@
 mod advise;
 mod args;
 mod bench;
+mod compare;
+mod compare_args;
 mod examples;
 mod exit;
 mod job;
@@ -15,6 +17,8 @@ mod output;
 mod pages;
 mod probe;
 mod progress;
+mod report;
+mod report_args;
 mod selection;
 mod signals;
 
@@ -27,11 +31,13 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
+        args::Command::Compare(options) => compare::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Probe(options) => probe::run(&options),
         args::Command::Completions(options) => pages::completions(&options),
         args::Command::Man(options) => pages::man(&options),
+        args::Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
         anstream::eprintln!("{}error:{} {failure}", exit::RED.render(), exit::RED.render_reset());

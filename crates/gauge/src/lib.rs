@@ -12,12 +12,13 @@
 //!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] holds it against what was demanded.
-//! 6. [`report`] tells it: table, Markdown, CSV, JSON.
+//! 6. [`report`] tells it: table, Markdown, CSV, JSON, HTML; [`compare`] sets several beside each other.
 //!
 //! Invariants: judging is pure and works on a result read back from its file just as well; nothing is
 //! measured by one module and named by another; a method that did not run is listed with its reason.
 
 pub mod advise;
+pub mod compare;
 pub mod evidence;
 pub mod figures;
 pub mod findings;

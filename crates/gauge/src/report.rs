@@ -1,8 +1,8 @@
 //! How is a result told? As a table for the terminal, as Markdown, as CSV; always from the same ranking.
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
-//! * [`markdown`] has every column; [`csv`] has every raw figure.
 //! * [`advice`] tells what to set in which product, and what to expect of it.
+//! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
 //! * [`study`] tells the table of a scenario other than `commit`, in all three forms.
 //! * [`preview`] tells what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
@@ -14,6 +14,7 @@ pub mod advice;
 pub mod columns;
 pub mod csv;
 pub mod facts;
+pub mod html;
 pub mod markdown;
 pub mod preview;
 pub mod study;

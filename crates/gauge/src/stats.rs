@@ -45,6 +45,35 @@ pub fn paired_ratio(values: &[f64], base: &[f64]) -> Option<Ratio> {
     Some(Ratio { estimate: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
 }
 
+/// The interval of `ratio`, which is that of a value to its base in two runs that share no rounds: from the spread
+/// of each run's rounds about its own mean (Welch). `None` with fewer than two usable rounds on either side.
+#[must_use]
+pub fn unpaired_ratio(ratio: f64, values: &[f64], base: &[f64]) -> Option<Ratio> {
+    let (a, freedom_a) = relative_variance(values)?;
+    let (b, freedom_b) = relative_variance(base)?;
+    let sum = a + b;
+    let freedom = if sum > 0.0 { sum * sum / (a * a / freedom_a + b * b / freedom_b) } else { freedom_a };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at least 1 and far below 2^32"
+    )]
+    let half = t_975((freedom.clamp(1.0, 1e6)) as usize) * sum.sqrt();
+    Some(Ratio { estimate: ratio, low: ratio * (-half).exp(), high: ratio * half.exp() })
+}
+
+/// The variance of the mean of the logs of `values`, and its degrees of freedom.
+fn relative_variance(values: &[f64]) -> Option<(f64, f64)> {
+    let logs: Vec<f64> = values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
+    if logs.len() < 2 {
+        return None;
+    }
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    Some((variance / n, n - 1.0))
+}
+
 /// The 97.5 % quantile of Student's t with `freedom` degrees of freedom (any table of it).
 fn t_975(freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [
@@ -78,6 +107,19 @@ mod tests {
             (ratio.low.ln() - (mean - half)).abs() < 1e-9 && (ratio.high.ln() - (mean + half)).abs() < 1e-9
         );
         assert!(ratio.within_noise());
+    }
+
+    #[test]
+    fn two_runs_that_share_no_rounds_have_welch_s_interval() {
+        // Both log variances are (ln 2)^2 / 2 over two rounds: their mean's is a quarter, two freedoms together.
+        let ratio = unpaired_ratio(3.0, &[3.0, 6.0], &[1.0, 2.0]).expect("two rounds each");
+        let half = 4.303 * (2_f64.ln().powi(2) / 2.0).sqrt();
+        assert!(
+            (ratio.low - 3.0 * (-half).exp()).abs() < 1e-9 && (ratio.high - 3.0 * half.exp()).abs() < 1e-9
+        );
+        let same = unpaired_ratio(1.5, &[3.0, 3.0], &[2.0, 2.0]).expect("no spread");
+        assert!((same.high - same.low).abs() < 1e-12 && !same.within_noise());
+        assert_eq!(unpaired_ratio(1.0, &[1.0], &[1.0, 2.0]), None);
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
     fields.map(|field| quoted(&field)).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-fn quoted(field: &str) -> String {
+/// `field` as it stands between commas.
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

@@ -36,7 +36,7 @@ pub fn markdown(result: &RunResult) -> String {
 }
 
 /// `text` where Markdown would take some of it for markup.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('|', "\\|")
         .replace('<', "&lt;")
@@ -44,7 +44,8 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('_', "\\_")
 }
 
-pub(super) fn add(out: &mut String, text: &str) {
+/// `text` behind `out`.
+pub(crate) fn add(out: &mut String, text: &str) {
     out.push_str(text);
 }
 

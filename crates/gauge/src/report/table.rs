@@ -123,7 +123,7 @@ fn role(standing: Standing) -> Role {
 }
 
 /// A standing's heading; with the reason why it is not higher, if all its rows share one.
-fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> String {
+pub(super) fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> String {
     let first = rows.first().and_then(|row| row.measured.durability.because.first());
     let shared = first.filter(|first| rows.iter().all(|row| row.measured.durability.because.contains(first)));
     let because = shared.map_or(String::new(), |reason| format!(": {reason}"));

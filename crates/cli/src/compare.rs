@@ -1,0 +1,48 @@
+//! What does `seawall compare` do? Reads the sides, compares them, and tells it in the forms that were asked for.
+//!
+//! Invariant: a side that cannot be read ends the command; none is left out in silence.
+
+use crate::compare_args::Compare;
+use crate::exit::Failure;
+use crate::output;
+use seawall_gauge::compare::side::Side;
+use seawall_gauge::compare::{Comparison, formats, text};
+use seawall_gauge::report::Style;
+use seawall_gauge::result::RunResult;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
+    options.color.choose();
+    if options.list {
+        output::print(&text::list(output::width()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sides = sides(&options.results, &options.with)?;
+    let comparison = Comparison::new(sides, options.by.as_deref()).map_err(Failure::Usage)?;
+    let json = || formats::json(&comparison);
+    let csv = || formats::csv(&comparison);
+    let markdown = || formats::markdown(&comparison);
+    let mut to_standard_output = false;
+    for (file, text) in
+        [(&options.json, &json as &dyn Fn() -> String), (&options.csv, &csv), (&options.markdown, &markdown)]
+    {
+        let Some(file) = file else { continue };
+        to_standard_output |= file.as_path() == Path::new("-");
+        output::give(file, &text())?;
+    }
+    if !to_standard_output {
+        output::print(&text::text(&comparison, output::width(), Style::COLOURED))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The results by their files' names as they were typed, then the published tables.
+fn sides(results: &[PathBuf], with: &[String]) -> Result<Vec<Side>, Failure> {
+    let own = |path: &PathBuf| {
+        let result = RunResult::read(path).map_err(Failure::Told)?;
+        Ok(Side::own(&path.display().to_string(), &result))
+    };
+    let published = |id: &String| Side::published(id.trim()).map_err(Failure::Usage);
+    results.iter().map(own).chain(with.iter().map(published)).collect()
+}

@@ -1,0 +1,52 @@
+//! Which words does `seawall compare` know?
+
+use crate::args::Colour;
+use crate::exit;
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  seawall compare old.json new.json                       two runs, with confidence from their rounds
+  seawall compare --list                                  the published tables that ship
+  seawall compare mine.json --with published:i2.2xlarge-linux-ssd
+  seawall compare --with published:i2.2xlarge-linux-ssd,published:i2.2xlarge-windows-ssd
+  seawall compare a.json b.json --by p99 --csv -          by another figure, for other tools
+";
+
+/// Options of `seawall compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n{}", exit::CODES))]
+pub(crate) struct Compare {
+    /// Results of `seawall bench`; all others are held against the first
+    #[arg(value_name = "RESULT.json")]
+    pub(crate) results: Vec<PathBuf>,
+
+    /// Published tables to set beside them, by id (see --list), separated by commas
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    pub(crate) with: Vec<String>,
+
+    /// The figure to compare by: cost, p50, p99, p99.9, p99.99, max, min, rate, or a column of a scenario
+    /// [default: the first that all have]
+    #[arg(long, value_name = "FIGURE")]
+    pub(crate) by: Option<String>,
+
+    /// List the published tables
+    #[arg(long, conflicts_with_all = ["results", "with", "by"])]
+    pub(crate) list: bool,
+
+    /// Write the comparison as JSON to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write it as CSV to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write it as Markdown to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub(crate) color: Colour,
+}

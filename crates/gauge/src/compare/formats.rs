@@ -1,0 +1,192 @@
+//! How does a comparison get into documents and other tools? As Markdown, CSV and JSON.
+//!
+//! Invariants: CSV and JSON hold unrounded values; what is not known is empty or null, never 0.
+
+use super::text::{interval, lonely, marked, name, percent, printed};
+use super::{Cell, Comparison, Line, caveats, published};
+use crate::report::csv::quoted;
+use crate::report::markdown::{add, escaped};
+use serde_json::{Value, json};
+
+/// What a comparison's JSON says it is.
+pub const FORMAT: &str = "seawall-comparison";
+/// The version of that format.
+pub const VERSION: u32 = 1;
+
+/// The comparison as a Markdown document.
+#[must_use]
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut out = format!("# {}\n\n", escaped(&comparison.measure.title));
+    for (index, side) in comparison.sides.iter().enumerate() {
+        let about: Vec<String> = side.about.iter().map(|(_, words)| escaped(words)).collect();
+        add(
+            &mut out,
+            &format!(
+                "- **{}** `{}`: {}\n",
+                Comparison::letter(index),
+                side.name.replace('`', "'"),
+                about.join("; ")
+            ),
+        );
+    }
+    out += "\n";
+    out += &heads(comparison);
+    for line in &comparison.rows {
+        out += &markdown_row(comparison, line);
+    }
+    out += "\nDifferences are against A and from unrounded values; in brackets their 95 % interval, from the rounds of both. \
+            `≈`: same within noise; `≠`: not the same promise.\n";
+    for words in lonely(comparison) {
+        add(&mut out, &format!("\n{}.\n", escaped(&words)));
+    }
+    out += "\n## Caveats\n\n";
+    for caveat in caveats::caveats(comparison) {
+        add(&mut out, &format!("- {}\n", escaped(&caveat)));
+    }
+    for (index, side) in comparison.sides.iter().enumerate() {
+        for remark in &side.remarks {
+            add(&mut out, &format!("- {}: {}\n", Comparison::letter(index), escaped(remark)));
+        }
+    }
+    out
+}
+
+fn heads(comparison: &Comparison) -> String {
+    let mut heads = vec!["Row".to_owned(), "A".to_owned()];
+    for side in 1..comparison.sides.len() {
+        let letter = Comparison::letter(side);
+        heads.extend([letter.clone(), format!("{letter} against A")]);
+        if printed(comparison, side).is_some() {
+            heads.extend(["From its rounded costs", "As printed"].map(str::to_owned));
+        }
+    }
+    let rules: Vec<&str> =
+        heads.iter().enumerate().map(|(i, _)| if i == 0 { "---" } else { "---:" }).collect();
+    format!("| {} |\n| {} |\n", heads.join(" | "), rules.join(" | "))
+}
+
+fn markdown_row(comparison: &Comparison, line: &Line) -> String {
+    let value = |cell: Option<&Cell>| {
+        let figure = cell.and_then(|cell| cell.figure.as_ref());
+        figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value))
+    };
+    let ids: Vec<String> = line.cells.iter().flatten().map(|cell| format!("`{}`", cell.row.id)).collect();
+    let mut unique: Vec<String> = Vec::new();
+    for id in ids {
+        if !unique.contains(&id) {
+            unique.push(id);
+        }
+    }
+    let mut cells = vec![unique.join(" / "), value(line.cells[0].as_ref())];
+    for side in 1..comparison.sides.len() {
+        let cell = line.cells[side].as_ref();
+        cells.push(value(cell));
+        cells.push(cell.and_then(|cell| cell.difference).map_or("-".to_owned(), |difference| {
+            let mark = if difference.same_promise { "" } else { "≠ " };
+            format!("{mark}{} ({})", marked(&difference), interval(&difference))
+        }));
+        if let Some(printed) = printed(comparison, side) {
+            let row = cell.and_then(|cell| printed.rows.iter().find(|row| row.method == cell.row.id));
+            let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
+            cells.push(rounded.map_or(String::new(), |less| percent(-less)));
+            cells.push(row.map_or(String::new(), |row| format!("{} % win", row.percent)));
+        }
+    }
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The comparison as CSV: one line a row and side.
+#[must_use]
+pub fn csv(comparison: &Comparison) -> String {
+    let mut out =
+        "row,side,name,id,measure,unit,value,printed,outlives,percent_against_a,low,high,same_promise\r\n"
+            .to_owned();
+    for line in &comparison.rows {
+        for (side, cell) in line.cells.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let figure = cell.figure.as_ref();
+            let difference = cell.difference;
+            let bound = |bound: fn(crate::stats::Ratio) -> f64| {
+                let interval = difference.and_then(|difference| difference.interval);
+                interval.map_or(String::new(), |interval| ((bound(interval) - 1.0) * 100.0).to_string())
+            };
+            let fields = [
+                name(line).to_owned(),
+                Comparison::letter(side),
+                comparison.sides[side].name.clone(),
+                cell.row.id.clone(),
+                comparison.measure.id.clone(),
+                unit(comparison),
+                figure.map_or(String::new(), |figure| figure.value.to_string()),
+                figure.and_then(|figure| figure.printed.clone()).unwrap_or_default(),
+                cell.row.standing.map_or(String::new(), |standing| standing.name().to_owned()),
+                difference.map_or(String::new(), |difference| difference.percent().to_string()),
+                bound(|interval| interval.low),
+                bound(|interval| interval.high),
+                difference.map_or(String::new(), |difference| difference.same_promise.to_string()),
+            ];
+            let quoted: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+            out += &(quoted.join(",") + "\r\n");
+        }
+    }
+    out
+}
+
+fn unit(comparison: &Comparison) -> String {
+    json!(comparison.measure.unit).as_str().unwrap_or_default().to_owned()
+}
+
+/// The comparison as JSON.
+#[must_use]
+pub fn json(comparison: &Comparison) -> String {
+    let sides = comparison.sides.iter().enumerate().map(|(index, side)| {
+        let about: Vec<Value> =
+            side.about.iter().map(|(label, words)| json!({ "label": label, "words": words })).collect();
+        json!({
+            "side": Comparison::letter(index),
+            "name": side.name,
+            "published": side.published,
+            "scenario": side.scenario,
+            "about": about,
+            "remarks": side.remarks,
+        })
+    });
+    let rows = comparison.rows.iter().map(|line| {
+        let cells = line
+            .cells
+            .iter()
+            .enumerate()
+            .filter_map(|(side, cell)| Some(json_cell(comparison, side, cell.as_ref()?)));
+        json!({ "row": name(line), "cells": cells.collect::<Vec<_>>() })
+    });
+    let document = json!({
+        "format": FORMAT,
+        "version": VERSION,
+        "measure": comparison.measure,
+        "sides": sides.collect::<Vec<_>>(),
+        "rows": rows.collect::<Vec<_>>(),
+        "caveats": caveats::caveats(comparison),
+    });
+    format!("{document:#}\n")
+}
+
+fn json_cell(comparison: &Comparison, side: usize, cell: &Cell) -> Value {
+    let row = printed(comparison, side)
+        .and_then(|printed| printed.rows.iter().find(|row| row.method == cell.row.id));
+    json!({
+        "side": Comparison::letter(side),
+        "id": cell.row.id,
+        "outlives": cell.row.standing.map(crate::rank::Standing::name),
+        "asks": cell.row.depth,
+        "value": cell.figure.as_ref().map(|figure| figure.value),
+        "printed": cell.figure.as_ref().and_then(|figure| figure.printed.clone()),
+        "rounds": cell.figure.as_ref().map(|figure| figure.rounds.len()),
+        "percent_against_a": cell.difference.map(|difference| difference.percent()),
+        "percent_low": cell.difference.and_then(|d| d.interval).map(|interval| (interval.low - 1.0) * 100.0),
+        "percent_high": cell.difference.and_then(|d| d.interval).map(|interval| (interval.high - 1.0) * 100.0),
+        "same_promise": cell.difference.map(|difference| difference.same_promise),
+        "within_noise": cell.difference.and_then(|difference| difference.within_noise()),
+        "percent_less_of_rounded": row.and_then(published::PrintedRow::percent_of_rounded),
+        "percent_less_printed": row.map(|row| row.percent.clone()),
+    })
+}

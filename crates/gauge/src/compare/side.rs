@@ -1,0 +1,287 @@
+//! What can stand in a comparison? A result of one's own, or a published table: both become a [`Side`].
+//!
+//! Invariant: a side keeps unrounded values; what was printed stays beside them as text.
+
+use super::measure::{Measure, OWN};
+use super::published::{self, PREFIX, Table};
+use crate::figures::{bytes, count};
+use crate::lookup;
+use crate::rank::{Ranking, Standing};
+use crate::report::facts;
+use crate::result::{Measured, Round, RunResult};
+use crate::study::{Column, Point, Source, Study, StudyMeasured, StudyRow};
+use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
+use seawall_sys::method::{Depth, Method, System};
+use seawall_sys::methods;
+
+/// One machine, system or run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Side {
+    /// The file's name, or `published:` and the table's id.
+    pub name: String,
+    /// Machine, system, file system and device, in lines.
+    pub about: Vec<(&'static str, String)>,
+    /// The scenario.
+    pub scenario: String,
+    /// Whose methods its rows are, if they are methods.
+    pub system: Option<System>,
+    /// Whether it was published elsewhere: one run, without rounds.
+    pub published: bool,
+    /// What was asked for, as far as it decides the figures: label and words.
+    pub settings: Vec<(String, String)>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// What a reader must know.
+    pub remarks: Vec<String>,
+}
+
+/// One row of a side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What pairs it with rows of the same system.
+    pub id: String,
+    /// Its calls, or its name as printed.
+    pub calls: String,
+    /// What a commit outlives, if that can be said.
+    pub standing: Option<Standing>,
+    /// How deep its calls reach, if they are known.
+    pub depth: Option<Depth>,
+    /// Its figures.
+    pub figures: Vec<Figure>,
+}
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub measure: Measure,
+    /// Unrounded, in the measure's unit.
+    pub value: f64,
+    /// The same of each round, if rounds were kept.
+    pub rounds: Vec<f64>,
+    /// As the source printed it, with its unit.
+    pub printed: Option<String>,
+}
+
+impl Row {
+    /// Its figure of `measure`.
+    #[must_use]
+    pub fn figure(&self, measure: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.measure.id == measure)
+    }
+}
+
+impl Side {
+    /// A result of one's own, called `name`.
+    #[must_use]
+    pub fn own(name: &str, result: &RunResult) -> Self {
+        if let Some(study) = &result.study {
+            return Self::of_study(name, result, study);
+        }
+        let ranking = Ranking::new(result);
+        let system = lookup::system(result);
+        let row = |ranked: &crate::rank::Ranked<'_>| Row {
+            id: ranked.id().to_owned(),
+            calls: ranked.row.calls.clone(),
+            standing: Some(ranked.standing),
+            depth: lookup::method(result, ranked.row).map(|method| method.reach().data),
+            figures: figures(ranked.measured),
+        };
+        // Table order, so that rows stand as the system's table has them.
+        let in_order = result.measured().filter_map(|(method, _)| ranking.find(&method.id));
+        let mut remarks = Vec::new();
+        if !result.complete {
+            remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
+        }
+        remarks.extend(crate::findings::headline(&ranking));
+        Self {
+            name: name.to_owned(),
+            about: facts::place(&result.environment, &result.plan.pinned_to),
+            scenario: result.scenario.clone(),
+            system: Some(system),
+            published: false,
+            settings: settings(result),
+            rows: in_order.map(row).collect(),
+            remarks,
+        }
+    }
+
+    fn of_study(name: &str, result: &RunResult, study: &Study) -> Self {
+        let mut remarks = study.notes.clone();
+        if !result.complete {
+            remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
+        }
+        Self {
+            name: name.to_owned(),
+            about: facts::place(&result.environment, &result.plan.pinned_to),
+            scenario: result.scenario.clone(),
+            system: None,
+            published: false,
+            settings: study.settings.iter().map(|fact| (fact.title.clone(), fact.value.clone())).collect(),
+            rows: study.measured().map(|(row, measured)| study_row(study, row, measured)).collect(),
+            remarks,
+        }
+    }
+
+    /// The published table called `id`.
+    ///
+    /// # Errors
+    /// In words: there is no such table.
+    pub fn published(id: &str) -> Result<Self, String> {
+        let (file, table) = published::find(id)?;
+        let source = &file.source;
+        let mut remarks = table.remarks.clone();
+        remarks.extend(table.errors().into_iter().map(|error| format!("error of the original: {error}")));
+        remarks
+            .extend(published::claims(&table.id).into_iter().map(|claim| format!("the text says {claim}")));
+        let settings = [
+            ("transaction", table.transaction_bytes.map(bytes)),
+            ("commits a row", table.commits.map(count)),
+        ];
+        Ok(Self {
+            name: format!("{PREFIX}{}", table.id),
+            about: vec![
+                ("source", format!("{}: {} ({})", source.author, source.title, source.published)),
+                ("machine", table.machine.clone()),
+                ("files", table.files.clone()),
+                ("device", table.device.clone()),
+            ],
+            scenario: table.scenario.clone(),
+            system: table.system,
+            published: true,
+            settings: settings
+                .into_iter()
+                .filter_map(|(label, words)| Some((label.to_owned(), words?)))
+                .collect(),
+            rows: table.rows.iter().map(|row| printed_row(table, row)).collect(),
+            remarks,
+        })
+    }
+
+    /// The row called `id`.
+    #[must_use]
+    pub fn row(&self, id: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.id == id)
+    }
+
+    /// The measures that at least one row has, in order.
+    #[must_use]
+    pub fn measures(&self) -> Vec<&Measure> {
+        let mut measures: Vec<&Measure> = Vec::new();
+        for figure in self.rows.iter().flat_map(|row| &row.figures) {
+            if measures.iter().all(|known| known.id != figure.measure.id) {
+                measures.push(&figure.measure);
+            }
+        }
+        measures
+    }
+}
+
+fn figures(measured: &Measured) -> Vec<Figure> {
+    let rounds = || measured.rounds.iter().filter(|round| round.commits > 0);
+    let figure = |own: &super::measure::Own| {
+        Some(Figure {
+            measure: own.into(),
+            value: (own.whole)(measured)?,
+            rounds: own.round.map_or(Vec::new(), |of| rounds().map(of).collect()),
+            printed: None,
+        })
+    };
+    OWN.iter().filter_map(figure).collect()
+}
+
+fn settings(result: &RunResult) -> Vec<(String, String)> {
+    let plan = &result.plan;
+    let settings = [
+        ("transaction", bytes(plan.transaction_bytes)),
+        ("journal", format!("{}, {}", bytes(plan.journal_bytes), plan.file_state.name())),
+        ("writers", plan.threads.to_string()),
+        (
+            "arrivals",
+            plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{per_s}/s and writer")),
+        ),
+    ];
+    settings.into_iter().map(|(label, words)| (label.to_owned(), words)).collect()
+}
+
+fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
+    let figure = |column: &Column| {
+        Some(Figure {
+            measure: Measure {
+                id: column.key.clone(),
+                title: [column.group.as_str(), &column.title].join(" ").trim().to_owned(),
+                unit: column.unit.into(),
+            },
+            value: Study::value(row, column)?.value,
+            rounds: rounds_of(column, measured),
+            printed: None,
+        })
+    };
+    let place = row.place.and_then(|place| study.places.get(place));
+    Row {
+        id: place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label)),
+        calls: row.label.clone(),
+        standing: measured.durability.as_ref().map(|durability| of_class(durability.class)),
+        depth: None,
+        figures: study.columns.iter().filter_map(figure).collect(),
+    }
+}
+
+/// The blocks' own values of a column, where blocks keep them: percentiles of the row's main latency.
+fn rounds_of(column: &Column, measured: &StudyMeasured) -> Vec<f64> {
+    let Source::Latency { name, at } = &column.of else { return Vec::new() };
+    if measured.latencies.first().is_none_or(|main| main.name != *name) {
+        return Vec::new();
+    }
+    let of: fn(&Round) -> u64 = match at {
+        Point::P50 => |round| round.p50_ns,
+        Point::P99 => |round| round.p99_ns,
+        Point::Max => |round| round.max_ns,
+        _ => return Vec::new(),
+    };
+    measured.rounds.iter().filter(|round| round.commits > 0).map(|round| of(round) as f64).collect()
+}
+
+fn of_class(class: Class) -> Standing {
+    match class {
+        Class::PowerLoss => Standing::PowerLoss,
+        Class::SystemCrash => Standing::SystemCrash,
+        Class::ProcessCrash => Standing::ProcessCrash,
+    }
+}
+
+fn printed_row(table: &Table, row: &published::Row) -> Row {
+    let method =
+        table.system.and_then(|system| methods::of(system).iter().find(|method| method.id == row.method));
+    let figure = |column: &published::Column| {
+        let printed = table.printed(row, &column.id);
+        Some(Figure {
+            measure: table.measure(column),
+            value: table.value(row, column)?,
+            rounds: Vec::new(),
+            printed: printed.map(|cell| format!("{cell} {}", column.unit.sign()).trim_end().to_owned()),
+        })
+    };
+    Row {
+        id: row.method.clone(),
+        calls: row.name.clone(),
+        standing: method.zip(table.file_state).map(|(method, state)| standing(method, state)),
+        depth: method.map(|method| method.reach().data),
+        figures: table.columns.iter().filter_map(figure).collect(),
+    }
+}
+
+/// What the calls promise on a device of which nothing is known: the source does not tell more.
+fn standing(method: &Method, file_state: FileState) -> Standing {
+    let around = Surroundings {
+        medium: Medium::Block,
+        copy_on_write: false,
+        file_state,
+        device_cache: DeviceCache::Unknown,
+        forced_writes_honoured: None,
+        syncfs_flushes: true,
+        promiser: Promiser::Unknown,
+        lies: Vec::new(),
+    };
+    of_class(classify(method, &around).class)
+}

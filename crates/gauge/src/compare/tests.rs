@@ -1,0 +1,191 @@
+//! Are sides compared as they should be? On the published tables, which are exact, and on the simulated rig.
+//!
+//! Invariant: expected figures are computed here from the printed times, not taken from the code under test.
+
+use super::*;
+use crate::report::Style;
+
+const LINUX: &str = "published:i2.2xlarge-linux-ssd";
+const WINDOWS: &str = "published:i2.2xlarge-windows-ssd";
+
+fn published(ids: &[&str], by: Option<&str>) -> Comparison {
+    let sides = ids.iter().map(|id| Side::published(id).expect("it ships")).collect();
+    Comparison::new(sides, by).expect("they share a figure")
+}
+
+fn difference(comparison: &Comparison, id: &str) -> Difference {
+    let line = comparison.rows.iter().find(|line| text::name(line) == id).expect("a row");
+    line.cells[1].as_ref().expect("paired").difference.expect("both have the figure")
+}
+
+#[test]
+fn windows_against_linux_as_printed_and_as_it_should_be() {
+    let comparison = published(&[LINUX, WINDOWS], None);
+    assert_eq!(comparison.measure.id, "cost");
+    let expected = [
+        ("buffered", 522.0, 410.0),
+        ("buffered+fsync", 23_094.0, 21_077.0),
+        ("dsync", 19_555.0, 10_029.0),
+        ("direct", 9_371.0, 8_491.0),
+        ("direct+dsync", 20_595.0, 8_378.0),
+    ];
+    for (id, linux_ms, windows_ms) in expected {
+        let percent = (windows_ms / linux_ms - 1.0) * 100.0;
+        let computed = difference(&comparison, id);
+        assert!((computed.percent() - percent).abs() < 1e-9, "{id}: {} {percent}", computed.percent());
+        assert_eq!(computed.interval, None, "published figures state no confidence");
+    }
+    assert!((difference(&comparison, "buffered").percent() + 22.0).abs() < 1.0, "not 80 but 22 per cent");
+    // From the rounded costs beside it, each printed percentage follows to within about a point.
+    let printed = text::printed(&comparison, 1).expect("the source compared these two");
+    for (row, stated) in printed.rows.iter().zip([80.0, 9.0, 48.0, 8.0, 60.0]) {
+        let rounded = row.percent_of_rounded().expect("both costs were printed");
+        assert_eq!(row.percent.parse(), Ok(stated));
+        assert!((rounded - stated).abs() <= 1.0, "{}: {rounded} {stated}", row.name);
+    }
+}
+
+#[test]
+fn fua_is_not_a_flush_and_is_never_ranked_against_one() {
+    let comparison = published(&[LINUX, WINDOWS], None);
+    for (id, same) in [
+        ("buffered", true),
+        ("buffered+fsync", true),
+        ("direct", true),
+        ("dsync", false),
+        ("direct+dsync", false),
+    ] {
+        assert_eq!(difference(&comparison, id).same_promise, same, "{id}");
+    }
+    let told = text::text(&comparison, 80, Style::PLAIN);
+    let (before, after) = told.split_once("NOT THE SAME PROMISE").expect("a heading");
+    assert!(before.contains("buffered+flush") && !before.contains("write-through"), "{told}");
+    assert!(after.contains("no-buffering+write-through") && after.contains("FUA"), "{told}");
+    for words in ["80 % win", "−21.5 %", "−80.0 %", "60 % win", "−59.3 %", "not stated", "0.0080 ms"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_asked_for() {
+    for width in [80, 100, 120] {
+        for ids in [
+            &[LINUX, WINDOWS][..],
+            &[LINUX, WINDOWS, "published:i2.2xlarge-linux-hdd", "published:i2.2xlarge-windows-hdd"],
+        ] {
+            let told = text::text(&published(ids, None), width, Style::PLAIN);
+            for line in told.lines() {
+                assert!(crate::report::text::width_of(line) <= width, "{width}: {line}");
+            }
+        }
+        assert!(text::list(width).lines().all(|line| crate::report::text::width_of(line) <= width));
+    }
+}
+
+#[test]
+fn tables_without_methods_pair_by_their_rows() {
+    let comparison = published(&["published:solaris9-ufs", "published:solaris9-vxfs"], None);
+    let fsync = difference(&comparison, "fsync");
+    assert!((fsync.ratio - 403.329 / 0.094).abs() < 1e-6, "{}", fsync.ratio);
+    let told = text::text(&comparison, 80, Style::PLAIN);
+    assert!(told.contains("4,291×") && !told.contains("POWER LOSS"), "{told}");
+    let by_calls = published(&["published:solaris9-ufs", "published:solaris9-vxfs"], Some("calls"));
+    assert!((difference(&by_calls, "fsync").ratio - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_words() {
+    let refused = |ids: &[&str], by| {
+        let sides = ids.iter().map(|id| Side::published(id).expect("it ships")).collect();
+        Comparison::new(sides, by).expect_err("refused")
+    };
+    assert!(refused(&[LINUX], None).contains("--list"));
+    assert!(refused(&[LINUX, WINDOWS], Some("p99")).contains("they share cost, elapsed"));
+    assert!(refused(&[LINUX, "published:kafka-stall"], None).contains("`stall`"));
+    assert!(
+        refused(&["published:solaris9-ufs", "published:solaris9-vxfs-timex"], None)
+            .contains("no row in common")
+    );
+}
+
+#[test]
+fn every_form_holds_the_same_unrounded_figures() {
+    let comparison = published(&[LINUX, WINDOWS], None);
+    let json: serde_json::Value = serde_json::from_str(&formats::json(&comparison)).expect("JSON");
+    let row =
+        json["rows"].as_array().expect("rows").iter().find(|row| row["row"] == "buffered").expect("a row");
+    let percent = row["cells"][1]["percent_against_a"].as_f64().expect("a figure");
+    assert!((percent - (410.0 / 522.0 - 1.0) * 100.0).abs() < 1e-9);
+    assert_eq!(row["cells"][1]["percent_less_printed"], "80");
+    assert!(row["cells"][1]["percent_low"].is_null());
+    let csv = formats::csv(&comparison);
+    assert!(
+        csv.contains(&percent.to_string()) && csv.lines().all(|line| line.split(',').count() >= 13),
+        "{csv}"
+    );
+    let markdown = formats::markdown(&comparison);
+    assert!(markdown.contains("| −21.5 % (not stated) |") && markdown.contains("≠ −59.3 %"), "{markdown}");
+}
+
+#[cfg(target_os = "linux")]
+mod on_the_simulated_rig {
+    use super::*;
+    use crate::sample::{healthy, measured, volatile};
+
+    fn own(change: fn(&mut crate::result::RunResult)) -> Comparison {
+        let base = volatile(Vec::new());
+        let mut other = base.clone();
+        change(&mut other);
+        Comparison::new(vec![Side::own("old.json", &base), Side::own("new.json", &other)], Some("p50"))
+            .expect("compared")
+    }
+
+    #[test]
+    fn the_same_run_twice_is_the_same_within_noise() {
+        let comparison = own(|_| {});
+        let same = difference(&comparison, "dsync");
+        assert!((same.ratio - 1.0).abs() < 1e-12);
+        assert_eq!((same.within_noise(), same.same_promise), (Some(true), true));
+        assert!(text::text(&comparison, 80, Style::PLAIN).contains('≈'));
+    }
+
+    #[test]
+    fn a_real_difference_is_outside_the_noise() {
+        let comparison = own(|result| {
+            let spoilt = measured(result, "dsync");
+            let slower: Vec<u64> = spoilt.rounds.iter().map(|round| round.p50_ns * 3).collect();
+            let mut latency = crate::latency::Latency::new();
+            (0..1000).for_each(|_| latency.record(slower[0]));
+            spoilt.latency = latency;
+            spoilt.rounds.iter_mut().zip(slower).for_each(|(round, p50_ns)| round.p50_ns = p50_ns);
+        });
+        let slower = difference(&comparison, "dsync");
+        assert!(slower.within_noise() == Some(false) && slower.ratio > 2.9, "{slower:?}");
+    }
+
+    #[test]
+    fn classes_and_settings_that_differ_are_told() {
+        let sides = vec![
+            Side::own("volatile.json", &volatile(Vec::new())),
+            Side::own("healthy.json", &{
+                let mut healthy = healthy();
+                healthy.plan.transaction_bytes = 4096;
+                healthy
+            }),
+        ];
+        let comparison = Comparison::new(sides, None).expect("compared");
+        assert!(!difference(&comparison, "direct").same_promise, "durable on one device only");
+        let caveats = caveats::caveats(&comparison).join("\n");
+        assert!(caveats.contains("transaction: 4 KiB in B, 16 KiB in A"), "{caveats}");
+        assert!(caveats.contains("outlives: power loss, A outlives: system crash (direct)"), "{caveats}");
+    }
+
+    #[test]
+    fn an_own_run_stands_beside_a_published_table() {
+        let sides =
+            vec![Side::own("mine.json", &volatile(Vec::new())), Side::published(WINDOWS).expect("it ships")];
+        let comparison = Comparison::new(sides, None).expect("compared");
+        assert_eq!(difference(&comparison, "dsync").interval, None);
+        assert!(text::text(&comparison, 80, Style::PLAIN).contains("only in A: buffered+fdatasync"));
+    }
+}

@@ -1,0 +1,342 @@
+//! What does `seawall compare` print? The sides, one table a pair, the caveats, and what the sources got wrong.
+//!
+//! Invariant: no line is wider than the width; a difference stands under the class that both sides share, or
+//! under a heading that says that they share none.
+
+use super::{Comparison, Difference, Line, caveats, published};
+use crate::rank::Standing;
+use crate::report::markdown::add;
+use crate::report::text::{elided, width_of, wrapped};
+use crate::report::{Role, Style};
+
+/// The narrowest width that is laid out for: a pair's table with what its source printed needs it.
+const WIDTH_MIN: usize = 80;
+
+/// The whole comparison for a terminal of `width` columns.
+#[must_use]
+pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
+    let mut page = Page { out: String::new(), width: width.max(WIDTH_MIN), style };
+    head(&mut page, comparison);
+    if comparison.sides.len() > 2 {
+        overview(&mut page, comparison);
+    }
+    for side in 1..comparison.sides.len() {
+        pair(&mut page, comparison, side);
+    }
+    legend(&mut page, comparison);
+    notes(&mut page, comparison);
+    page.out
+}
+
+/// All published tables, for `--list`.
+#[must_use]
+pub fn list(width: usize) -> String {
+    let mut out = String::new();
+    for file in published::all() {
+        let source = &file.source;
+        for line in
+            wrapped("", "  ", &format!("{}: {} ({})", source.author, source.title, source.published), width)
+        {
+            out += &(line + "\n");
+        }
+        for table in &file.tables {
+            add(&mut out, &format!("  {}{}\n", published::PREFIX, table.id));
+            for line in wrapped("      ", "      ", &format!("{} · {}", table.scenario, table.title), width)
+            {
+                out += &(line + "\n");
+            }
+        }
+    }
+    out
+}
+
+/// `-8.7 %`, `+140 %`, `13.0×`; a typographic minus, so that columns read well.
+#[must_use]
+pub fn percent(difference: f64) -> String {
+    let sign = if difference < 0.0 { "−" } else { "+" };
+    let size = difference.abs();
+    if size < 0.05 {
+        "0.0 %".to_owned()
+    } else if size < 99.95 {
+        format!("{sign}{size:.1} %")
+    } else if size < 999.5 {
+        format!("{sign}{size:.0} %")
+    } else {
+        format!("{}×", crate::figures::significant(difference / 100.0 + 1.0))
+    }
+}
+
+/// `≈` before what cannot be told from no difference.
+#[must_use]
+pub fn marked(difference: &Difference) -> String {
+    let mark = if difference.within_noise() == Some(true) { "≈" } else { "" };
+    format!("{mark}{}", percent(difference.percent()))
+}
+
+/// The interval in per cent, or that there is none.
+#[must_use]
+pub fn interval(difference: &Difference) -> String {
+    difference.interval.map_or("not stated".to_owned(), |interval| {
+        let bare = |ratio: f64| percent((ratio - 1.0) * 100.0).replace(" %", "");
+        format!("{} … {}", bare(interval.low), bare(interval.high))
+    })
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    style: Style,
+}
+
+impl Page {
+    fn line(&mut self, role: Role, text: &str) {
+        self.out += &self.style.paint(role, text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn say(&mut self, role: Role, label: &str, text: &str) {
+        let indent = " ".repeat(width_of(label));
+        for line in wrapped(label, &indent, text, self.width) {
+            self.line(role, &line);
+        }
+    }
+}
+
+fn head(page: &mut Page, comparison: &Comparison) {
+    page.say(Role::Heading, "", &format!("seawall compare · {}", comparison.measure.title));
+    for (index, side) in comparison.sides.iter().enumerate() {
+        let lead = format!("{:<3}", Comparison::letter(index));
+        page.say(Role::Heading, &lead, &side.name);
+        let about = side.about.iter().map(|(_, words)| words.as_str());
+        let settings = side.settings.iter().map(|(label, words)| format!("{label} {words}"));
+        page.say(Role::Plain, "   ", &about.collect::<Vec<_>>().join(" · "));
+        let settings: Vec<String> = settings.collect();
+        if !settings.is_empty() {
+            page.say(Role::Dim, "   ", &settings.join(" · "));
+        }
+    }
+}
+
+/// Every side's value, as many sides to a table as fit.
+fn overview(page: &mut Page, comparison: &Comparison) {
+    let cell = |line: &Line, side: usize| {
+        let figure = line.cells[side].as_ref().and_then(|cell| cell.figure.as_ref());
+        figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value))
+    };
+    let names: Vec<&str> = comparison.rows.iter().map(name).collect();
+    let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(6).clamp(6, 28);
+    let fit = ((page.width - name_width) / 10).max(1);
+    let sides: Vec<usize> = (0..comparison.sides.len()).collect();
+    for chunk in sides.chunks(fit) {
+        page.line(Role::Plain, "");
+        let heads = chunk
+            .iter()
+            .map(|side| format!("{:>10}", Comparison::letter(*side)))
+            .collect::<Vec<_>>()
+            .concat();
+        page.line(Role::Dim, &format!("{:<name_width$}{heads}", ""));
+        for line in &comparison.rows {
+            let cells =
+                chunk.iter().map(|side| format!("{:>10}", cell(line, *side))).collect::<Vec<_>>().concat();
+            page.line(Role::Plain, &format!("{:<name_width$}{cells}", elided(name(line), name_width)));
+        }
+    }
+}
+
+/// The row's name on the first side that has it.
+pub(crate) fn name(line: &Line) -> &str {
+    line.cells.iter().flatten().next().map_or("", |cell| cell.row.id.as_str())
+}
+
+/// A row of a pair's table, before it is laid out.
+struct PairRow {
+    names: Vec<String>,
+    cells: Vec<String>,
+    group: Group,
+}
+
+/// Under which heading a pair's row stands, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Outlives(Standing),
+    NotTheSame,
+    NoCommits,
+}
+
+impl Group {
+    fn heading(self) -> Option<(Role, String)> {
+        match self {
+            Self::Outlives(Standing::PowerLoss) => {
+                Some((Role::Heading, "both outlive POWER LOSS".to_owned()))
+            }
+            Self::Outlives(standing) => {
+                Some((Role::Caution, format!("both outlive a {} at most", standing.name().to_uppercase())))
+            }
+            Self::NotTheSame => Some((Role::Bad, "NOT THE SAME PROMISE: see the caveats".to_owned())),
+            Self::NoCommits => None,
+        }
+    }
+}
+
+fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
+    let printed = printed(comparison, side);
+    let mut rows: Vec<PairRow> =
+        comparison.rows.iter().filter_map(|line| pair_row(comparison, line, side, printed)).collect();
+    page.line(Role::Plain, "");
+    if rows.is_empty() {
+        page.say(Role::Caution, "", &format!("{} has no row in common with A", Comparison::letter(side)));
+        return;
+    }
+    rows.sort_by_key(|row| row.group);
+    let mut heads =
+        vec!["A".to_owned(), Comparison::letter(side), "difference".to_owned(), "95 %".to_owned()];
+    if printed.is_some() {
+        heads.extend(["of rounded", "printed"].map(str::to_owned));
+    }
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|column| {
+            rows.iter()
+                .map(|row| width_of(&row.cells[column]))
+                .max()
+                .unwrap_or(0)
+                .max(width_of(&heads[column]))
+        })
+        .collect();
+    let gap = 2;
+    let room = page.width.saturating_sub(widths.iter().map(|width| width + gap).sum());
+    let name_width = rows.iter().map(|row| width_of(&row.names[0])).max().unwrap_or(0).min(room);
+    let laid = |name: &str, cells: &[String]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{:gap$}{cell:>width$}", ""));
+        format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<Vec<_>>().concat())
+    };
+    page.line(Role::Dim, &laid("", &heads));
+    let mut group = None;
+    for row in &rows {
+        if group != Some(row.group) {
+            group = Some(row.group);
+            if let Some((role, heading)) = row.group.heading() {
+                page.say(role, "", &heading);
+            }
+        }
+        for (index, name) in row.names.iter().enumerate() {
+            // The other side's name has a line of its own, and all of it.
+            let line = if index == 0 { laid(name, &row.cells) } else { elided(name, page.width) };
+            page.line(Role::Plain, &line);
+        }
+    }
+}
+
+/// What a source printed of this very pair, by this measure.
+pub(crate) fn printed(comparison: &Comparison, side: usize) -> Option<&'static published::Printed> {
+    let bare = |index: usize| comparison.sides[index].name.strip_prefix(published::PREFIX);
+    published::comparison(bare(side)?, bare(0)?).filter(|printed| printed.column == comparison.measure.id)
+}
+
+fn pair_row(
+    comparison: &Comparison,
+    line: &Line,
+    side: usize,
+    printed: Option<&published::Printed>,
+) -> Option<PairRow> {
+    let (base, other) = (line.cells[0].as_ref()?, line.cells[side].as_ref()?);
+    let unit = comparison.measure.unit;
+    let difference = other.difference?;
+    let mut cells = vec![
+        unit.cell(base.figure.as_ref()?.value),
+        unit.cell(other.figure.as_ref()?.value),
+        marked(&difference),
+        interval(&difference),
+    ];
+    if let Some(printed) = printed {
+        let row = printed.rows.iter().find(|row| row.method == other.row.id);
+        cells.push(
+            row.and_then(published::PrintedRow::percent_of_rounded)
+                .map_or(String::new(), |less| percent(-less)),
+        );
+        cells.push(row.map_or(String::new(), |row| format!("{} % win", row.percent)));
+    }
+    let mut names = vec![base.row.id.clone()];
+    if base.row.id != other.row.id {
+        names.push(format!("  {}: {}", Comparison::letter(side), other.row.id));
+    }
+    let group = match base.row.standing.filter(|_| difference.same_promise) {
+        Some(standing) => Group::Outlives(standing),
+        None if difference.same_promise => Group::NoCommits,
+        None => Group::NotTheSame,
+    };
+    Some(PairRow { names, cells, group })
+}
+
+fn legend(page: &mut Page, comparison: &Comparison) {
+    let (more, less) = comparison.measure.unit.more_and_less();
+    let mut parts = vec![
+        "difference: against A, from unrounded values".to_owned(),
+        format!("−: {less}, +: {more}"),
+        "95 %: its interval, from the rounds of both".to_owned(),
+    ];
+    let any = |what: fn(&Difference) -> bool| {
+        let cells = comparison.rows.iter().flat_map(|line| line.cells.iter().flatten());
+        cells.filter_map(|cell| cell.difference).any(|difference| what(&difference))
+    };
+    if any(|difference| difference.within_noise() == Some(true)) {
+        parts.push("≈: same within noise".to_owned());
+    }
+    if (1..comparison.sides.len()).any(|side| printed(comparison, side).is_some()) {
+        parts.push(
+            "of rounded: from the source's own rounded costs; printed: as the source has it".to_owned(),
+        );
+    }
+    page.say(Role::Dim, "", &parts.join("; "));
+}
+
+fn notes(page: &mut Page, comparison: &Comparison) {
+    let lonely = lonely(comparison);
+    if !lonely.is_empty() {
+        page.line(Role::Plain, "");
+        for words in lonely {
+            page.say(Role::Dim, "", &words);
+        }
+    }
+    let caveats = caveats::caveats(comparison);
+    let remarks: Vec<(String, &String)> = comparison
+        .sides
+        .iter()
+        .enumerate()
+        .flat_map(|(index, side)| side.remarks.iter().map(move |remark| (Comparison::letter(index), remark)))
+        .collect();
+    if !caveats.is_empty() || !remarks.is_empty() {
+        page.line(Role::Plain, "");
+        page.line(Role::Heading, "caveats");
+    }
+    for caveat in caveats {
+        page.say(Role::Caution, " ! ", &caveat);
+    }
+    for (letter, remark) in remarks {
+        page.say(Role::Plain, " · ", &format!("{letter}: {remark}"));
+    }
+    if !comparison.others.is_empty() {
+        let others: Vec<&str> = comparison.others.iter().map(|measure| measure.id.as_str()).collect();
+        page.line(Role::Plain, "");
+        page.say(
+            Role::Dim,
+            "",
+            &format!("other figures that all sides have, for --by: {}", others.join(", ")),
+        );
+    }
+}
+
+/// Rows that only one side has.
+pub(crate) fn lonely(comparison: &Comparison) -> Vec<String> {
+    let only = |side: usize| {
+        let alone = comparison
+            .rows
+            .iter()
+            .filter(|line| line.cells[side].is_some() && line.cells.iter().flatten().count() == 1);
+        alone.map(|line| name(line).to_owned()).collect::<Vec<_>>()
+    };
+    (0..comparison.sides.len())
+        .map(|side| (Comparison::letter(side), only(side)))
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(letter, names)| format!("only in {letter}: {}", names.join(", ")))
+        .collect()
+}

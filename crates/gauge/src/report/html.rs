@@ -1,0 +1,201 @@
+//! How is a result shown? As one HTML file with pictures, tables and words, which needs nothing but itself.
+//!
+//! ```text
+//!   page ─┬─ comparison              when there are several results           html/versus.rs
+//!         ├─ run, one a result       verdict · methods · pictures · findings  html/run.rs
+//!         ├─ study, of scenarios     table · pictures · calls                 html/study.rs
+//!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
+//! ```
+//!
+//! Invariants: the page loads nothing (its own policy forbids it); every text goes through [`escape`]; every
+//! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
+
+mod escape;
+mod picture;
+mod run;
+mod study;
+mod versus;
+
+use crate::compare::side::Side;
+use crate::report::markdown::add;
+use crate::result::RunResult;
+use escape::{Text, script_json};
+use picture::Picture;
+
+const CSS: &str = include_str!("html/page.css");
+const JS: &str = include_str!("html/page.js");
+const CHARTS_JS: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
+const CHARTS_CSS: &str = include_str!("../../vendor/uplot/uPlot.min.css");
+const CHARTS_LICENCE: &str = include_str!("../../vendor/uplot/LICENSE");
+
+/// A result and what it is called, such as its file's name.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The result.
+    pub result: &'a RunResult,
+}
+
+/// The page of one result.
+#[must_use]
+pub fn html(result: &RunResult) -> String {
+    page(&[Named { name: "result.json", result }], &[])
+}
+
+/// The page of several results and the published tables beside them.
+#[must_use]
+pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
+    let mut page = Page::default();
+    let several = results.len() + published.len() > 1;
+    let title = if several {
+        format!(
+            "{} compared",
+            crate::figures::plural((results.len() + published.len()) as u64, "result", "results")
+        )
+    } else {
+        results.first().map_or(String::new(), |named| run::heading(named.result))
+    };
+    let mut contents = Vec::new();
+    if several {
+        contents.push(("comparison".to_owned(), "Comparison".to_owned()));
+        versus::section(&mut page, results, published);
+    }
+    for (index, named) in results.iter().enumerate() {
+        if several {
+            let id = format!("run-{index}");
+            page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(named.name)));
+            contents.push((id, named.name.to_owned()));
+            page.add(&format!("<p>{}</p>\n", Text(&run::heading(named.result))));
+        }
+        match &named.result.study {
+            Some(study) => study::section(&mut page, named.result, study, &mut contents),
+            None => run::section(&mut page, named.result, several, &mut contents),
+        }
+    }
+    let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
+    whole(&page, &title, version, &contents)
+}
+
+fn whole(page: &Page, title: &str, version: &str, contents: &[(String, String)]) -> String {
+    let title = Text(title);
+    let links = contents
+        .iter()
+        .map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)))
+        .collect::<Vec<_>>()
+        .concat();
+    let pictures = serde_json::to_string(&page.pictures).unwrap_or_else(|_| "[]".to_owned());
+    let pictures = script_json(&pictures);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"generator\" content=\"seawall {version}\">\n<title>{title}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <style>{CHARTS_CSS}</style>\n<style>\n{CSS}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#content\">to the content</a>\n\
+         <header class=\"top\">\n<p class=\"brand\">seawall {version}</p>\n<h1>{title}</h1>\n\
+         <nav class=\"contents\" aria-label=\"Contents\"><ul>{links}</ul></nav>\n</header>\n\
+         <main id=\"content\">\n<noscript><p class=\"verdict bad\">The pictures need scripts, which are off. Every \
+         figure stands in a table.</p></noscript>\n{body}</main>\n\
+         <footer>Made by seawall {version} from measurements of this machine. One file, nothing is loaded. \
+         Pictures by uPlot 1.6.32 (MIT).</footer>\n\
+         <script type=\"application/json\" id=\"pictures\">{pictures}</script>\n\
+         <!-- uPlot 1.6.32\n{CHARTS_LICENCE}-->\n<script>{CHARTS_JS}</script>\n<script>\n{JS}</script>\n\
+         </body>\n</html>\n",
+        version = Text(version),
+        body = page.out,
+    )
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Page {
+    out: String,
+    pictures: Vec<Picture>,
+    ids: usize,
+}
+
+/// The words around a picture.
+struct Caption<'a> {
+    title: &'a str,
+    /// What to look for.
+    words: &'a str,
+    /// The table behind it, as markup.
+    table: &'a str,
+}
+
+impl Page {
+    fn add(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    /// An id that no other element has.
+    fn id(&mut self, what: &str) -> String {
+        self.ids += 1;
+        format!("{what}-{}", self.ids)
+    }
+
+    fn heading(&mut self, contents: &mut Vec<(String, String)>, nav: bool, words: &str) {
+        let id = self.id("section");
+        self.add(&format!("<h3 id=\"{id}\">{}</h3>\n", Text(words)));
+        if nav {
+            contents.push((id, words.to_owned()));
+        }
+    }
+
+    /// A picture with its caption, its choice of series, and the table behind it.
+    fn picture(&mut self, picture: Picture, caption: &Caption<'_>) {
+        let id = &picture.id;
+        let names: Vec<&str> = picture.series.iter().map(|line| line.name.as_str()).collect();
+        let label = format!(
+            "Picture: {}. Series: {}. Left and right arrow keys read its values; the table below holds them.",
+            caption.title,
+            names.join(", ")
+        );
+        self.add(&format!(
+            "<figure id=\"{id}\">\n<figcaption><strong>{}</strong> <span class=\"soft\">{}</span></figcaption>\n\
+             <div class=\"plot\" role=\"img\" tabindex=\"0\" aria-label=\"{}\" aria-describedby=\"{id}-table\"></div>\n\
+             <output class=\"readout\" aria-live=\"polite\"></output>\n\
+             <fieldset><legend>shown</legend></fieldset>\n\
+             <details id=\"{id}-table\"><summary>The figures behind this picture</summary>\n{}</details>\n</figure>\n",
+            Text(caption.title),
+            Text(caption.words),
+            Text(&label),
+            caption.table
+        ));
+        self.pictures.push(picture);
+    }
+}
+
+/// A table of texts that scrolls by itself where it is wider than the screen. The first column heads its row.
+fn table(label: &str, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut out = scroll(label);
+    out += "<table><thead><tr>";
+    for head in heads {
+        add(&mut out, &format!("<th scope=\"col\">{}</th>", Text(head)));
+    }
+    out += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        out += "<tr>";
+        for (index, cell) in row.iter().enumerate() {
+            let tag = if index == 0 { "th scope=\"row\"" } else { "td" };
+            add(&mut out, &format!("<{tag}>{}</{}>", Text(cell), &tag[..2]));
+        }
+        out += "</tr>\n";
+    }
+    out + "</tbody></table></div>\n"
+}
+
+/// The opening of a region that scrolls, reachable by keyboard.
+fn scroll(label: &str) -> String {
+    format!("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">", Text(label))
+}
+
+/// Labels and words.
+fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let each = |(label, words): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(label), Text(words));
+    format!("<dl class=\"facts\">\n{}</dl>\n", facts.into_iter().map(each).collect::<Vec<_>>().concat())
+}

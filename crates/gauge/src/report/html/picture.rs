@@ -1,0 +1,232 @@
+//! What is in a picture? Shared x values and series of y values; `page.js` draws whatever stands here.
+//!
+//! ```text
+//!   HDR axis:  x = -log10(1 - p)     0 %   50 %   90 %   99 %   99.9 %   99.99 %
+//!                                     0    0.30    1      2       3        4
+//! ```
+//!
+//! Invariants: values are those of the result, unrounded; a curve ends where its samples do, because beyond them
+//! a percentile is the maximum under another name.
+
+use crate::latency::Latency;
+use crate::result::Round;
+use serde::Serialize;
+
+/// A picture's specification.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Picture {
+    /// Of its figure element.
+    pub(super) id: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    /// In ascending order.
+    pub(super) xs: Vec<f64>,
+    pub(super) series: Vec<Line>,
+}
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Axis {
+    pub(super) label: String,
+    pub(super) kind: Kind,
+    pub(super) log: bool,
+    /// Whether its marks stand at the values themselves.
+    pub(super) at_points: bool,
+}
+
+/// What the values of an axis are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Ns,
+    Seconds,
+    Nines,
+    Bytes,
+    Number,
+    Share,
+}
+
+impl Axis {
+    pub(super) fn new(label: &str, kind: Kind, log: bool) -> Self {
+        Self { label: label.to_owned(), kind, log, at_points: false }
+    }
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Line {
+    pub(super) name: String,
+    /// Which colour and dash it has: the same for the same row in every picture of a page.
+    pub(super) look: usize,
+    /// Whether it is shown at first.
+    pub(super) on: bool,
+    /// Whether its points are marked.
+    pub(super) points: bool,
+    /// One an x value.
+    pub(super) ys: Vec<Option<f64>>,
+    /// Up to where a whisker goes from each point; empty: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) highs: Vec<Option<f64>>,
+}
+
+/// Points per factor of ten of the samples beyond.
+const STEPS_PER_NINE: u32 = 20;
+
+/// Where `percent` stands on the HDR axis.
+fn nines(percent: f64) -> f64 {
+    -(1.0 - percent / 100.0).log10()
+}
+
+/// A name, its samples, and whether it is shown at first.
+pub(super) type Distribution<'a> = (String, &'a Latency, bool);
+
+/// Latency by percentile: one curve a name.
+pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Picture {
+    let samples_max = curves.iter().map(|(_, latency, _)| latency.count()).max().unwrap_or(0).max(2);
+    let last = (samples_max as f64).log10();
+    // No histogram counts more than 2^64 samples, which is less than 20 nines.
+    let mut xs: Vec<f64> = (0..=20 * STEPS_PER_NINE)
+        .map(|step| f64::from(step) / f64::from(STEPS_PER_NINE))
+        .take_while(|x| *x < last)
+        .chain([nines(50.0), last])
+        .collect();
+    xs.sort_by(f64::total_cmp);
+    let line = |(look, (name, latency, on)): (usize, &(String, &Latency, bool))| {
+        let end = (latency.count().max(1) as f64).log10();
+        let at = |x: &f64| {
+            let percent = 100.0 * (1.0 - 10_f64.powf(-x));
+            (latency.count() > 0 && *x <= end + 1e-9).then(|| latency.raw_percentile_ns(percent) as f64)
+        };
+        Line {
+            name: name.clone(),
+            look,
+            on: *on,
+            points: false,
+            ys: xs.iter().map(at).collect(),
+            highs: Vec::new(),
+        }
+    };
+    Picture {
+        id,
+        x: Axis::new("share that took no longer", Kind::Nines, false),
+        y: Axis::new("latency", Kind::Ns, true),
+        series: curves.iter().enumerate().map(line).collect(),
+        xs,
+    }
+}
+
+/// Median and longest commit of each block, over the time of the run.
+pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Picture {
+    let at = |round: &Round| (round.start_ns as f64 + round.elapsed_ns as f64 / 2.0) / 1e9;
+    let mut xs: Vec<f64> = rows
+        .iter()
+        .flat_map(|(_, rounds, _)| rounds.iter())
+        .filter(|round| round.commits > 0)
+        .map(at)
+        .collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let line = |(look, (name, rounds, on)): (usize, &(String, &[Round], bool))| {
+        let (mut ys, mut highs) = (vec![None; xs.len()], vec![None; xs.len()]);
+        for round in rounds.iter().filter(|round| round.commits > 0) {
+            if let Ok(index) = xs.binary_search_by(|x| x.total_cmp(&at(round))) {
+                ys[index] = Some(round.p50_ns as f64);
+                highs[index] = Some(round.max_ns as f64);
+            }
+        }
+        Line { name: name.clone(), look, on: *on, points: true, ys, highs }
+    };
+    let series = rows.iter().enumerate().map(line).collect();
+    Picture {
+        id,
+        x: Axis::new("time since the run began", Kind::Seconds, false),
+        y: Axis::new("latency", Kind::Ns, true),
+        xs,
+        series,
+    }
+}
+
+/// A name and its points.
+pub(super) type Curve = (String, Vec<(f64, f64)>);
+
+/// Curves of named points, which need not share their x values.
+pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: bool) -> Picture {
+    let mut xs: Vec<f64> = curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let line = |(look, (name, values)): (usize, &Curve)| {
+        let mut ys = vec![None; xs.len()];
+        for (at, value) in values {
+            if let Ok(index) = xs.binary_search_by(|x| x.total_cmp(at)) {
+                ys[index] = Some(*value);
+            }
+        }
+        Line { name: name.clone(), look, on: true, points, ys, highs: Vec::new() }
+    };
+    let series = curves.iter().enumerate().map(line).collect();
+    Picture { id, x, y, xs, series }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(samples: u64) -> Latency {
+        let mut latency = Latency::new();
+        (1..=samples).for_each(|n| latency.record(n * 1000));
+        latency
+    }
+
+    #[test]
+    fn a_curve_holds_the_histogram_s_values_and_ends_with_its_samples() {
+        let (many, few) = (of(10_000), of(100));
+        let picture = percentiles("p".into(), &[("many".into(), &many, true), ("few".into(), &few, false)]);
+        let at = |line: usize, percent: f64| {
+            let index =
+                picture.xs.iter().position(|x| (x - nines(percent)).abs() < 1e-9).expect("a grid point");
+            picture.series[line].ys[index]
+        };
+        assert_eq!(at(0, 50.0), Some(many.p50_ns() as f64));
+        assert_eq!(at(0, 99.0), Some(many.raw_percentile_ns(99.0) as f64));
+        assert_eq!(at(0, 99.99), Some(many.raw_percentile_ns(99.99) as f64));
+        assert_eq!((at(1, 99.0), at(1, 99.9)), (Some(few.raw_percentile_ns(99.0) as f64), None));
+        assert!(
+            picture.xs.is_sorted() && picture.series.iter().all(|line| line.ys.len() == picture.xs.len())
+        );
+    }
+
+    #[test]
+    fn each_block_stands_at_its_middle_with_its_longest_commit() {
+        let round = Round {
+            round: 0,
+            start_ns: 1_000_000_000,
+            elapsed_ns: 2_000_000_000,
+            commits: 5,
+            p50_ns: 10,
+            p99_ns: 20,
+            max_ns: 30,
+            counts: None,
+        };
+        let empty = Round { commits: 0, ..round };
+        let picture = over_time("t".into(), &[("a".into(), &[round, empty], true)]);
+        assert_eq!(picture.xs, [2.0]);
+        assert_eq!((picture.series[0].ys[0], picture.series[0].highs[0]), (Some(10.0), Some(30.0)));
+    }
+
+    #[test]
+    fn curves_meet_on_shared_x_values() {
+        let axis = || Axis::new("", Kind::Number, false);
+        let picture = curves(
+            "c".into(),
+            axis(),
+            axis(),
+            &[("a".into(), vec![(2.0, 5.0)]), ("b".into(), vec![(1.0, 7.0), (2.0, 8.0)])],
+            true,
+        );
+        assert_eq!(picture.xs, [1.0, 2.0]);
+        assert_eq!(
+            (picture.series[0].ys.clone(), picture.series[1].ys.clone()),
+            (vec![None, Some(5.0)], vec![Some(7.0), Some(8.0)])
+        );
+    }
+}

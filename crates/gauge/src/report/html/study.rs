@@ -1,0 +1,345 @@
+//! How is a scenario's study shown? From its columns and rows alone, with no code for any one scenario.
+//!
+//! Invariant: a cell is what [`Study::value`] finds; what it does not find is `-`.
+
+use super::escape::Text;
+use super::picture::{self, Axis, Kind};
+use super::{Caption, Page, facts as fact_list, run, scroll, table};
+use crate::figures::{bytes, count, duration, rate_tight, significant, tight};
+use crate::findings;
+use crate::report::facts;
+use crate::result::{Round, RunResult};
+use crate::study::{Better, Column, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
+
+/// So many pictures of columns against the rows' axis.
+const AXIS_PICTURES_MAX: usize = 4;
+
+pub(super) fn section(
+    page: &mut Page,
+    result: &RunResult,
+    study: &Study,
+    contents: &mut Vec<(String, String)>,
+) {
+    let nav = contents.is_empty();
+    if !study.reproduces.is_empty() {
+        page.add(&format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces)));
+    }
+    page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
+    page.heading(contents, nav, "Figures");
+    figures(page, study);
+    study.notes.iter().for_each(|note| page.add(&format!("<p class=\"soft\">{}</p>\n", Text(note))));
+    page.heading(contents, nav, "Findings");
+    run::findings_list(page, &findings::study::find(result));
+    page.heading(contents, nav, "Pictures");
+    against_axis(page, study);
+    percentiles(page, study);
+    over_time(page, study);
+    calls(page, study, contents, nav);
+    page.heading(contents, nav, "The machine");
+    let environments = study.places.iter().map(|place| (Some(place.label.as_str()), &place.environment));
+    let own = study.places.is_empty().then_some((None, &result.environment));
+    for (label, environment) in environments.chain(own) {
+        if let Some(label) = label {
+            page.add(&format!("<h4>{}</h4>\n", Text(label)));
+        }
+        let place = facts::place(environment, &result.plan.pinned_to);
+        page.out += &fact_list(place.iter().map(|(label, words)| (*label, words.as_str())));
+    }
+    page.out += &fact_list(study.facts.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
+}
+
+/// A value for a column of a table.
+pub(super) fn cell(unit: Unit, value: Option<Value>) -> String {
+    let Some(Value { value, uncertain }) = value else { return "-".to_owned() };
+    let words = match unit {
+        Unit::Nanoseconds => tight(value),
+        Unit::PerSecond => rate_tight(value),
+        Unit::Share => format!("{:.0}%", value * 100.0),
+        Unit::Bytes => whole(value).map_or_else(|| significant(value), bytes),
+        Unit::Count => whole(value).map_or_else(|| significant(value), count),
+        Unit::Ratio => format!("{value:.2}×"),
+    };
+    if uncertain { format!("~{words}") } else { words }
+}
+
+/// The number if it is a whole one.
+fn whole(value: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number in bounds")]
+    (value.fract() == 0.0 && (0.0..9e15).contains(&value)).then_some(value as u64)
+}
+
+fn figures(page: &mut Page, study: &Study) {
+    page.out += &scroll(&study.title);
+    page.out += "<table class=\"study\"><thead>";
+    if study.columns.iter().any(|column| !column.group.is_empty()) {
+        page.out += "<tr><td></td>";
+        let mut rest = study.columns.as_slice();
+        while let Some(first) = rest.first() {
+            let span = rest.iter().take_while(|column| column.group == first.group).count();
+            page.add(&format!("<th scope=\"colgroup\" colspan=\"{span}\">{}</th>", Text(&first.group)));
+            rest = &rest[span..];
+        }
+        page.out += "</tr>";
+    }
+    page.add(&format!("<tr><th scope=\"col\">{}</th>", Text(&study.row_title)));
+    for column in &study.columns {
+        let better = match column.better {
+            Better::Smaller => "smaller is better",
+            Better::Larger => "larger is better",
+            Better::Neither => "",
+        };
+        page.add(&format!("<th scope=\"col\" title=\"{better}\">{}</th>", Text(&column.title)));
+    }
+    page.out += "</tr></thead>\n<tbody>\n";
+    study.rows.iter().for_each(|row| figures_row(page, study, row));
+    page.out += "</tbody></table></div>\n";
+    let explained = study
+        .rows
+        .iter()
+        .filter(|row| !row.what.is_empty() || row.measured().is_some_and(|m| !m.notes.is_empty()));
+    let explained: Vec<(&str, String)> = explained
+        .map(|row| {
+            let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
+            let words: Vec<&str> =
+                std::iter::once(row.what.as_str()).chain(notes.iter().map(String::as_str)).collect();
+            (row.label.as_str(), words.join(" "))
+        })
+        .collect();
+    if !explained.is_empty() {
+        page.out += &fact_list(explained.iter().map(|(label, words)| (*label, words.as_str())));
+    }
+}
+
+fn figures_row(page: &mut Page, study: &Study, row: &StudyRow) {
+    let place = row.place.and_then(|place| study.places.get(place));
+    let place =
+        place.map_or(String::new(), |place| format!(" <span class=\"muted\">{}</span>", Text(&place.label)));
+    page.add(&format!(
+        "<tr data-row=\"{}\"><th scope=\"row\" title=\"{}\">{}{place}</th>",
+        Text(&row.id),
+        Text(&row.what),
+        Text(&row.label)
+    ));
+    match &row.outcome {
+        StudyOutcome::Measured(_) => {
+            for column in &study.columns {
+                let value = Study::value(row, column);
+                let raw = value.map_or(String::new(), |value| value.value.to_string());
+                page.add(&format!(
+                    "<td data-column=\"{}\" data-value=\"{raw}\">{}</td>",
+                    Text(&column.key),
+                    Text(&cell(column.unit, value))
+                ));
+            }
+        }
+        StudyOutcome::NotAvailable { reason: words } | StudyOutcome::Failed { error: words } => {
+            let why = if matches!(row.outcome, StudyOutcome::Failed { .. }) { "failed" } else { "n/a" };
+            let across = study.columns.len();
+            page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Text(words)));
+        }
+    }
+    page.out += "</tr>\n";
+}
+
+/// Where rows stand on an axis: the essential columns against it, one curve a group.
+fn against_axis(page: &mut Page, study: &Study) {
+    let placed: Vec<&StudyRow> =
+        study.rows.iter().filter(|row| row.x.is_some() && row.measured().is_some()).collect();
+    if placed.len() < 2 {
+        return;
+    }
+    let mut groups: Vec<(String, Option<usize>)> = Vec::new();
+    for row in &placed {
+        let key = (row.group.clone(), row.place);
+        if !groups.contains(&key) {
+            groups.push(key);
+        }
+    }
+    let name = |(group, place): &(String, Option<usize>)| {
+        let place = place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
+        let parts: Vec<&str> =
+            [group.as_str()].into_iter().chain(place).filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() { study.row_title.clone() } else { parts.join(", ") }
+    };
+    let columns = study.columns.iter().filter(|column| column.better != Better::Neither);
+    for column in columns.filter(|column| column.essential).take(AXIS_PICTURES_MAX) {
+        let curve = |group: &(String, Option<usize>)| {
+            let points = placed.iter().filter(|row| (&row.group, row.place) == (&group.0, group.1));
+            let points = points.filter_map(|row| Some((row.x?, Study::value(row, column)?.value)));
+            (name(group), points.collect::<Vec<_>>())
+        };
+        let curves: Vec<_> = groups.iter().map(curve).filter(|(_, points)| !points.is_empty()).collect();
+        if !curves.is_empty() {
+            axis_picture(page, study, column, &curves);
+        }
+    }
+}
+
+fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[picture::Curve]) {
+    let id = page.id("picture");
+    let title = if column.group.is_empty() {
+        column.title.clone()
+    } else {
+        format!("{}, {}", column.title, column.group)
+    };
+    let xs = || curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x));
+    // Steps by a constant factor (1, 2, 4, 8 writers) read best on a logarithmic axis.
+    let spread = xs().fold(0.0, f64::max) / xs().fold(f64::INFINITY, f64::min);
+    let log = spread.is_finite() && spread >= 8.0;
+    let mut x = Axis::new(&study.row_title, Kind::Number, log);
+    x.at_points = curves.iter().map(|(_, points)| points.len()).max().unwrap_or(0) <= 10;
+    let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds);
+    let rows = curves.iter().flat_map(|(name, points)| {
+        points.iter().map(move |(x, value)| {
+            let value = Value { value: *value, uncertain: false };
+            vec![name.clone(), significant(*x), cell(column.unit, Some(value))]
+        })
+    });
+    let table = table(&title, &["", &study.row_title, &title], rows);
+    page.picture(
+        picture::curves(id, x, y, curves, true),
+        &Caption { title: &format!("{title} against {}", study.row_title), words: "", table: &table },
+    );
+}
+
+fn kind(unit: Unit) -> Kind {
+    match unit {
+        Unit::Nanoseconds => Kind::Ns,
+        Unit::Bytes => Kind::Bytes,
+        Unit::Share => Kind::Share,
+        Unit::Count | Unit::PerSecond | Unit::Ratio => Kind::Number,
+    }
+}
+
+/// One picture a kind of latency, one curve a row.
+fn percentiles(page: &mut Page, study: &Study) {
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for named in study.measured().flat_map(|(_, measured)| &measured.latencies) {
+        if names.iter().all(|(known, _)| *known != named.name) {
+            names.push((&named.name, &named.title));
+        }
+    }
+    for (name, title) in names {
+        let curves: Vec<_> = study
+            .measured()
+            .filter_map(|(row, measured)| Some((label(study, row), measured.latency(name)?, true)))
+            .filter(|(_, latency, _)| latency.count() > 0)
+            .collect();
+        if curves.is_empty() {
+            continue;
+        }
+        let id = page.id("picture");
+        let table = run::percentile_table(&curves);
+        let mut picture = picture::percentiles(id, &curves);
+        // A row that lacks this latency leaves its look unused, so that the others keep theirs.
+        for line in &mut picture.series {
+            let row = study.rows.iter().position(|row| label(study, row) == line.name);
+            line.look = row.unwrap_or(line.look);
+        }
+        page.picture(
+            picture,
+            &Caption {
+                title: &format!("Latency by percentile: {title}"),
+                words: "Each step to the right is ten times rarer; each curve ends with its last sample.",
+                table: &table,
+            },
+        );
+    }
+}
+
+fn label(study: &Study, row: &StudyRow) -> String {
+    let place = row.place.and_then(|place| study.places.get(place));
+    place.map_or(row.label.clone(), |place| format!("{}, {}", row.label, place.label))
+}
+
+/// Series where a row kept them; its blocks where it did not.
+fn over_time(page: &mut Page, study: &Study) {
+    let mut series = Vec::new();
+    for (row, measured) in study.measured() {
+        for one in measured.series.iter().filter(|one| !one.points.is_empty()) {
+            let points = one.points.iter().map(|point| (point.at_ns as f64 / 1e9, point.max_ns as f64));
+            series.push((format!("{}: {}", label(study, row), one.title), points.collect::<Vec<_>>()));
+        }
+    }
+    if !series.is_empty() {
+        let id = page.id("picture");
+        let rows = series.iter().map(|(name, points)| {
+            let longest = points.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
+            let at = points.iter().find(|(_, ns)| *ns >= longest).map_or(0.0, |(at, _)| *at);
+            vec![name.clone(), count(points.len() as u64), tight(longest), duration(at * 1e9)]
+        });
+        let table = table("Latency over time", &["", "Spans", "Longest", "At"], rows);
+        let x = Axis::new("time since the run began", Kind::Seconds, false);
+        page.picture(
+            picture::curves(id, x, Axis::new("longest in each span", Kind::Ns, true), &series, false),
+            &Caption {
+                title: "Latency over time",
+                words: "The longest of each short span, so that no stall is averaged away.",
+                table: &table,
+            },
+        );
+    }
+    let rounds: Vec<(String, &[Round], bool)> = study
+        .measured()
+        .filter(|(_, measured)| measured.series.is_empty() && measured.rounds.len() > 1)
+        .map(|(row, measured)| (label(study, row), measured.rounds.as_slice(), true))
+        .collect();
+    if rounds.is_empty() {
+        return;
+    }
+    let id = page.id("picture");
+    let table = table(
+        "Rounds",
+        &["", "Round", "Begun at", "p50", "p99", "Longest"],
+        rounds.iter().flat_map(|(name, rounds, _)| {
+            rounds.iter().map(move |round| {
+                vec![
+                    name.clone(),
+                    (round.round + 1).to_string(),
+                    duration(round.start_ns as f64),
+                    tight(round.p50_ns as f64),
+                    tight(round.p99_ns as f64),
+                    tight(round.max_ns as f64),
+                ]
+            })
+        }),
+    );
+    page.picture(
+        picture::over_time(id, &rounds),
+        &Caption {
+            title: "Rounds over time",
+            words: "Each point is the median of one block; its whisker goes up to the block's longest.",
+            table: &table,
+        },
+    );
+}
+
+/// Call by call, as `truss -c` would tell it.
+fn calls(page: &mut Page, study: &Study, contents: &mut Vec<(String, String)>, nav: bool) {
+    let with: Vec<(&StudyRow, &StudyMeasured)> =
+        study.measured().filter(|(_, measured)| !measured.calls.is_empty()).collect();
+    if with.is_empty() {
+        return;
+    }
+    page.heading(contents, nav, "Call by call");
+    let rows = with.iter().flat_map(|(row, measured)| {
+        measured.calls.iter().map(|tally| {
+            let each = |ns: u64| tight(ns as f64 / tally.calls.max(1) as f64);
+            vec![
+                label(study, row),
+                tally.call.clone(),
+                count(tally.calls),
+                count(tally.errors),
+                tight(tally.wall_ns as f64),
+                each(tally.wall_ns),
+                tally.cpu_ns.map_or("-".to_owned(), |ns| tight(ns as f64)),
+                tally.cpu_ns.map_or("-".to_owned(), each),
+            ]
+        })
+    });
+    page.out += &table(
+        "Call by call",
+        &[&study.row_title, "Call", "Calls", "Errors", "Time", "Time each", "CPU", "CPU each"],
+        rows,
+    );
+}

@@ -1,0 +1,211 @@
+//! How are several results shown beside each other? One table a figure, and curves laid over each other.
+//!
+//! Invariants: differences are those of [`crate::compare`]; a difference between rows that do not promise the
+//! same is marked in words.
+
+use super::escape::{Id, Text};
+use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll};
+use crate::compare::measure::Unit;
+use crate::compare::side::Side;
+use crate::compare::{Comparison, Difference, caveats, kin, published, text};
+use crate::lookup;
+
+/// The figures that are told, as far as all sides have them; the first one that they share in any case.
+const MEASURES: [&str; 4] = ["cost", "p50", "p99", "max"];
+
+pub(super) fn section(page: &mut Page, results: &[Named<'_>], published: &[Side]) {
+    page.out += "<h2 id=\"comparison\">Comparison</h2>\n";
+    let sides: Vec<Side> = results
+        .iter()
+        .map(|named| Side::own(named.name, named.result))
+        .chain(published.iter().cloned())
+        .collect();
+    introduce(page, &sides);
+    let first = match Comparison::new(sides.clone(), None) {
+        Ok(comparison) => comparison,
+        Err(reason) => {
+            page.add(&format!("<p class=\"verdict bad\">{}</p>\n", Text(&reason)));
+            return;
+        }
+    };
+    let others = MEASURES.iter().filter(|id| first.measure.id != **id);
+    let others = others.filter_map(|id| Comparison::new(sides.clone(), Some(id)).ok());
+    for comparison in std::iter::once(first.clone()).chain(others) {
+        differences(page, &comparison);
+    }
+    notes(page, &first);
+    overlays(page, results);
+}
+
+fn introduce(page: &mut Page, sides: &[Side]) {
+    let lines: Vec<(String, String)> = sides
+        .iter()
+        .enumerate()
+        .map(|(index, side)| {
+            let about: Vec<&str> = side.about.iter().map(|(_, words)| words.as_str()).collect();
+            (format!("{}: {}", Comparison::letter(index), side.name), about.join(" · "))
+        })
+        .collect();
+    page.out += &fact_list(lines.iter().map(|(label, words)| (label.as_str(), words.as_str())));
+}
+
+fn differences(page: &mut Page, comparison: &Comparison) {
+    let title = &comparison.measure.title;
+    page.add(&format!("<h3>By {}</h3>\n", Text(title)));
+    page.out += &scroll(title);
+    page.add(&format!(
+        "<table class=\"versus\" data-measure=\"{}\"><thead><tr><th scope=\"col\">Row</th><th scope=\"col\">A</th>",
+        Text(&comparison.measure.id)
+    ));
+    for side in 1..comparison.sides.len() {
+        let letter = Comparison::letter(side);
+        page.add(&format!(
+            "<th scope=\"col\">{letter}</th><th scope=\"col\">{letter} against A</th><th scope=\"col\">95 %</th>"
+        ));
+        if text::printed(comparison, side).is_some() {
+            page.out += "<th scope=\"col\">from its rounded costs</th><th scope=\"col\">as printed</th>";
+        }
+    }
+    page.out += "</tr></thead>\n<tbody>\n";
+    // Rows that one side alone has are named below the table.
+    for line in comparison.rows.iter().filter(|line| line.cells.iter().flatten().count() > 1) {
+        row(page, comparison, line);
+    }
+    page.out += "</tbody></table></div>\n";
+}
+
+fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
+    let names = line.cells.iter().flatten().map(|cell| cell.row.id.as_str());
+    let mut unique: Vec<&str> = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    page.add(&format!(
+        "<tr data-row=\"{}\"><th scope=\"row\">{}{}</th>",
+        Text(text::name(line)),
+        Id(&unique.join(" / ")),
+        promise(line)
+    ));
+    for (side, cell) in line.cells.iter().enumerate() {
+        let figure = cell.as_ref().and_then(|cell| cell.figure.as_ref());
+        let raw = figure.map_or(String::new(), |figure| figure.value.to_string());
+        let words = figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value));
+        page.add(&format!("<td data-value=\"{raw}\">{}</td>", Text(&words)));
+        if side == 0 {
+            continue;
+        }
+        let difference = cell.as_ref().and_then(|cell| cell.difference);
+        page.out += &difference.map_or("<td>-</td><td>-</td>".to_owned(), |difference| {
+            format!(
+                "<td data-percent=\"{}\">{}</td><td>{}</td>",
+                difference.percent(),
+                chip(comparison, &difference),
+                Text(&text::interval(&difference))
+            )
+        });
+        if let Some(printed) = text::printed(comparison, side) {
+            let row =
+                cell.as_ref().and_then(|cell| printed.rows.iter().find(|row| row.method == cell.row.id));
+            let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
+            let rounded = rounded.map_or("-".to_owned(), |less| text::percent(-less));
+            let stated = row.map_or("-".to_owned(), |row| format!("{} % win", row.percent));
+            page.add(&format!("<td>{}</td><td>{}</td>", Text(&rounded), Text(&stated)));
+        }
+    }
+    page.out += "</tr>\n";
+}
+
+fn chip(comparison: &Comparison, difference: &Difference) -> String {
+    let unit = comparison.measure.unit;
+    let (more, less) = unit.more_and_less();
+    let lower = difference.ratio < 1.0;
+    let judged = matches!(unit, Unit::Ns | Unit::PerS) && difference.same_promise;
+    let (class, word) = if difference.within_noise() == Some(true) {
+        ("same", "same within noise")
+    } else if difference.percent().abs() < 0.05 {
+        ("same", "same")
+    } else {
+        let class = if lower == (unit == Unit::Ns) { "faster" } else { "slower" };
+        // What does not promise the same is no better for being faster.
+        (if judged { class } else { "same" }, if lower { less } else { more })
+    };
+    format!("{} <span class=\"chip {class}\">{word}</span>", Text(&text::percent(difference.percent())))
+}
+
+/// What the sides' rows outlive, as markup: one class, or that they differ.
+fn promise(line: &crate::compare::Line) -> String {
+    let differs = line.cells.iter().flatten().filter_map(|cell| cell.difference).any(|one| !one.same_promise);
+    if differs {
+        return "<small class=\"bad\">not the same promise</small>".to_owned();
+    }
+    let standing = line.cells.iter().flatten().find_map(|cell| cell.row.standing);
+    standing.map_or(String::new(), |standing| format!("<small>outlives: {}</small>", Text(standing.name())))
+}
+
+fn notes(page: &mut Page, comparison: &Comparison) {
+    page.out += "<p class=\"soft\">Differences are against A, from unrounded values; the interval comes from the rounds of both.</p>\n";
+    for words in text::lonely(comparison) {
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&words)));
+    }
+    page.out += "<h3>Caveats</h3>\n<ol class=\"findings\">\n";
+    for words in caveats::caveats(comparison) {
+        page.add(&format!(
+            "<li class=\"caution\"><span class=\"tag\">caution</span><p>{}</p></li>\n",
+            Text(&words)
+        ));
+    }
+    for (index, side) in comparison.sides.iter().enumerate().filter(|(_, side)| !side.remarks.is_empty()) {
+        let remarks =
+            side.remarks.iter().map(|remark| format!("<p>{}</p>", Text(remark))).collect::<Vec<_>>().concat();
+        page.add(&format!(
+            "<li class=\"note\"><span class=\"tag\">note on {}</span>{remarks}</li>\n",
+            Comparison::letter(index)
+        ));
+    }
+    page.out += "</ol>\n";
+}
+
+/// The distributions of one row on all sides, one picture a row, of which one is shown at a time.
+fn overlays(page: &mut Page, results: &[Named<'_>]) {
+    let Some((base, _)) = results.split_first() else { return };
+    let mut options = Vec::new();
+    let start = page.out.len();
+    let mut rows: Vec<(String, Vec<picture::Distribution<'_>>)> = Vec::new();
+    for (method, _) in base.result.measured() {
+        let curves = |(index, named): (usize, &Named<'_>)| {
+            let result: &crate::result::RunResult = results[index].result;
+            let id = kin::kin(&method.id, Some(lookup::system(base.result)), Some(lookup::system(result)))?;
+            let (_, measured) = result.measured().find(|(row, _)| row.id == id)?;
+            Some((format!("{}: {}", Comparison::letter(index), named.name), &measured.latency, true))
+        };
+        let curves: Vec<_> = results.iter().enumerate().filter_map(curves).collect();
+        if curves.len() > 1 {
+            rows.push((method.id.clone(), curves));
+        }
+    }
+    for (name, curves) in rows {
+        let wrapper = page.id("overlay");
+        let id = page.id("picture");
+        page.add(&format!("<div id=\"{wrapper}\">\n"));
+        let table = run::percentile_table(&curves);
+        page.picture(
+            picture::percentiles(id, &curves),
+            &Caption {
+                title: &format!("Latency by percentile: {name}"),
+                words: "The same method on every side.",
+                table: &table,
+            },
+        );
+        page.out += "</div>\n";
+        options.push(format!("<option value=\"{wrapper}\">{}</option>", Text(&name)));
+    }
+    if !options.is_empty() {
+        let choice = format!(
+            "<h3>Distributions over each other</h3>\n<p class=\"only-screen\"><label>method <select data-shows>{}</select></label></p>\n",
+            options.concat()
+        );
+        page.out.insert_str(start, &choice);
+    }
+}
