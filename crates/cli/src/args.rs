@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
+    /// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
+    Powercut(crate::powercut::PowercutArgs),
 }
 
 const BENCH_EXAMPLES: &str = "Examples:

@@ -9,6 +9,7 @@ mod exit;
 mod log_command;
 mod methods;
 mod output;
+mod powercut;
 mod progress;
 mod signals;
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
+        args::Command::Powercut(options) => powercut::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
         anstream::eprintln!("{}error:{} {failure}", exit::RED.render(), exit::RED.render_reset());

@@ -56,7 +56,7 @@ mod log;
 mod lsn;
 pub mod mutant;
 mod options;
-#[cfg(feature = "simulation")]
+#[cfg_attr(not(feature = "simulation"), doc(hidden))]
 pub mod oracle;
 mod os_disk;
 mod reader;
