@@ -4,6 +4,7 @@
 
 mod deny;
 mod fidelity;
+mod second_kernel;
 mod shell;
 mod tally;
 mod test;
@@ -34,7 +35,7 @@ const COMMANDS: [Command; 7] = [
     },
     Command {
         name: "crash",
-        about: "the release binary and the library on recorded file systems, failing disks and kill -9 (root); what follows goes to seawall-crash",
+        about: "the release binary and the library on recorded file systems, failing disks and kill -9 (root); --second-kernel: power cuts of Debian's kernel in an emulator, long; what follows goes to seawall-crash",
         run: crash,
     },
     Command {
@@ -74,6 +75,9 @@ fn setup(_: &[String]) -> Result<(), String> {
 }
 
 fn crash(arguments: &[String]) -> Result<(), String> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "--second-kernel") {
+        return second_kernel::run(rest);
+    }
     let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
     words.extend(arguments.iter().map(String::as_str));
     shell::status(shell::cargo(&words))

@@ -88,6 +88,8 @@ struct Progress {
     cuts: u64,
     /// Cuts after which the file system did not mount.
     unmountable: u64,
+    /// Cuts after which the file system mounted and could not be read.
+    unreadable: u64,
     /// Cuts after which a promise was found broken.
     convicted: u64,
     /// Writes in the cache at a cut, in all; of these gone; of these torn.
@@ -168,7 +170,7 @@ impl Progress {
             _ => "a disk that keeps its promises",
         };
         let mut text = format!(
-            "# Power cuts of a second kernel, {nature}\n\n`{}` on {}\n\n{} cuts judged, {} convicted, {} not mountable. \
+            "# Power cuts of a second kernel, {nature}\n\n`{}` on {}\n\n{} cuts judged, {} convicted; after {} more the file system did not mount, after {} it could not be read. \
              {} writes were in the disk's cache at the cuts: {} of them lost, {} torn.\nThe disk saw {} writes ({} with \
              FUA), {} flushes, {} trims.\n\n",
             self.command,
@@ -176,6 +178,7 @@ impl Progress {
             self.cuts,
             self.convicted,
             self.unmountable,
+            self.unreadable,
             self.pending,
             self.dropped,
             self.torn,
@@ -210,6 +213,8 @@ struct Campaign<'a> {
     dir: PathBuf,
     disk: Shared,
     socket: PathBuf,
+    /// Whether nothing was ever written to the disk.
+    fresh: bool,
     progress: Progress,
 }
 
@@ -230,13 +235,14 @@ fn blank(dir: &Path) -> io::Result<Vec<u8>> {
 
 impl Campaign<'_> {
     fn number(&self) -> u64 {
-        self.progress.cuts + self.progress.unmountable
+        self.progress.cuts + self.progress.unmountable + self.progress.unreadable
     }
 
     /// Starts over with a disk of its own.
     fn renew(&mut self, image: &[u8]) -> io::Result<()> {
         let traffic = lock(&self.disk).traffic;
         self.sum_up(traffic);
+        self.fresh = true;
         self.disk = Arc::new(Mutex::new(Disk::new(self.wishes.disk, image.to_vec())));
         self.socket = self.dir.join(format!("disk-{}-{}", self.number(), unix_seconds()));
         serve(&self.socket, &self.disk)
@@ -262,10 +268,19 @@ impl Campaign<'_> {
 
     /// One life: judges the cut before, if there was one, writes, and is cut off. Whether there is something to judge.
     fn life(&mut self, blank: &[u8]) -> Result<(), Box<dyn Error>> {
-        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket)?;
+        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, self.fresh)?;
         loop {
             match machine.expect()? {
                 Said::Writes => break,
+                Said::Verdict(_, json) if json.is_empty() => {
+                    let words = machine.last_words();
+                    machine.cut()?;
+                    if self.wishes.disk == Nature::Honest {
+                        self.keep(&format!("what is left could not be judged:\n{words}"))?;
+                    }
+                    self.progress.unreadable += 1;
+                    return Ok(self.renew(blank)?);
+                }
                 Said::Verdict(code, json) => self.verdict(code, &json)?,
                 Said::Unmountable => {
                     machine.cut()?;
@@ -287,6 +302,7 @@ impl Campaign<'_> {
             return Err(format!("the machine said {said:?} before its cut:\n{}", machine.last_words()).into());
         }
         machine.cut()?;
+        self.fresh = false;
         // What the emulator had sent before it was killed still arrives.
         std::thread::sleep(Duration::from_millis(500));
         let cut = lock(&self.disk).cut(&mut rng);
@@ -297,17 +313,11 @@ impl Campaign<'_> {
     }
 
     fn verdict(&mut self, code: i32, json: &str) -> Result<(), Box<dyn Error>> {
-        // The folder of a run that was cut off before anybody was told of it.
-        if json.is_empty() && code == 1 {
-            return Ok(());
-        }
         let convicted = self.progress.add(code, json)?;
+        self.progress.convicted += u64::from(convicted);
         if convicted && self.wishes.disk == Nature::Honest {
             self.keep(&format!("a promise was broken: {json}"))?;
-        } else if convicted {
-            self.progress.convicted += 1;
         }
-        self.progress.convicted += u64::from(convicted && self.wishes.disk == Nature::Honest);
         self.progress.cuts += 1;
         Ok(())
     }
@@ -352,7 +362,7 @@ pub(crate) fn run(
     let progress = Progress::load(&wishes.progress, fresh)?;
     let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, Vec::new())));
     let socket = dir.clone();
-    let mut campaign = Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, progress };
+    let mut campaign = Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, fresh: true, progress };
     campaign.renew(&blank)?;
     while campaign.number() < wishes.cuts
         && !crate::interrupt::asked()

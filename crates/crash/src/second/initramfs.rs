@@ -30,6 +30,9 @@ const MODULES: [&str; 9] = [
     "virtio_net",
 ];
 
+/// On the kernel's command line: the disk is new, there is no run to judge.
+pub(super) const FRESH: &str = "seawall.fresh";
+
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const TRAILER: &str = "TRAILER!!!";
@@ -103,17 +106,16 @@ fn script(kernel: &Kernel, orders: &Orders) -> String {
     // The emulator's user network has the host at 10.0.2.2.
     format!(
         "#!/bin/sh\n\
-         mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev 2>/dev/null\n\
+         mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev\n\
+         exec </dev/console >/dev/console 2>&1\n\
          {load}\
          ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0\n\
          if ! mount -t ext4 /dev/vda /disk; then echo SEAWALL unmountable; sleep 3600; fi\n\
          W='--witness 10.0.2.2:{port} --token-file /token'\n\
-         for folder in /disk/powercut-*; do\n\
-         if [ -d $folder ]; then\n\
-         /seawall powercut check /disk $W --mounted --run ${{folder#/disk/powercut-}} --json /verdict >/dev/null\n\
-         echo SEAWALL verdict $? $(cat /verdict 2>/dev/null); rm -rf $folder /verdict\n\
-         fi; done\n\
-         sync\n\
+         if ! grep -q {FRESH} /proc/cmdline; then\n\
+         /seawall powercut check /disk $W --mounted --json /verdict >/dev/null\n\
+         code=$?; set -f; echo SEAWALL verdict $code $(cat /verdict); set +f; rm -rf /disk/powercut-*\n\
+         fi; sync\n\
          /seawall powercut run /disk $W {run}\n\
          echo SEAWALL ended $?; sleep 3600\n"
     )
@@ -155,7 +157,7 @@ pub(super) fn build(
     files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
-    for applet in ["sh", "mount", "insmod", "ip", "sleep", "cat", "rm", "sync", "echo"] {
+    for applet in ["sh", "mount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep"] {
         files.push((format!("bin/{applet}"), 0o120_777, b"busybox".to_vec()));
     }
     for module in &kernel.modules {

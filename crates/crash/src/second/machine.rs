@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 
-use super::initramfs::Kernel;
+use super::initramfs::{FRESH, Kernel};
 
 /// The emulator.
 pub(super) const EMULATOR: &str = "qemu-system-x86_64";
@@ -56,11 +56,13 @@ fn meaning(line: &str) -> Option<Said> {
 }
 
 impl Machine {
-    /// Starts it with the disk behind `socket`.
+    /// Starts it with the disk behind `socket`, which is `fresh` if no run has written to it.
     ///
     /// # Errors
     /// The emulator cannot be started.
-    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path) -> io::Result<Self> {
+    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path, fresh: bool) -> io::Result<Self> {
+        let append = "console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off rdinit=/init";
+        let append = if fresh { format!("{append} {FRESH}") } else { append.to_owned() };
         let drive = format!(
             "if=none,id=disk,format=raw,cache=none,aio=threads,discard=unmap,file=nbd:unix:{}:exportname=disk",
             socket.display()
@@ -74,7 +76,7 @@ impl Machine {
             .arg(&kernel.image)
             .arg("-initrd")
             .arg(initramfs)
-            .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off rdinit=/init"])
+            .args(["-append", &append])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
