@@ -174,15 +174,9 @@ impl Disk {
             let torn = kept && self.nature == Nature::Honest && rng.below(8) < torn_in_8;
             cut.dropped += usize::from(!kept);
             cut.torn += usize::from(torn);
-            let unit = if torn {
-                *[SECTOR_BYTES, 8 * SECTOR_BYTES].get(rng.index(2)).unwrap_or(&SECTOR_BYTES)
-            } else {
-                usize::MAX
-            };
-            for (at, part) in (write.offset..)
-                .step_by(unit.min(write.bytes.len().max(1)))
-                .zip(write.bytes.chunks(unit.min(write.bytes.len().max(1))))
-            {
+            let sectors = if rng.coin() { 1 } else { 8 };
+            let unit = if torn { sectors * SECTOR_BYTES } else { write.bytes.len().max(1) };
+            for (at, part) in (write.offset..).step_by(unit).zip(write.bytes.chunks(unit)) {
                 if kept && (!torn || rng.coin()) {
                     self.durable[at..at + part.len()].copy_from_slice(part);
                 }

@@ -22,7 +22,7 @@ use seawall_powercut::witness::Witness;
 use seawall_sys::clock::unix_seconds;
 
 use super::cache::{Disk, Nature, Traffic};
-use super::initramfs::{Kernel, Orders, build};
+use super::initramfs::{FRESH, Kernel, METHODS, Orders, build};
 use super::machine::{Machine, Said};
 use super::nbd::{Shared, lock, serve};
 
@@ -47,11 +47,11 @@ pub(crate) struct Wishes {
     /// A static busybox
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     busybox: PathBuf,
-    /// Commit methods that take turns in the machine
-    #[arg(long, value_name = "IDS", default_value = "all")]
-    methods: String,
+    /// Commit methods in the machine; by default a few, drawn anew for each cut
+    #[arg(long, value_name = "IDS")]
+    methods: Option<String>,
     /// The longest time between the first acknowledgement and the cut, in milliseconds
-    #[arg(long, default_value_t = 12_000)]
+    #[arg(long, default_value_t = 6_000)]
     life_ms: u64,
 }
 
@@ -218,6 +218,21 @@ struct Campaign<'a> {
     progress: Progress,
 }
 
+/// What Debian's kernel, or its virtio disk, does not have.
+const NOT_THERE: [&str; 4] = ["dontcache", "dontcache+fdatasync", "atomic+dsync", "uring-direct-iopoll"];
+
+/// The log and three other methods, in any order: few, so that each one's turn comes often.
+fn draw(rng: &mut Rng) -> String {
+    let known = seawall_sys::methods::here().iter().map(|method| method.id);
+    let mut known: Vec<&str> = known.filter(|id| !NOT_THERE.contains(id)).collect();
+    let mut drawn = vec!["log"];
+    for _ in 0..3 {
+        let method = known.swap_remove(rng.index(known.len()));
+        drawn.insert(rng.index(drawn.len() + 1), method);
+    }
+    drawn.join(",")
+}
+
 /// A file system that is made and has never been used.
 fn blank(dir: &Path) -> io::Result<Vec<u8>> {
     let path = dir.join("blank");
@@ -268,7 +283,13 @@ impl Campaign<'_> {
 
     /// One life: judges the cut before, if there was one, writes, and is cut off. Whether there is something to judge.
     fn life(&mut self, blank: &[u8]) -> Result<(), Box<dyn Error>> {
-        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, self.fresh)?;
+        // The verdict on the last cut is still to come.
+        let lives = self.number() + u64::from(!self.fresh);
+        let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
+        let methods = self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng));
+        let fresh = if self.fresh { FRESH } else { "" };
+        let words = format!("{METHODS}{methods} {fresh}");
+        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, &words)?;
         loop {
             match machine.expect()? {
                 Said::Writes => break,
@@ -283,9 +304,13 @@ impl Campaign<'_> {
                 }
                 Said::Verdict(code, json) => self.verdict(code, &json)?,
                 Said::Unmountable => {
+                    let words = machine.last_words();
                     machine.cut()?;
+                    if self.fresh {
+                        return Err(format!("a new file system does not mount:\n{words}").into());
+                    }
                     if self.wishes.disk == Nature::Honest {
-                        self.keep("the file system did not mount")?;
+                        self.keep(&format!("the file system did not mount:\n{words}"))?;
                     }
                     self.progress.unmountable += 1;
                     return Ok(self.renew(blank)?);
@@ -296,7 +321,6 @@ impl Campaign<'_> {
         if self.number() >= self.wishes.cuts {
             return Ok(machine.cut()?);
         }
-        let mut rng = Rng::new(mix(self.progress.seed ^ mix(self.number())));
         let life = Duration::from_millis(300 + rng.below(self.wishes.life_ms));
         if let Some(said) = machine.hear(life)? {
             return Err(format!("the machine said {said:?} before its cut:\n{}", machine.last_words()).into());
@@ -346,7 +370,7 @@ pub(crate) fn run(
     let serving = Arc::clone(&witness);
     std::thread::spawn(move || serving.serve(&AtomicBool::new(false)));
     let kernel = Kernel::find(&wishes.kernel)?;
-    let run = format!("--method {} --turn 300ms --journal 128KiB --window 8", wishes.methods);
+    let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
     let initramfs = dir.join("initramfs");
     let orders = Orders { port, run };
     std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;

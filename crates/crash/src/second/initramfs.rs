@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Modules in the order in which they need each other; one that is built in is left out.
 const MODULES: [&str; 9] = [
-    "virtio",
     "virtio_ring",
+    "virtio",
     "virtio_pci_legacy_dev",
     "virtio_pci_modern_dev",
     "virtio_pci",
@@ -32,6 +32,9 @@ const MODULES: [&str; 9] = [
 
 /// On the kernel's command line: the disk is new, there is no run to judge.
 pub(super) const FRESH: &str = "seawall.fresh";
+
+/// On the kernel's command line: the methods that write.
+pub(super) const METHODS: &str = "seawall.methods=";
 
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -116,7 +119,8 @@ fn script(kernel: &Kernel, orders: &Orders) -> String {
          /seawall powercut check /disk $W --mounted --json /verdict >/dev/null\n\
          code=$?; set -f; echo SEAWALL verdict $code $(cat /verdict); set +f; rm -rf /disk/powercut-*\n\
          fi; sync\n\
-         /seawall powercut run /disk $W {run}\n\
+         for word in $(cat /proc/cmdline); do case $word in {METHODS}*) M=${{word#{METHODS}}};; esac; done\n\
+         /seawall powercut run /disk $W --method $M {run}\n\
          echo SEAWALL ended $?; sleep 3600\n"
     )
 }

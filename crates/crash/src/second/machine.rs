@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 
-use super::initramfs::{FRESH, Kernel};
+use super::initramfs::Kernel;
 
 /// The emulator.
 pub(super) const EMULATOR: &str = "qemu-system-x86_64";
@@ -56,13 +56,12 @@ fn meaning(line: &str) -> Option<Said> {
 }
 
 impl Machine {
-    /// Starts it with the disk behind `socket`, which is `fresh` if no run has written to it.
+    /// Starts it with the disk behind `socket`; these `words` go to the kernel's command line for its script.
     ///
     /// # Errors
     /// The emulator cannot be started.
-    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path, fresh: bool) -> io::Result<Self> {
-        let append = "console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off rdinit=/init";
-        let append = if fresh { format!("{append} {FRESH}") } else { append.to_owned() };
+    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path, words: &str) -> io::Result<Self> {
+        let append = format!("console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off rdinit=/init {words}");
         let drive = format!(
             "if=none,id=disk,format=raw,cache=none,aio=threads,discard=unmap,file=nbd:unix:{}:exportname=disk",
             socket.display()
