@@ -80,10 +80,10 @@ pub(crate) fn judge(stream: &Stream, held: Held, bytes: &[u8]) -> Counts {
     for (slot, start) in (0..slots).zip((0_usize..).step_by(record_bytes)) {
         let place = bytes.get(start..start + record_bytes).unwrap_or(&empty);
         let mut shown = look(held.run, stream.number, place);
-        if let Shown::Whole(sequence) = shown {
-            if !is_exactly(stream.name(held.run, sequence), place, &mut scratch) {
-                shown = Shown::Foreign;
-            }
+        if let Shown::Whole(sequence) = shown
+            && !is_exactly(stream.name(held.run, sequence), place, &mut scratch)
+        {
+            shown = Shown::Foreign;
         }
         let judged = judge_slot(stream, held, slot, shown);
         if let (Slot::Fine | Slot::Intact, Shown::Whole(sequence)) = (judged, shown) {

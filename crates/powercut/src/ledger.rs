@@ -333,7 +333,7 @@ mod tests {
     }
 
     fn is_refused<T>(result: Result<T, Error>) -> bool {
-        matches!(result, Err(Error::Refused { .. }))
+        result.is_err_and(|error| matches!(error, Error::Refused { .. }))
     }
 
     #[test]

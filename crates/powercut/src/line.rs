@@ -112,9 +112,9 @@ impl Line {
             streams.iter().map(|stream| Ack { stream: stream.number, ..Ack::default() }).collect();
         let now = Mutex::new(Now { held: nothing.clone(), ..Now::default() });
         let heard = Arc::new(Heard { now, news: Condvar::new() });
-        let hears = Arc::clone(&heard);
+        let shared = Arc::clone(&heard);
         let listener = std::thread::Builder::new().name("powercut-line".to_owned());
-        let listener = listener.spawn(move || hears.listen(ear)).map_err(|source| Error::Io {
+        let listener = listener.spawn(move || shared.listen(ear)).map_err(|source| Error::Io {
             operation: "start",
             place: "a thread".to_owned(),
             source,

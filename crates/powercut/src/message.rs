@@ -331,8 +331,9 @@ pub(crate) fn read_header(header: &[u8; HEADER_BYTES]) -> Result<(u8, usize, u64
     Ok((kind, usize::from(bytes), number))
 }
 
-fn odd(what: String) -> Error {
-    Error::Protocol { what: format!("the other side sent {what}") }
+fn odd(mut what: String) -> Error {
+    what.insert_str(0, "the other side sent ");
+    Error::Protocol { what }
 }
 
 /// What is left to be decoded.

@@ -63,7 +63,7 @@ fn crc(sector: &[u8]) -> u32 {
     u32::try_from(digest.finalize() & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// The next number of SplitMix64 (Steele, Lea, Flood 2014).
+/// The next number of `SplitMix64` (Steele, Lea, Flood 2014).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

@@ -13,7 +13,7 @@ use crate::token::{Key, NONCE_BYTES, TAG_BYTES, Tag, Token, random};
 /// How long a connection may take to be made, and its first messages to arrive.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an answer may take: the other side may be swapping, but not for ever.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Which side of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,24 +191,27 @@ impl<R: Read, W: Write> Wire<R, W> {
     /// As [`Wire::receive`].
     pub(crate) fn greet(&mut self, token: &Token, side: Side) -> Result<()> {
         let ours = random::<NONCE_BYTES>()?;
-        if side == Side::Runner {
-            self.send(&Message::Hello(ours))?;
-            let Message::Challenge(theirs) = self.receive()? else {
-                return Err(self.unexpected("challenge"));
-            };
-            let session = token.session(&ours, &theirs);
-            self.know(session.to_witness, session.from_witness);
-            self.send(&Message::Proof)?;
-            let Message::Welcome = self.receive()? else { return Err(self.unexpected("welcome")) };
-        } else {
-            let Message::Hello(theirs) = self.receive()? else { return Err(self.unexpected("hello")) };
-            self.send(&Message::Challenge(ours))?;
-            let session = token.session(&theirs, &ours);
-            self.know(session.from_witness, session.to_witness);
-            let Message::Proof = self.receive()? else { return Err(self.unexpected("proof")) };
-            self.send(&Message::Welcome)?;
+        match side {
+            Side::Runner => {
+                self.send(&Message::Hello(ours))?;
+                let Message::Challenge(theirs) = self.receive()? else {
+                    return Err(self.unexpected("challenge"));
+                };
+                let session = token.session(&ours, &theirs);
+                self.know(session.to_witness, session.from_witness);
+                self.send(&Message::Proof)?;
+                let Message::Welcome = self.receive()? else { return Err(self.unexpected("welcome")) };
+                Ok(())
+            }
+            Side::Witness => {
+                let Message::Hello(theirs) = self.receive()? else { return Err(self.unexpected("hello")) };
+                self.send(&Message::Challenge(ours))?;
+                let session = token.session(&theirs, &ours);
+                self.know(session.from_witness, session.to_witness);
+                let Message::Proof = self.receive()? else { return Err(self.unexpected("proof")) };
+                self.send(&Message::Welcome)
+            }
         }
-        Ok(())
     }
 
     /// The error for a message that does not belong here.

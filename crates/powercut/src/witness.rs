@@ -24,7 +24,7 @@ use crate::wire::{Side, TcpWire};
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 64;
 /// How long a runner may be silent before its connection is given up.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How often it is looked whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -92,7 +92,7 @@ impl Witness {
                     self.state.welcome(number, stream, peer);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    std::thread::sleep(LOOK_EVERY)
+                    std::thread::sleep(LOOK_EVERY);
                 }
                 // A connection that broke before it was accepted.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}

@@ -375,10 +375,20 @@ pub(crate) fn run(
     let orders = Orders { port, run };
     std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;
     let blank = blank(&dir)?;
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let nature = match wishes.disk {
+        Nature::Honest => "honest",
+        Nature::Lying => "lying",
+    };
+    let (cuts, life_ms) = (wishes.cuts, wishes.life_ms);
+    let mut command = format!(
+        "cargo xtask crash --second-kernel --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}"
+    );
+    if let Some(methods) = &wishes.methods {
+        command += &format!(" --methods {methods}");
+    }
     let fresh = Progress {
         kernel: format!("Linux {} in {}", kernel.release, super::machine::EMULATOR),
-        command: format!("seawall-crash {}", words.join(" ")),
+        command,
         disk: Some(wishes.disk),
         seed,
         ..Progress::default()
