@@ -230,7 +230,9 @@ mod tests {
                 }
                 if rng.one_in(10) {
                     disk.flush();
-                    allowed.iter_mut().for_each(|allowed| *allowed = allowed.split_off(allowed.len() - 1));
+                    for allowed in &mut allowed {
+                        *allowed = allowed.split_off(allowed.len() - 1);
+                    }
                 }
             }
             for (number, allowed) in allowed.iter().enumerate() {

@@ -9,6 +9,7 @@
 //! run, on a lying one a campaign without a conviction does.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -192,13 +193,15 @@ impl Progress {
         text += "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
         for sum in &self.methods {
             let MethodSum { method, promised, cuts, in_turn, acknowledged, expected, .. } = sum;
-            text += &format!(
-                "| {method} | {promised} | {cuts} | {in_turn} | {acknowledged} | {expected} | {} | {} | {} | {} | {} |\n",
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "| {method} | {promised} | {cuts} | {in_turn} | {acknowledged} | {expected} | {} | {} | {} | {} | {} |",
                 sum.lost, sum.torn, sum.reordered, sum.phantom, sum.broken
             );
         }
         for failure in self.failures() {
-            text += &format!("\n- {failure}");
+            let _ = write!(text, "\n- {failure}");
         }
         text + &format!("\n{} failures\n", self.failures().len())
     }
@@ -384,7 +387,8 @@ pub(crate) fn run(
         "cargo xtask crash --second-kernel --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}"
     );
     if let Some(methods) = &wishes.methods {
-        command += &format!(" --methods {methods}");
+        command += " --methods ";
+        command += methods;
     }
     let fresh = Progress {
         kernel: format!("Linux {} in {}", kernel.release, super::machine::EMULATOR),

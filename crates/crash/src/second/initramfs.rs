@@ -68,11 +68,11 @@ impl Kernel {
         let release = release.ok_or_else(|| missing(format!("no vmlinuz-* in {}", boot.display())))?;
         let mut found = Vec::new();
         walk(&root.join("lib/modules").join(&release).join("kernel"), &mut found)?;
-        let named = |module: &str| {
+        let path_of = |module: &str| {
             let file = format!("{module}.ko");
             found.iter().find(|path| path.file_name().is_some_and(|name| *name == *file)).cloned()
         };
-        let modules = MODULES.iter().filter_map(|module| named(module)).collect();
+        let modules = MODULES.iter().filter_map(|module| path_of(module)).collect();
         Ok(Self { image: boot.join(format!("vmlinuz-{release}")), release, modules })
     }
 }
@@ -99,12 +99,15 @@ pub(super) struct Orders {
 }
 
 fn script(kernel: &Kernel, orders: &Orders) -> String {
-    let load: String = kernel
-        .modules
-        .iter()
-        .filter_map(|path| path.file_name())
-        .map(|name| format!("insmod /modules/{} || echo SEAWALL no module {0}\n", name.to_string_lossy()))
-        .collect();
+    let mut load = String::new();
+    for name in kernel.modules.iter().filter_map(|path| path.file_name()) {
+        let name = name.to_string_lossy();
+        load += "insmod /modules/";
+        load += &name;
+        load += " || echo SEAWALL no module ";
+        load += &name;
+        load += "\n";
+    }
     let Orders { port, run } = orders;
     // The emulator's user network has the host at 10.0.2.2.
     format!(
@@ -189,6 +192,6 @@ mod tests {
         assert!(archive.len().is_multiple_of(4) && archive.starts_with(b"070701"));
         assert_eq!(&archive[110..114], b"dir\0");
         let text = String::from_utf8_lossy(&archive);
-        assert!(text.contains("00000005") && text.contains("dir/file\0\0hello\0\0\0070701"), "{text}");
+        assert!(text.contains("00000005") && text.contains("dir/file\0\0hello\x00\x00\x00070701"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! How does the emulator speak to the disk?
 //!
 //! The server's side of the NBD protocol as the specification of the NBD project has it: fixed newstyle handshake,
-//! options GO, INFO, EXPORT_NAME, LIST and ABORT, simple replies; reads, writes, flushes, trims and FUA.
+//! options `GO`, `INFO`, `EXPORT_NAME`, `LIST` and ABORT, simple replies; reads, writes, flushes, trims and FUA.
 //!
 //! Invariants: one export, which is what `disk` is; requests are done one after the other, so that a flush covers what
 //! was answered before it; lengths are bounded before anything is kept; when the peer goes away, the connection ends
