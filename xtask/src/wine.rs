@@ -24,7 +24,7 @@ pub(crate) struct Wine {
     folder: PathBuf,
 }
 
-/// Runs the tests of `seawall-sys` and a short `seawall bench` under Wine: how many there were, and what is missing
+/// Runs the tests of `seawall-sys`, those of the log's interface and engines, and a short `seawall bench` under Wine: how many there were, and what is missing
 /// on this machine or which step failed.
 pub(crate) fn test() -> (Counts, Result<(), String>) {
     let wine = match Wine::prepare() {
@@ -33,13 +33,18 @@ pub(crate) fn test() -> (Counts, Result<(), String>) {
     };
     let mut cargo = wine.cargo();
     cargo.args(["test", "--package", "seawall-sys", "--target", TARGET]);
-    let (mut counts, tested) = crate::shell::tests(cargo);
+    let (counts, tested) = crate::shell::tests(cargo);
+    let mut cargo = wine.cargo();
+    cargo.args(["test", "--package", "seawall", "--features", "simulation", "--target", TARGET]);
+    cargo.args(["--test", "log", "--test", "engines"]);
+    let (of_the_log, log_tested) = crate::shell::tests(cargo);
+    let mut counts = counts.plus(of_the_log);
     let measured = wine.bench();
     counts.passed += u64::from(measured.is_ok());
     counts.failed += u64::from(measured.is_err());
     // The server of this prefix would outlive the tests otherwise.
     let ended = run(wine.command().args(["wineboot", "--kill"]));
-    (counts, tested.and(measured).and(ended))
+    (counts, tested.and(log_tested).and(measured).and(ended))
 }
 
 impl Wine {

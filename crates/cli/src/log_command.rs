@@ -9,7 +9,7 @@ mod records;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use records::{Form, Output};
-use seawall::{Log, Lsn, MethodChoice, Options, Report, Tail, View, salvage, verify};
+use seawall::{Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Report, Tail, View, salvage, verify};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,15 +60,43 @@ struct Append {
     /// How records are told apart on standard input
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
-    /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
-    #[arg(long, value_name = "ID")]
-    method: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// Size of new segments in bytes, a multiple of 4096 from 65536 on
     #[arg(long, value_name = "BYTES")]
     segment_bytes: Option<u64>,
     /// Prints nothing but errors
     #[arg(long)]
     quiet: bool,
+}
+
+/// How commits go to the disk.
+#[derive(Debug, Args)]
+struct Way {
+    /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
+    #[arg(long, value_name = "ID")]
+    method: Option<String>,
+    /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); with `probe` the fastest one that the
+    /// system allows
+    #[arg(long, value_name = "NAME", default_value = "probe", value_parser = engine)]
+    engine: EngineChoice,
+}
+
+impl Way {
+    fn method(&self) -> MethodChoice {
+        self.method.clone().map_or(MethodChoice::Fastest, MethodChoice::Named)
+    }
+}
+
+/// An engine by its name.
+fn engine(name: &str) -> Result<EngineChoice, String> {
+    if name == "probe" {
+        return Ok(EngineChoice::Probe);
+    }
+    Engine::find(name).map(EngineChoice::Only).ok_or_else(|| {
+        let known: Vec<&str> = Engine::ALL.into_iter().map(Engine::name).collect();
+        format!("the engines are {}, or probe to choose by measuring", known.join(", "))
+    })
 }
 
 #[derive(Debug, Args)]
@@ -121,6 +149,8 @@ struct Bench {
     /// Part of the usual number of commits
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     percent: u64,
+    #[command(flatten)]
+    way: Way,
     /// How the result is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Table,
@@ -174,10 +204,7 @@ impl From<io::Error> for Stop {
 /// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
 fn append(options: &Append) -> Result<(), Stop> {
     const TOGETHER_MAX: usize = 4096;
-    let mut settings = Options::default();
-    if let Some(id) = &options.method {
-        settings = settings.method(MethodChoice::Named(id.clone()));
-    }
+    let mut settings = Options::default().method(options.way.method()).engine(options.way.engine);
     if let Some(bytes) = options.segment_bytes {
         settings = settings.segment_bytes(bytes);
     }
@@ -254,6 +281,11 @@ fn stat(dir: &Path) -> Result<(), Stop> {
     writeln!(output, "first LSN    {}", view.first_lsn())?;
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
+    let method = view.method().map_or_else(
+        || "none remembered: it was named whenever the log was opened".to_owned(),
+        |(method, engine)| format!("{method}, on the {} engine", engine.name()),
+    );
+    writeln!(output, "method       {method}")?;
     writeln!(output, "writer       {}", if view.is_written() { "holds the log" } else { "none" })?;
     Ok(())
 }
@@ -310,8 +342,13 @@ fn trim(options: &Trim) -> Result<(), Stop> {
 }
 
 fn bench(options: &Bench) -> Result<(), Stop> {
-    let plan =
-        seawall::bench::Plan { rounds: options.rounds, percent: options.percent, only: options.only.clone() };
+    let plan = seawall::bench::Plan {
+        rounds: options.rounds,
+        percent: options.percent,
+        only: options.only.clone(),
+        method: options.way.method(),
+        engine: options.way.engine,
+    };
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
         anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
     })?;

@@ -10,7 +10,7 @@ use crate::scene::Scene;
 use crate::victim::Engine;
 
 /// The methods that the library and the release binary run.
-const LIBRARY_METHODS: [&str; 7] = [
+const LIBRARY_METHODS: [&str; 11] = [
     "direct+dsync",
     "buffered+fdatasync",
     "buffered+fsync",
@@ -18,6 +18,10 @@ const LIBRARY_METHODS: [&str; 7] = [
     "rwf-dsync",
     "direct+fdatasync",
     "direct+rwf-dsync",
+    "uring-linked",
+    "uring+fdatasync",
+    "uring-direct-linked",
+    "uring-direct-fixed-dsync",
 ];
 
 /// Every durable method of the table that leaves its syncs where a file recorder can see them.

@@ -20,23 +20,31 @@ const FILL_BYTES: usize = 1 << 20;
 
 /// The writer's loop; returns when the log stops.
 pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
-    let mut seen = u64::MAX;
+    let mut drove = false;
+    let (mut seen, mut quiet_since) = (u64::MAX, seawall_sys::clock::monotonic_ns());
     while !group.stopping.load(Ordering::SeqCst) {
         let mut core = lock(&group.core);
-        if group.is_wanted(&core) {
-            let (ready, gathered) = group.gather(core, 1);
+        // Who wanted the last batch is about to want the next one, and waking this thread takes longer than that.
+        if group.is_wanted(&core) || std::mem::take(&mut drove) {
+            let (ready, gathered) = group.gather(core);
             core = gathered;
-            if let Some(issue) = ready.then(|| core.issue()).flatten() {
+            let wanted = ready && group.is_wanted(&core);
+            if let Some(issue) = wanted.then(|| core.issue()).flatten() {
                 group.drive(core, issue);
+                drove = true;
                 continue;
             }
         }
+        let now = seawall_sys::clock::monotonic_ns();
         let activity = group.activity.load(Ordering::Relaxed);
         if activity != seen {
-            // Something happened since the last look: look again after a while without anything.
+            (seen, quiet_since) = (activity, now);
+        }
+        // Being woken is no reason for a mark: only time without commits is.
+        let quiet = Duration::from_nanos(now - quiet_since);
+        if let Some(rest) = idle.checked_sub(quiet).filter(|rest| !rest.is_zero()) {
             drop(core);
-            seen = activity;
-            std::thread::park_timeout(idle);
+            std::thread::park_timeout(rest);
             continue;
         }
         if core.wants_mark()
@@ -120,6 +128,9 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     };
     if let Progress::Prepared(spare) = end {
         group.lanes.open(spare.number, spare.bytes).map_err(soft)?;
+        // Done: whoever asked may have taken it before the next look, which would then make another one.
+        let needed = &mut lock(&group.desk).needed;
+        *needed = needed.filter(|bytes| *bytes > spare.bytes);
     }
     let mut core = lock(&group.core);
     match lock(&group.shelf).finished(end) {

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 
 use hdrhistogram::Histogram;
@@ -20,7 +20,7 @@ use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::Options;
+use crate::options::{EngineChoice, MethodChoice, Options};
 use crate::stats::Summary;
 
 /// How a benchmark is run.
@@ -32,11 +32,16 @@ pub struct Plan {
     pub percent: u64,
     /// Only workloads whose name starts with this. Default all.
     pub only: Option<String>,
+    /// The commit method. Default the fastest.
+    pub method: MethodChoice,
+    /// The engine. Default whichever runs the method.
+    pub engine: EngineChoice,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rounds: 5, percent: 100, only: None }
+        let (method, engine) = (MethodChoice::Fastest, EngineChoice::Probe);
+        Self { rounds: 5, percent: 100, only: None, method, engine }
     }
 }
 
@@ -170,7 +175,8 @@ const WORKLOADS: [Workload; 10] = [
 /// Whatever the log or the floor meets.
 pub fn run(dir: &Path, plan: &Plan, mut progress: impl FnMut(&str, usize)) -> Result<Vec<Row>> {
     let probe = Scratch::new(dir, "probe")?;
-    let method = Log::open(&probe.0, Options::default())?.opened().method;
+    let options = Options::default().method(plan.method.clone()).engine(plan.engine);
+    let method = Log::open(&probe.0, options)?.opened().method;
     drop(probe);
     let bench = Bench { dir, percent: plan.percent.max(1), method };
     let wanted = |w: &&Workload| plan.only.as_ref().is_none_or(|only| w.name == only.as_str());
@@ -259,13 +265,13 @@ impl Bench<'_> {
         Ok(Floor { _scratch: scratch, commit, buf, slots, next: 0, times: histogram() })
     }
 
-    /// Alternates slices of the floor and of `work`, which does `per_slice` commits, and takes the median slice of
-    /// each, so that a busy moment hits both.
+    /// Alternates slices of the floor and of `work`, which does `per_slice` commits and says how many nanoseconds they
+    /// took, and takes the median slice of each, so that a busy moment hits both.
     fn interleave(
         &self,
         floor: &mut Floor,
         (slices, floor_writes, per_slice): (u64, u64, u64),
-        mut work: impl FnMut(&mut Histogram<u64>) -> Result<()>,
+        mut work: impl FnMut(&mut Histogram<u64>) -> Result<u64>,
     ) -> Result<Round> {
         let slices = (slices * self.percent / 100).max(3);
         let (mut floors, mut logs, mut times) = (Vec::new(), Vec::new(), histogram());
@@ -274,9 +280,7 @@ impl Bench<'_> {
             let took = floor.run(floor_writes)?;
             floors.push(floor_writes as f64 / seconds(took));
             let before = cpu_seconds();
-            let began = monotonic_ns();
-            work(&mut times)?;
-            logs.push(per_slice as f64 / seconds(monotonic_ns() - began));
+            logs.push(per_slice as f64 / seconds(work(&mut times)?));
             cpu += cpu_seconds().zip(before).map_or(f64::NAN, |(after, before)| after - before);
         }
         floors.sort_by(f64::total_cmp);
@@ -306,7 +310,7 @@ impl Bench<'_> {
     }
 
     fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
-        let named = crate::options::MethodChoice::Named(self.method.to_owned());
+        let named = MethodChoice::Named(self.method.to_owned());
         let log = Log::open(&scratch.0, options.method(named))?;
         // The first spare is prepared in the background; it must not share the disk with the measurement.
         while !log.is_prepared() {
@@ -323,33 +327,37 @@ impl Bench<'_> {
         Self::warm(&log, 64 << 20)?;
         let record = vec![0x5A; bytes];
         let before = log.stats();
-        let work = |times: &mut Histogram<u64>| -> Result<()> {
-            let mut last = monotonic_ns();
+        // A thread that starts late would be counted as a slow log.
+        let start = Barrier::new(usize::try_from(threads).unwrap_or(1));
+        let work = || -> Result<(u64, u64, Histogram<u64>)> {
+            let mut times = histogram();
+            start.wait();
+            let began = monotonic_ns();
+            let mut last = began;
             for _ in 0..per_thread {
                 log.append_commit(&record)?;
                 let now = monotonic_ns();
                 times.saturating_record(now - last);
                 last = now;
             }
-            Ok(())
+            Ok((began, last, times))
         };
         let round = self.interleave(&mut floor, (slices, 100, per_thread * threads), |times| {
             log.trim(log.durable_lsn())?;
-            if threads == 1 {
-                return work(times);
-            }
+            let (mut first, mut last) = (u64::MAX, 0);
             std::thread::scope(|scope| {
-                let one = || {
-                    let mut times = histogram();
-                    work(&mut times).map(|()| times)
-                };
-                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-                for handle in handles {
+                let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+                let own = work();
+                let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
+                std::iter::once(own).chain(joined).try_for_each(|one| {
+                    let (began, ended, one) = one?;
+                    (first, last) = (first.min(began), last.max(ended));
                     // All have the same bounds.
-                    let _ = times.add(handle.join().unwrap_or(Err(Error::Closed))?);
-                }
-                Ok(())
-            })
+                    let _ = times.add(one);
+                    Ok(())
+                })
+            })?;
+            Ok(last - first)
         })?;
         let after = log.stats();
         let batches = (after.batches - before.batches).max(1) as f64;
@@ -372,11 +380,16 @@ impl Bench<'_> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         let before = log.stats();
-        let floor_writes = if floor_bytes > 64 << 10 { 20 } else { 100 };
+        let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
         let round = self.interleave(&mut floor, (slices, floor_writes, per_slice), |times| {
             log.trim(log.durable_lsn())?;
+            let began = monotonic_ns();
             let mut pending: VecDeque<(u64, crate::log::Commit)> = VecDeque::with_capacity(outstanding);
-            for _ in 0..per_slice {
+            for i in 0..per_slice {
+                if i % 4096 == 0 {
+                    // As a user with checkpoints does; without it every segment would have to be filled anew.
+                    log.trim(log.durable_lsn())?;
+                }
                 while pending.len() == outstanding {
                     let Some((_, oldest)) = pending.front_mut() else { break };
                     match std::pin::Pin::new(oldest).poll(&mut context) {
@@ -394,7 +407,8 @@ impl Bench<'_> {
                 let lsn = log.append(&record)?;
                 pending.push_back((monotonic_ns(), log.commit_async(lsn)));
             }
-            pending.into_iter().try_for_each(|(_, commit)| commit.wait().map(drop))
+            pending.into_iter().try_for_each(|(_, commit)| commit.wait().map(drop))?;
+            Ok(monotonic_ns() - began)
         })?;
         let after = log.stats();
         let batches = (after.batches - before.batches).max(1) as f64;
@@ -439,27 +453,27 @@ impl Wake for Unpark {
 }
 
 fn w1(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(1, 16 << 10, 30, 100)
+    bench.waiting(1, 16 << 10, 60, 100)
 }
 
 fn w2(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(1, 256, 30, 100)
+    bench.waiting(1, 256, 60, 100)
 }
 
 fn w3(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(16, 256, 15, 100)
+    bench.waiting(16, 256, 30, 250)
 }
 
 fn w4(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(64, 1024, 15, 50)
+    bench.waiting(64, 1024, 30, 100)
 }
 
 fn w4a(bench: &Bench<'_>) -> Result<Round> {
-    bench.outstanding(4096, 64, 20, 4000)
+    bench.outstanding(4096, 64, 60, 4000)
 }
 
 fn w4b(bench: &Bench<'_>) -> Result<Round> {
-    let round = bench.outstanding(1 << 20, 512, 20, 10_000)?;
+    let round = bench.outstanding(1 << 20, 512, 60, 8192)?;
     Ok(Round { floor: round.floor * f64::from(1 << 20), log: round.log * 1024.0, ..round })
 }
 
@@ -469,17 +483,18 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let log = bench.log(&scratch, Options::default())?;
     Bench::warm(&log, 64 << 20)?;
     let record = [0x5A; 1024];
-    let round = bench.interleave(&mut floor, (30, 50, 50), |times| {
+    let round = bench.interleave(&mut floor, (60, 25, 25), |times| {
         log.trim(log.durable_lsn())?;
-        let mut last = monotonic_ns();
-        for _ in 0..50 {
+        let began = monotonic_ns();
+        let mut last = began;
+        for _ in 0..25 {
             let end = log.transaction::<Error>(|tx| (0..100).try_for_each(|_| tx.append(&record)))?;
             log.commit(end)?;
             let now = monotonic_ns();
             times.saturating_record(now - last);
             last = now;
         }
-        Ok(())
+        Ok(last - began)
     })?;
     Ok(Round { records_per_batch: 100.0, ..round })
 }

@@ -2,10 +2,17 @@
 //!
 //! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
 //! buffer never grows and never moves, so its alignment holds for good; no `unsafe` is needed, because it is a slice
-//! of a slightly larger vector.
+//! of a larger vector. Buffers of a large page and more lie in large pages where the system has them, because a direct
+//! write then is one piece for the kernel instead of one for each 4 KiB.
+
+use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages};
 
 /// The alignment of every buffer in bytes: one page, enough for every block size in use.
 pub(crate) const BUFFER_ALIGN: usize = 4096;
+
+fn alignment(capacity: usize) -> usize {
+    if capacity >= LARGE_PAGE { LARGE_PAGE } else { BUFFER_ALIGN }
+}
 
 /// Zeroed memory whose first byte lies at a multiple of [`BUFFER_ALIGN`].
 #[derive(Debug)]
@@ -13,15 +20,31 @@ pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
     start: usize,
     capacity: usize,
+    /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
+    /// handed out again at the same address is never taken for a registered buffer.
+    number: Option<u16>,
 }
 
 impl AlignedBuf {
     /// A zeroed buffer of `capacity` bytes.
     pub(crate) fn zeroed(capacity: usize) -> Self {
-        let memory = vec![0_u8; capacity.saturating_add(BUFFER_ALIGN)];
-        let misfit = memory.as_ptr().addr() % BUFFER_ALIGN;
-        let start = if misfit == 0 { 0 } else { BUFFER_ALIGN - misfit };
-        Self { memory, start, capacity }
+        let align = alignment(capacity);
+        let mut memory = vec![0_u8; capacity.saturating_add(align)];
+        let misfit = memory.as_ptr().addr() % align;
+        let start = if misfit == 0 { 0 } else { align - misfit };
+        prefer_large_pages(&mut memory[start..start + capacity]);
+        Self { memory, start, capacity, number: None }
+    }
+
+    /// The same with a number, for those that are kept as long as the log is open.
+    pub(crate) fn numbered(mut self, number: usize) -> Self {
+        self.number = u16::try_from(number).ok();
+        self
+    }
+
+    /// Its number, if it is one of those that are kept.
+    pub(crate) fn number(&self) -> Option<u16> {
+        self.number
     }
 
     /// Its size in bytes.
@@ -51,13 +74,13 @@ impl AlignedBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{AlignedBuf, BUFFER_ALIGN};
+    use super::{AlignedBuf, LARGE_PAGE, alignment};
 
     #[test]
     fn every_buffer_is_aligned_zeroed_and_of_the_asked_size() {
-        for capacity in [0, 1, 512, 4096, 4097, 1 << 20] {
+        for capacity in [0, 1, 512, 4096, 4097, 1 << 20, LARGE_PAGE, 3 * LARGE_PAGE + 1] {
             let mut buffer = AlignedBuf::zeroed(capacity);
-            assert_eq!(buffer.bytes().as_ptr().addr() % BUFFER_ALIGN, 0);
+            assert_eq!(buffer.bytes().as_ptr().addr() % alignment(capacity), 0);
             assert_eq!(buffer.bytes().len(), capacity);
             assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.touch();

@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
-use crate::recovery::{Survey, Tail, Window, chain, find_witness, survey};
+use crate::recovery::{Survey, Tail, Window, chain, find_witness, open_cold, survey};
 use crate::walk::Cursor;
 
 /// One read, in bytes.
@@ -184,7 +184,7 @@ fn lost_header(spare: Spare) -> Damage {
 impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
     fn segment(&mut self, header: SegmentHeader, next: Option<&SegmentHeader>) -> Result<()> {
         let name = segment_name(header.number);
-        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open_cold(self.disk, &name)?;
         self.window = Window::new(READ_BYTES);
         let walked = self.batches((&name, file), Cursor::start(header), next);
         self.disk.close(file);
@@ -303,7 +303,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
     /// Reports a segment whose header was lost after it had been started.
     fn unstarted(&mut self, spare: Spare, like: &SegmentHeader) -> Result<()> {
         let name = segment_name(spare.number);
-        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open_cold(self.disk, &name)?;
         let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
         self.window = Window::new(READ_BYTES);
         let from = (&header, header.data_start());

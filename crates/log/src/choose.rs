@@ -1,28 +1,47 @@
-//! Which commit method does this log use?
+//! Which commit method does this log use, and on which engine?
 //!
 //! The rows of the method table that reach the asked durability class in this directory, tried side by side with a few
-//! hundred small writes on a scratch file; the fastest wins, and its id is kept in the file `METHOD`. Interleaved
-//! rounds, so that a busy moment does not pick the winner; within a tenth the earlier row of the preference list wins.
+//! hundred small writes on a scratch file; the fastest wins. Interleaved rounds, so that a busy moment does not pick the
+//! winner; within a tenth the earlier row of the preference list wins.
+//!
+//! A row of `io_uring` must earn its place: asynchronous durable writes go through the kernel's own workers and may have
+//! tails of many milliseconds where processors are busy, so it has to beat the best portable row by a tenth in the
+//! median and in the mean, which is where tails show.
+//!
+//! The file `METHOD` keeps what was found: one id a line, the fastest first, then the fastest of each other engine that
+//! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused, and
+//! gives way again where it is not. `only ID` is what was found when an engine was asked for by name.
 
 use std::path::Path;
 
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::durability::{Class, FileState, classify};
-use seawall_sys::method::{Cache, Method, OpenSync, Sync, Write, WriteFlag};
+use seawall_sys::engine::{Engine, Works};
+use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Commit, OpenError, Target, methods};
 
 use crate::buffer::AlignedBuf;
 use crate::error::{Error, Result};
-use crate::options::MethodChoice;
+use crate::options::{EngineChoice, MethodChoice, Options};
 
-/// Where the chosen method is kept.
+/// Where the chosen methods are kept.
 pub(crate) const METHOD_FILE: &str = "METHOD";
 /// What the probe writes to.
 pub(crate) const SCRATCH_FILE: &str = "PROBE";
 const SCRATCH_BYTES: u64 = 1 << 20;
 const ROUNDS: usize = 8;
 const WRITES_PER_ROUND: usize = 8;
+/// Rounds after which only those go on that are within half of the best.
+const SCREENED: usize = 2;
+
+/// What was chosen, ready to work.
+pub(crate) struct Chosen {
+    /// The method on its engine.
+    pub(crate) works: Works,
+    /// Why another engine was refused and this one took over, if so.
+    pub(crate) refused: Option<String>,
+}
 
 /// The system's own error behind one of the system crate, as one of ours.
 pub(crate) fn from_system(error: &seawall_sys::Error) -> Error {
@@ -40,13 +59,30 @@ pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error
     }
 }
 
-/// Whether the log can drive this row: one call at a position, with a sync of the file at most.
+/// Whether the log can drive this row: writes at positions, with a sync of the file at most, and without a processor of
+/// its own for polling.
 fn drivable(method: &Method) -> bool {
-    let write = matches!(method.write, Write::Positional | Write::Flagged(WriteFlag::Dsync));
-    let sync = matches!(
-        method.sync,
-        Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::FlushFileBuffers | Sync::FullFsync
-    );
+    let write = match method.write {
+        Write::Positional | Write::Overlapped | Write::Flagged(WriteFlag::Dsync) => true,
+        Write::Ring { poll, .. } => poll == RingPoll::Interrupt,
+        Write::Flagged(_) | Write::Mapped => false,
+    };
+    let sync = match method.sync {
+        Sync::NtFlush(kind) => matches!(kind, NtFlush::Normal | NtFlush::DataSyncOnly),
+        Sync::None
+        | Sync::Fsync
+        | Sync::Fdatasync
+        | Sync::RingFdatasync
+        | Sync::RingLinkedFdatasync
+        | Sync::FlushFileBuffers
+        | Sync::FullFsync
+        | Sync::BarrierFsync => true,
+        Sync::Syncfs
+        | Sync::SyncFileRange
+        | Sync::Msync
+        | Sync::FdatasyncOtherThread
+        | Sync::FdatasyncOtherDescriptor => false,
+    };
     write && sync && method.open_sync != OpenSync::Full
 }
 
@@ -56,7 +92,8 @@ fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
     let around = around.surroundings(FileState::ZeroFilled);
     let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
     let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
-    rows.sort_by_key(|method| (method.cache != Cache::Direct, method.sync != Sync::None));
+    let on_rings = |method: &Method| method.engine() == Engine::IoUring;
+    rows.sort_by_key(|method| (on_rings(method), method.cache != Cache::Direct, method.sync != Sync::None));
     if rows.is_empty() {
         let best =
             methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
@@ -67,40 +104,218 @@ fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
     Ok(rows)
 }
 
-/// The method for the log in `dir`.
-pub(crate) fn choose(dir: &Path, choice: &MethodChoice, class: Class, block: u16) -> Result<&'static Method> {
-    let rows = candidates(dir, class)?;
-    if let MethodChoice::Named(id) = choice {
-        let known = methods::find(id).filter(|method| drivable(method));
-        let method = known.ok_or_else(|| Error::InvalidOption {
-            option: "method",
-            reason: format!("{id} is no method that a log can use on this system"),
-        })?;
-        if !rows.iter().any(|row| row.id == method.id) {
-            let reason = format!("{id} does not outlive {} at {}", class.name(), dir.display());
-            return Err(Error::InvalidOption { option: "method", reason });
-        }
-        return Ok(method);
-    }
-    let kept = dir.join(METHOD_FILE);
-    if *choice == MethodChoice::Fastest {
-        let text = std::fs::read_to_string(&kept).unwrap_or_default();
-        if let Some(row) = rows.iter().find(|row| row.id == text.trim()) {
-            return Ok(row);
-        }
-    }
-    let fastest = probe(dir, &rows, block)?;
-    std::fs::write(&kept, format!("{}\n", fastest.id)).map_err(|source| Error::io("write", &kept, source))?;
-    Ok(fastest)
+fn refused(option: &'static str, reason: String) -> Error {
+    Error::InvalidOption { option, reason }
 }
 
-/// Times the rows side by side and returns the one with the lowest median.
-fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Method> {
+/// The method for the log in `dir`, on its engine, which may register `buffers`.
+pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]]) -> Result<Chosen> {
+    let rows = candidates(dir, options.durability)?;
+    let named = match &options.method {
+        MethodChoice::Named(id) => Some(named(dir, id, options, &rows)?),
+        MethodChoice::Fastest | MethodChoice::ProbeAgain => None,
+    };
+    if let (None, EngineChoice::Only(engine)) = (named, options.engine) {
+        let remedy = "or let the portable engine take over (EngineChoice::Probe)";
+        engine.probe().map_err(|reason| {
+            refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
+        })?;
+    }
+    let mut reason = None;
+    let mut allowed: Vec<&'static Method> = match options.engine {
+        EngineChoice::Only(engine) => rows.iter().filter(|row| row.engine() == engine).copied().collect(),
+        EngineChoice::Probe => rows,
+    };
+    if let Some(method) = named {
+        allowed = vec![method];
+    } else if options.engine == EngineChoice::Probe && Engine::IoUring.is_known_here() {
+        reason = Engine::IoUring.probe().err().map(|reason| reason.to_string());
+        allowed.retain(|row| reason.is_none() || row.engine() != Engine::IoUring);
+    }
+    let mut again = options.method == MethodChoice::ProbeAgain;
+    loop {
+        let method = match allowed.as_slice() {
+            [method] if named.is_some() => method,
+            rows => fastest(dir, rows, options, again, block)?,
+        };
+        match Works::start(method, options.in_flight_max, buffers) {
+            Ok(works) => {
+                if let Some(reason) = &reason {
+                    tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
+                }
+                return Ok(Chosen { works, refused: reason });
+            }
+            // Allowed in general, but not for this log: too little memory may be locked.
+            Err(OpenError::Unavailable(why))
+                if options.engine == EngineChoice::Probe
+                    && named.is_none()
+                    && method.engine() != Engine::Portable =>
+            {
+                reason = Some(why.to_string());
+                allowed.retain(|row| row.engine() == Engine::Portable);
+                again = false;
+            }
+            Err(error) => return Err(from_open(error, method, dir)),
+        }
+    }
+}
+
+/// The row called `id`, if the log may use it.
+fn named(dir: &Path, id: &str, options: &Options, rows: &[&'static Method]) -> Result<&'static Method> {
+    let known = methods::find(id).filter(|method| drivable(method));
+    let method = known
+        .ok_or_else(|| refused("method", format!("{id} is no method that a log can use on this system")))?;
+    let engine = method.engine();
+    if let EngineChoice::Only(only) = options.engine
+        && only != engine
+    {
+        let reason = format!("{id} runs on {} and not on {}", engine.name(), only.name());
+        return Err(refused("engine", reason));
+    }
+    if !rows.iter().any(|row| row.id == method.id) {
+        let class = options.durability.name();
+        return Err(refused("method", format!("{id} does not outlive {class} at {}", dir.display())));
+    }
+    engine.probe().map_err(|reason| {
+        refused("method", format!("{id} is not available: {reason}; or choose a method of another engine"))
+    })?;
+    Ok(method)
+}
+
+/// The fastest of `rows`: as remembered, or as a probe finds it.
+fn fastest(
+    dir: &Path,
+    rows: &[&'static Method],
+    options: &Options,
+    again: bool,
+    block: u16,
+) -> Result<&'static Method> {
+    let kept = dir.join(METHOD_FILE);
+    let only = options.engine != EngineChoice::Probe;
+    let known = Known::read(dir);
+    let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
+    let usable = usable.find(|known| rows.iter().any(|row| row.id == known.id));
+    if let Some(method) = usable.filter(|_| !again) {
+        return Ok(method);
+    }
+    let found = judge(&probe(dir, rows, block)?);
+    let first = found.first().copied();
+    let first = first.ok_or_else(|| {
+        refused("method", format!("no commit method of the asked class works at {}", dir.display()))
+    })?;
+    let text = known.with(&found, only).text();
+    std::fs::write(&kept, text).map_err(|source| Error::io("write", &kept, source))?;
+    Ok(first)
+}
+
+/// What the log in a directory remembers of its probes. Lines that this system does not know are left out.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The fastest row of each engine that was tried, the one to use first.
+    ranked: Vec<&'static Method>,
+    /// Rows of engines that were asked for and not held against others: they decide only when asked for again.
+    alone: Vec<&'static Method>,
+}
+
+const ALONE: &str = "only ";
+
+impl Known {
+    fn read(dir: &Path) -> Self {
+        let text = std::fs::read_to_string(dir.join(METHOD_FILE)).unwrap_or_default();
+        let (alone, ranked): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(ALONE));
+        let find = |line: &str| methods::find(line.trim_start_matches(ALONE).trim());
+        Self {
+            ranked: ranked.into_iter().filter_map(find).collect(),
+            alone: alone.into_iter().filter_map(find).collect(),
+        }
+    }
+
+    /// The same after a probe. What is known of engines that were not tried stays known, behind what was found.
+    fn with(mut self, found: &[&'static Method], only: bool) -> Self {
+        let tried = |row: &&'static Method| found.iter().any(|tried| tried.engine() == row.engine());
+        self.ranked.retain(|row| !tried(row));
+        self.alone.retain(|row| !tried(row));
+        let place = if only { &mut self.alone } else { &mut self.ranked };
+        place.splice(0..0, found.iter().copied());
+        self
+    }
+
+    fn text(&self) -> String {
+        let ranked = self.ranked.iter().map(|row| ["", row.id, "\n"].concat());
+        let alone = self.alone.iter().map(|row| [ALONE, row.id, "\n"].concat());
+        ranked.chain(alone).collect()
+    }
+}
+
+/// The method that the log in `dir` remembers as the one to use, if it was probed.
+pub(crate) fn remembered(dir: &Path) -> Option<&'static Method> {
+    let known = Known::read(dir);
+    known.ranked.first().or(known.alone.first()).copied()
+}
+
+/// One row and how long each of its writes took, in nanoseconds.
+struct Trial {
+    method: &'static Method,
+    times: Vec<u64>,
+}
+
+impl Trial {
+    fn median(&self) -> u64 {
+        median(&self.times)
+    }
+
+    fn mean(&self) -> u64 {
+        self.times.iter().sum::<u64>().checked_div(self.times.len() as u64).unwrap_or(u64::MAX)
+    }
+}
+
+fn clearly_less(a: u64, b: u64) -> bool {
+    a.saturating_add(a / 10) < b
+}
+
+/// The fastest trial of each engine, the one to use first. The trials come in the order of preference.
+fn judge(trials: &[Trial]) -> Vec<&'static Method> {
+    let best_of = |engine: Engine| {
+        let own = trials.iter().filter(|trial| trial.method.engine() == engine);
+        own.reduce(|best, next| if clearly_less(next.median(), best.median()) { next } else { best })
+    };
+    let mut best: Vec<&Trial> = Vec::new();
+    for trial in Engine::ALL.into_iter().filter_map(best_of) {
+        let earned = best.first().is_none_or(|first| {
+            clearly_less(trial.median(), first.median()) && clearly_less(trial.mean(), first.mean())
+        });
+        best.insert(if earned { 0 } else { best.len() }, trial);
+    }
+    best.into_iter().map(|trial| trial.method).collect()
+}
+
+/// A row at work, and how long each of its writes took, in nanoseconds.
+type Candidate = (&'static Method, Box<dyn Commit>, Vec<u64>);
+
+fn median(times: &[u64]) -> u64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(u64::MAX)
+}
+
+/// Lets those go that are far behind the best one of their engine, so that a log is made in a moment.
+fn screen(tried: &mut Vec<Candidate>) {
+    let seen: Vec<(Engine, u64)> =
+        tried.iter().map(|(method, _, times)| (method.engine(), median(times))).collect();
+    tried.retain(|(method, _, times)| {
+        let own = seen.iter().filter(|(engine, _)| *engine == method.engine());
+        let best = own.map(|(_, median)| *median).min().unwrap_or(0);
+        median(times) <= best.saturating_add(best / 2)
+    });
+}
+
+/// Times the rows side by side.
+fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<Vec<Trial>> {
     let path = dir.join(SCRATCH_FILE);
     let scratch = Scratch::make(&path)?;
     let bytes = usize::from(block).max(4096);
     let target = Target { path: path.clone(), journal_bytes: SCRATCH_BYTES, write_bytes: bytes };
-    let mut tried: Vec<(&'static Method, Box<dyn Commit>, Vec<u64>)> = Vec::new();
+    let mut tried: Vec<Candidate> = Vec::new();
     for row in rows {
         if seawall_sys::prove(row, &target).is_ok()
             && let Ok(commit) = seawall_sys::open(row, &target)
@@ -110,7 +325,10 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Me
     }
     let buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        if round == SCREENED {
+            screen(&mut tried);
+        }
         for (_, commit, times) in &mut tried {
             for _ in 0..WRITES_PER_ROUND {
                 let began = monotonic_ns();
@@ -122,16 +340,7 @@ fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<&'static Me
         }
     }
     drop(scratch);
-    let mut best: Option<(&'static Method, u64)> = None;
-    for (row, _, mut times) in tried {
-        times.sort_unstable();
-        let median = times[times.len() / 2];
-        if best.is_none_or(|(_, fastest)| median + median / 10 < fastest) {
-            best = Some((row, median));
-        }
-    }
-    let reason = || format!("no commit method of the asked class works at {}", dir.display());
-    best.map(|(row, _)| row).ok_or_else(|| Error::InvalidOption { option: "method", reason: reason() })
+    Ok(tried.into_iter().map(|(method, _, times)| Trial { method, times }).collect())
 }
 
 /// The file that the probe writes to; removed afterwards.
@@ -158,5 +367,70 @@ impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         // A scratch file that stays behind is removed by the next probe.
         let _ = std::fs::remove_file(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, METHOD_FILE, Trial, drivable, judge, remembered};
+    use seawall_sys::method::{Depth, Method};
+    use seawall_sys::{Engine, methods};
+
+    fn row(engine: Engine) -> Option<&'static Method> {
+        methods::here()
+            .iter()
+            .find(|row| row.engine() == engine && drivable(row) && row.reach().data == Depth::Stable)
+    }
+
+    fn trial(method: &'static Method, times: [u64; 5]) -> Trial {
+        Trial { method, times: times.to_vec() }
+    }
+
+    #[test]
+    fn every_engine_of_this_system_has_a_durable_row_that_a_log_can_drive() {
+        for engine in Engine::ALL {
+            assert_eq!(row(engine).is_some(), engine.is_known_here(), "{}", engine.name());
+        }
+    }
+
+    #[test]
+    fn within_a_tenth_the_preferred_row_wins() {
+        let rows: Vec<_> = methods::here().iter().filter(|row| row.engine() == Engine::Portable).collect();
+        let (first, second) = (rows[0], rows[1]);
+        let close = [trial(first, [100; 5]), trial(second, [95; 5])];
+        assert_eq!(judge(&close), [first]);
+        let clear = [trial(first, [100; 5]), trial(second, [80; 5])];
+        assert_eq!(judge(&clear), [second]);
+        assert!(judge(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_ring_must_earn_its_place_in_the_median_and_in_the_tail() {
+        let (Some(calls), Some(ring)) = (row(Engine::Portable), row(Engine::IoUring)) else { return };
+        for (times, first) in [
+            ([50, 50, 50, 50, 50], ring),
+            ([95, 95, 95, 95, 95], calls),
+            // Twice as fast, but for one write that met a busy kernel worker.
+            ([50, 50, 50, 50, 8000], calls),
+        ] {
+            let found = judge(&[trial(calls, [100; 5]), trial(ring, times)]);
+            assert_eq!((found[0], found.len()), (first, 2), "{times:?}: the other one is remembered too");
+        }
+        assert_eq!(judge(&[trial(ring, [100; 5])]), [ring], "where it is alone");
+    }
+
+    #[test]
+    fn what_a_probe_of_one_engine_found_decides_only_when_that_engine_is_asked_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let rows: Vec<_> = methods::here().iter().filter(|row| drivable(row)).collect();
+        let (a, b) = (rows[0], rows[rows.len() - 1]);
+        let known = Known::default().with(&[b], true);
+        assert_eq!((known.ranked.len(), known.alone.as_slice()), (0, &[b][..]));
+        let known = Known { ranked: vec![a], alone: Vec::new() }.with(&[a], true);
+        assert_eq!(known.text(), format!("only {}\n", a.id));
+        let known = Known { ranked: vec![a], alone: vec![] };
+        std::fs::write(dir.path().join(METHOD_FILE), format!("no-such-row\n{}", known.text()))
+            .expect("writes");
+        assert_eq!((Known::read(dir.path()), remembered(dir.path())), (known, Some(a)));
     }
 }

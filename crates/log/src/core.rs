@@ -191,8 +191,8 @@ impl Core {
     pub(crate) fn new(shape: Shape, beginning: Beginning) -> Self {
         let buffers = (shape.memory_bytes / shape.batch_bytes.max(1)).max(2);
         let free = (0..buffers)
-            .map(|_| {
-                let mut buffer = AlignedBuf::zeroed(shape.batch_bytes);
+            .map(|number| {
+                let mut buffer = AlignedBuf::zeroed(shape.batch_bytes).numbered(number);
                 buffer.touch();
                 buffer
             })
@@ -218,6 +218,11 @@ impl Core {
             durable_id: 0,
             failed: false,
         }
+    }
+
+    /// The memory of every buffer in the order of their numbers, as long as none of them is in use.
+    pub(crate) fn buffers(&self) -> Vec<&[u8]> {
+        self.free.iter().map(AlignedBuf::bytes).collect()
     }
 
     /// The watermarks now.

@@ -70,6 +70,10 @@ pub trait Disk {
     /// Whatever the operating system answers.
     fn open(&mut self, name: &str) -> io::Result<FileId>;
 
+    /// Drops what the page cache holds of a file, so that reading it shows what the disk has even where a direct read
+    /// may be answered from the cache. Nothing to do for a disk without a cache.
+    fn forget_cached(&mut self, _file: FileId) {}
+
     /// Creates an empty file.
     ///
     /// # Errors

@@ -68,9 +68,9 @@ pub enum Error {
         /// Its format version.
         version: u16,
     },
-    /// A segment of another log lies in this directory.
+    /// Segments of different logs lie in this directory.
     ForeignSegment {
-        /// The segment.
+        /// A segment that belongs to another log than the last one does.
         path: PathBuf,
     },
     /// The directory holds no log.
@@ -180,7 +180,12 @@ impl std::fmt::Display for Error {
                 crate::format::FORMAT_VERSION
             ),
             Self::ForeignSegment { path } => {
-                write!(f, "{} belongs to another log: move it out of the directory", path.display())
+                // Which of the two is the foreign one cannot be told from inside.
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} and the last segment beside it belong to different logs: move the foreign one out"
+                )
             }
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
             Self::TooLong { bytes, bytes_max } => {

@@ -4,19 +4,28 @@
 //! space back. Only with the feature `simulation`.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// An input/output error, as the kernel numbers it.
+const EIO: i32 = 5;
 
 /// Faults to be met by one open log.
 #[derive(Debug)]
 pub struct Faults {
     commits: AtomicU64,
     fail_at: AtomicU64,
+    errno: AtomicI32,
     full: AtomicBool,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { commits: AtomicU64::new(0), fail_at: AtomicU64::new(u64::MAX), full: AtomicBool::new(false) }
+        Self {
+            commits: AtomicU64::new(0),
+            fail_at: AtomicU64::new(u64::MAX),
+            errno: AtomicI32::new(EIO),
+            full: AtomicBool::new(false),
+        }
     }
 }
 
@@ -25,6 +34,11 @@ impl Faults {
     /// would have it.
     pub fn fail_commit(&self, batch: u64) {
         self.fail_at.store(batch, Ordering::SeqCst);
+    }
+
+    /// With which error number of the system the commit fails; EIO if nothing is said.
+    pub fn fail_with(&self, errno: i32) {
+        self.errno.store(errno, Ordering::SeqCst);
     }
 
     /// Whether there is no space for new segments.
@@ -40,9 +54,8 @@ impl Faults {
 
     pub(crate) fn commit(&self) -> io::Result<()> {
         let number = self.commits.fetch_add(1, Ordering::SeqCst);
-        // EIO, as the kernel reports it.
         if number == self.fail_at.load(Ordering::SeqCst) {
-            Err(io::Error::from_raw_os_error(5))
+            Err(io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst)))
         } else {
             Ok(())
         }

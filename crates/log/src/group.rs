@@ -19,7 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
+use seawall_sys::clock::monotonic_ns;
+
 use crate::core::{Core, Issue, Refusal, Shape};
+use crate::crowd::Crowd;
 use crate::error::{Error, Result};
 use crate::format::Kind;
 use crate::gate::Gate;
@@ -30,8 +33,6 @@ use crate::shelf::Shelf;
 use crate::stats::Meters;
 
 const GATES: usize = 64;
-/// Turns of the processor given away without anyone coming, until one goes without them.
-const PATIENCE: u32 = 4;
 
 /// What the keeper thread is told, and what it tells.
 #[derive(Debug, Default)]
@@ -59,10 +60,7 @@ pub(crate) struct Group {
     pub(crate) news: Gate,
     failure: OnceLock<Arc<Error>>,
     wakers: Mutex<Vec<(Lsn, Waker)>>,
-    /// How many records seem to come round together: those of the last batch and those that had gathered by its end.
-    crowd: AtomicU32,
-    /// Somebody waits for the crowd to gather.
-    gathering: AtomicBool,
+    crowd: Crowd,
     /// Somebody who does not block wants everything before this LSN committed.
     wanted: AtomicU64,
     pub(crate) writer: OnceLock<Thread>,
@@ -76,6 +74,8 @@ pub(crate) struct Group {
     /// The log is about to be let go: whoever still waits is told, and nothing more is written. Changed under the
     /// core lock.
     retired: AtomicBool,
+    /// Whether a batch is on its way, as the core knows it. Changed under the core lock.
+    flying: AtomicBool,
     /// Batches that are being written right now. Raised under the core lock.
     driving: AtomicU32,
     pub(crate) stalls: AtomicU64,
@@ -98,8 +98,7 @@ impl Group {
             news: Gate::default(),
             failure: OnceLock::new(),
             wakers: Mutex::default(),
-            crowd: AtomicU32::new(0),
-            gathering: AtomicBool::new(false),
+            crowd: Crowd::new(),
             wanted: AtomicU64::new(0),
             writer: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -108,6 +107,7 @@ impl Group {
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            flying: AtomicBool::new(false),
             driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
             meters: Meters::new(),
@@ -242,7 +242,7 @@ impl Group {
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }
-            let (ready, gathered) = self.gather(core, self.shape.depth);
+            let (ready, gathered) = self.gather(core);
             core = gathered;
             // Gathering lets go of the lock: a failure may have opened the gates meanwhile, and will not do so again.
             if let Some(ended) = self.ended() {
@@ -274,45 +274,37 @@ impl Group {
     ///
     /// A batch goes at once when it would be alone, or when it is at least as large as what is on its way. When several
     /// committers come round together (as those do whom the last batch woke), the first one of them gives the others
-    /// the processor for a moment, so that one write carries them all; a lone committer never does, and no timer runs.
-    pub(crate) fn gather<'a>(
-        &'a self,
-        core: MutexGuard<'a, Core>,
-        shares: usize,
-    ) -> (bool, MutexGuard<'a, Core>) {
+    /// the processor for a moment, so that one write carries them all, as far as [`Crowd`] finds that worth it; a lone
+    /// committer never does, and no timer runs.
+    pub(crate) fn gather<'a>(&'a self, core: MutexGuard<'a, Core>) -> (bool, MutexGuard<'a, Core>) {
         if core.in_flight() > 0 {
             let ready = core.gathered_records() >= core.flying_records();
             return (ready, core);
         }
-        let crowd = self.crowd.load(Ordering::Relaxed) / u32::try_from(shares).unwrap_or(1).max(1);
-        if core.gathered_records() >= crowd {
+        let gathered = core.gathered_records();
+        if self.crowd.is_here(gathered) {
             return (true, core);
         }
-        if self.gathering.swap(true, Ordering::Acquire) {
-            return (false, core);
-        }
-        let (mut seen, mut idle) = (core.gathered_records(), 0);
+        let Some(mut patience) = self.crowd.wait(gathered, monotonic_ns()) else { return (false, core) };
         drop(core);
         let core = loop {
             std::thread::yield_now();
-            let core = lock(&self.core);
-            let now = core.gathered_records();
-            idle = if now > seen { 0 } else { idle + 1 };
-            seen = now;
-            if now >= crowd || idle >= PATIENCE || core.in_flight() > 0 {
+            let now = monotonic_ns();
+            // Who appends right now must not have to wait for somebody who only looks.
+            let Ok(core) = self.core.try_lock() else { continue };
+            let gathered = core.gathered_records();
+            let here = self.crowd.is_here(gathered) || core.in_flight() > 0;
+            if here || !patience.lasts(gathered, now) {
+                self.crowd.go(gathered);
                 break core;
             }
         };
-        if seen < crowd {
-            // Fewer came than last time.
-            self.crowd.store(seen, Ordering::Relaxed);
-        }
-        self.gathering.store(false, Ordering::Release);
         (true, core)
     }
 
     /// Writes one batch and tells everyone who waited for it.
     pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        self.flying.store(true, Ordering::SeqCst);
         self.driving.fetch_add(1, Ordering::AcqRel);
         self.carry_out(core, issue);
         self.driving.fetch_sub(1, Ordering::AcqRel);
@@ -324,9 +316,9 @@ impl Group {
         drop(core);
         let job = chain.seal(&self.shape, issue);
         drop(chain);
-        let began = seawall_sys::clock::monotonic_ns();
+        let began = monotonic_ns();
         let carried = self.lanes.carry(&job);
-        let took = seawall_sys::clock::monotonic_ns() - began;
+        let took = monotonic_ns() - began;
         if let Err(error) = carried {
             self.fail(error);
             return;
@@ -344,8 +336,9 @@ impl Group {
         let last = core.durable_batch();
         self.durable.store(durable.get(), Ordering::Release);
         let waiting = core.waiting();
-        let crowd = job_records + core.gathered_records() + core.flying_records();
-        self.crowd.store(if crowd > 1 { crowd } else { 0 }, Ordering::Relaxed);
+        self.crowd.wrote(took, job_records, core.gathered_records() + core.flying_records());
+        // Before `wanted` is looked at: see `want`.
+        self.flying.store(core.in_flight() > 0, Ordering::SeqCst);
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
@@ -365,7 +358,7 @@ impl Group {
         self.wake_futures(durable);
         if let Some((next, newest)) = waiting {
             let led = (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one());
-            if !led && (self.wanted.load(Ordering::Relaxed) > durable.get() || newest > next) {
+            if !led && (self.wanted.load(Ordering::SeqCst) > durable.get() || newest > next) {
                 self.wake_writer();
             }
         }
@@ -401,9 +394,12 @@ impl Group {
     }
 
     /// Wants everything before `lsn` committed without waiting for it.
+    ///
+    /// If a batch is on its way, whoever finishes it looks at `wanted` afterwards: it lowers `flying` first and looks
+    /// then, this raises `wanted` first and looks at `flying` then, so one of the two sees the other.
     pub(crate) fn want(&self, lsn: Lsn) {
         self.wanted.fetch_max(lsn.get(), Ordering::SeqCst);
-        if self.writer_asleep.load(Ordering::SeqCst) || lock(&self.core).in_flight() == 0 {
+        if self.writer_asleep.load(Ordering::SeqCst) || !self.flying.load(Ordering::SeqCst) {
             self.wake_writer();
         }
     }

@@ -2,20 +2,21 @@
 //!
 //! Each segment that may be written has as many *lanes* as batches may be under way: the file, opened by the chosen
 //! row of the method table, each lane by itself, because the kernel reports a failed write-back once for each open
-//! file: on a shared one a second sync could succeed over data that the first one lost. A lane carries one job at a time and is idle otherwise; the core never has more jobs under
-//! way than there are lanes.
+//! file: on a shared one a second sync could succeed over data that the first one lost. A lane carries one job at a time
+//! and is idle otherwise; the core never has more jobs under way than there are lanes. What the lanes of all segments
+//! have in common, the rings of the `io_uring` engine, is set up once, when the log is opened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seawall_sys::method::Method;
-use seawall_sys::{Commit, Target};
+use seawall_sys::engine::Works;
+use seawall_sys::{Commit, Piece, Target};
 
 use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
 use crate::format::segment_name;
-use crate::seal::Job;
+use crate::seal::{Job, Write};
 
 /// Locks a mutex; a thread that panicked while holding it does not stop the others.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -24,10 +25,40 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> 
 
 type Idle = Mutex<Vec<Box<dyn Commit>>>;
 
+/// Two copies of a segment header and a batch.
+const PIECES_MAX: usize = 3;
+
+/// Puts the writes of a job in order: the last one of each phase is where everything so far must be durable. Returns
+/// how many there are.
+fn lay_out<'a>(job: &'a Job, pieces: &mut [Piece<'a>; PIECES_MAX]) -> usize {
+    let mut count = 0;
+    for phase in job.phases() {
+        let before = count;
+        for (write, piece) in phase.writes().zip(&mut pieces[before..]) {
+            let Write { offset, bytes, buffer } = write;
+            *piece = Piece { offset, bytes, buffer, durable: false };
+            count += 1;
+        }
+        if let Some(last) = pieces[before..count].last_mut() {
+            last.durable = true;
+        }
+    }
+    count
+}
+
+/// A failed write or sync of a batch. A full disk, which preparing a segment should have met, is no promise here that
+/// nothing was written.
+fn failed(error: &seawall_sys::Error) -> Error {
+    match from_system(error) {
+        Error::DiskFull { path, source } => Error::Io { operation: error.operation(), path, source },
+        other => other,
+    }
+}
+
 /// The lanes of every segment that may be written.
 pub(crate) struct Lanes {
     dir: PathBuf,
-    method: &'static Method,
+    works: Works,
     count: usize,
     write_bytes: usize,
     segments: Mutex<BTreeMap<u64, Arc<Idle>>>,
@@ -38,18 +69,18 @@ pub(crate) struct Lanes {
 impl std::fmt::Debug for Lanes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lanes")
-            .field("method", &self.method.id)
+            .field("works", &self.works)
             .field("count", &self.count)
             .finish_non_exhaustive()
     }
 }
 
 impl Lanes {
-    /// No segment yet; `count` lanes for each.
-    pub(crate) fn new(dir: &Path, method: &'static Method, count: usize, write_bytes: usize) -> Self {
+    /// No segment yet; `count` lanes for each, on the engine `works`.
+    pub(crate) fn new(dir: &Path, works: Works, count: usize, write_bytes: usize) -> Self {
         Self {
             dir: dir.to_path_buf(),
-            method,
+            works,
             count,
             write_bytes,
             segments: Mutex::new(BTreeMap::new()),
@@ -67,8 +98,8 @@ impl Lanes {
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.join(segment_name(number));
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
-        let lane =
-            |_| seawall_sys::open(self.method, &target).map_err(|error| from_open(error, self.method, &path));
+        let failed = |error| from_open(error, self.works.method(), &path);
+        let lane = |lane| self.works.open(lane, &target).map_err(failed);
         let lanes: Vec<Box<dyn Commit>> = (0..self.count).map(lane).collect::<Result<_>>()?;
         lock(&self.segments).insert(number, Arc::new(Mutex::new(lanes)));
         Ok(())
@@ -98,14 +129,12 @@ impl Lanes {
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.join(segment_name(job.segment));
-            faults.commit().map_err(|source| Error::io("write", path, source))?;
+            faults.commit().map_err(|error| failed(&seawall_sys::Error::new("write", path, error)))?;
         }
-        let carried = job.phases().try_for_each(|phase| {
-            phase.writes().try_for_each(|write| lane.write(write.offset, write.bytes))?;
-            lane.sync()
-        });
+        let mut pieces = [Piece::default(); PIECES_MAX];
+        let count = lay_out(job, &mut pieces);
         // After an error the lane is finished, and so is the log.
-        carried.map_err(|error| from_system(&error))?;
+        lane.carry(&pieces[..count]).map_err(|error| failed(&error))?;
         lock(&lanes).push(lane);
         Ok(())
     }

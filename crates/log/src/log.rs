@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
 use crate::buffer::AlignedBuf;
-use crate::choose::choose;
-use crate::core::Core;
+use crate::choose::{Chosen, choose};
+use crate::core::{Core, Shape};
 use crate::error::{Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
@@ -46,6 +46,10 @@ pub struct Opened {
     pub epoch: u64,
     /// The row of the method table that commits go through.
     pub method: &'static str,
+    /// The engine that runs it.
+    pub engine: &'static str,
+    /// Why another engine was refused, if one was and the portable one took over.
+    pub engine_refused: Option<String>,
     /// Files in the directory that are none of the log's.
     pub strangers: Vec<String>,
 }
@@ -74,6 +78,19 @@ fn new_id() -> LogId {
         half.copy_from_slice(&RandomState::new().hash_one(seawall_sys::clock::monotonic_ns()).to_le_bytes());
     }
     LogId(id)
+}
+
+/// The identity of the log, should one have to be made.
+#[cfg_attr(
+    not(feature = "simulation"),
+    expect(unused_variables, reason = "only tests ask for a certain one")
+)]
+fn identity(options: &Options) -> LogId {
+    #[cfg(feature = "simulation")]
+    if let Some(id) = options.log_id {
+        return id;
+    }
+    new_id()
 }
 
 fn make_dir(dir: &Path, create: bool) -> Result<()> {
@@ -114,7 +131,7 @@ impl Log {
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
         let plan = Plan {
-            new_id: new_id(),
+            new_id: identity(&options),
             block_bytes: options.block_bytes,
             segment_bytes: options.segment_bytes,
             read_bytes: 1 << 20,
@@ -124,9 +141,13 @@ impl Log {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
         let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
-        let method = choose(dir, &options.method, options.durability, recovered.block_bytes)?;
+        let shape =
+            recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
+        let core = Core::new(shape, recovered.beginning.clone());
+        let Chosen { works, refused } = choose(dir, &options, recovered.block_bytes, &core.buffers())?;
+        let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut lanes = Lanes::new(dir, method, options.in_flight_max, options.batch_bytes);
+        let mut lanes = Lanes::new(dir, works, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
             lanes.faults.clone_from(&options.faults);
@@ -144,10 +165,12 @@ impl Log {
             segments: recovered.segments.len(),
             epoch: recovered.epoch,
             method: method.id,
+            engine: method.engine().name(),
+            engine_refused: refused,
             strangers: recovered.strangers.clone(),
         };
         tracing::info!(dir = %dir.display(), ?opened, "opened");
-        let group = Arc::new(start(recovered, lanes, &options));
+        let group = Arc::new(start(shape, core, &recovered, lanes, &options));
         let log = Self {
             group,
             dir: dir.into(),
@@ -354,7 +377,8 @@ impl Log {
     /// What the log has done since it was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats { method: self.opened.method, ..Stats::default() };
+        let Opened { method, engine, engine_refused, .. } = &self.opened;
+        let mut stats = Stats { method, engine, engine_refused: engine_refused.clone(), ..Stats::default() };
         self.group.meters.fill(&mut stats);
         let core = lock(&self.group.core);
         let marks = core.watermarks();
@@ -401,12 +425,11 @@ impl Drop for Log {
     }
 }
 
-fn start(recovered: Recovered, lanes: Lanes, options: &Options) -> Group {
-    let shape = recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
+fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options: &Options) -> Group {
     let headers = recovered.segments.iter().map(|segment| segment.header);
     let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, options.spares);
     let chain = Chain { link: recovered.link };
-    Group::new(shape, Core::new(shape, recovered.beginning), chain, lanes, shelf)
+    Group::new(shape, core, chain, lanes, shelf)
 }
 
 /// The records of one transaction while it is put together.

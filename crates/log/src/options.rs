@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use seawall_sys::Engine;
 use seawall_sys::durability::Class;
 
 use crate::error::{Error, Result};
@@ -20,6 +21,19 @@ pub enum MethodChoice {
     Named(String),
 }
 
+/// Which engine carries a log's commits; see [`Engine`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineChoice {
+    /// Whichever runs the commit method that is chosen. Where the system refuses an engine (containers often forbid
+    /// `io_uring`) the portable one takes over, and [`crate::Opened`], [`crate::Stats`] and the log message of opening
+    /// say so.
+    #[default]
+    Probe,
+    /// This one and no other: opening fails where it is refused.
+    Only(Engine),
+}
+
 /// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,10 +46,13 @@ pub struct Options {
     pub(crate) idle_mark: Duration,
     pub(crate) spares: usize,
     pub(crate) method: MethodChoice,
+    pub(crate) engine: EngineChoice,
     pub(crate) durability: Class,
     pub(crate) create: bool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
+    #[cfg(feature = "simulation")]
+    pub(crate) log_id: Option<crate::format::LogId>,
 }
 
 impl Default for Options {
@@ -43,17 +60,20 @@ impl Default for Options {
         Self {
             segment_bytes: 64 << 20,
             block_bytes: 4096,
-            batch_bytes: 1 << 20,
+            batch_bytes: 2 << 20,
             memory_bytes: 32 << 20,
             record_bytes_max: 64 << 20,
             in_flight_max: 2,
             idle_mark: Duration::from_millis(5),
             spares: 1,
             method: MethodChoice::Fastest,
+            engine: EngineChoice::Probe,
             durability: Class::PowerLoss,
             create: true,
             #[cfg(feature = "simulation")]
             faults: None,
+            #[cfg(feature = "simulation")]
+            log_id: None,
         }
     }
 }
@@ -77,7 +97,7 @@ impl Options {
     }
 
     /// The longest ordinary batch in bytes: 4 KiB to 64 MiB, a multiple of 4096, at most half of the memory. Default
-    /// 1 MiB.
+    /// 2 MiB, the size of a large page: a buffer then is one piece of memory for the device.
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes;
@@ -128,6 +148,13 @@ impl Options {
         self
     }
 
+    /// Which engine to use. Default: whichever runs the chosen method.
+    #[must_use]
+    pub fn engine(mut self, choice: EngineChoice) -> Self {
+        self.engine = choice;
+        self
+    }
+
     /// What an acknowledged record must outlive. Opening fails where no method can promise that. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {
@@ -147,6 +174,14 @@ impl Options {
     #[must_use]
     pub fn faults(mut self, faults: std::sync::Arc<crate::faults::Faults>) -> Self {
         self.faults = Some(faults);
+        self
+    }
+
+    /// The identity of a log that is made, so that two of them can be compared byte by byte. For tests.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn log_id(mut self, id: [u8; 16]) -> Self {
+        self.log_id = Some(crate::format::LogId(id));
         self
     }
 
@@ -195,7 +230,7 @@ mod tests {
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
             ("batch_bytes", Options::default().batch_bytes(100)),
-            ("memory_bytes", Options::default().memory_bytes(1 << 20)),
+            ("memory_bytes", Options::default().memory_bytes(3 << 20)),
             ("record_bytes_max", Options::default().record_bytes_max(0)),
             ("record_bytes_max", Options::default().record_bytes_max((1 << 30) + 1)),
             ("in_flight_max", Options::default().in_flight_max(0)),

@@ -98,6 +98,12 @@ impl Disk for OsDisk {
         Ok(self.keep(opened.map_err(|error| system(&error))?))
     }
 
+    fn forget_cached(&mut self, file: FileId) {
+        if let Some(file) = self.files.get(&file.0) {
+            file.forget_cached();
+        }
+    }
+
     fn create(&mut self, name: &str) -> io::Result<FileId> {
         let file = StoreFile::create(&self.dir.join(name), Access::Direct).map_err(|error| system(&error))?;
         Ok(self.keep(file))

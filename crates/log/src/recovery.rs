@@ -161,17 +161,28 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     Ok(None)
 }
 
-/// Looks at every file in the directory.
+/// Opens a file to see what the disk has of it, whatever the page cache says.
+pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
+    let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
+    disk.forget_cached(file);
+    Ok(file)
+}
+
+/// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,
+/// so what the cache holds of those below the newest started one is what the disk has, and may stay there.
 pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
     let mut found = Survey::default();
     let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    entries.sort_by(|a, b| b.name.cmp(&a.name));
     for entry in entries {
         match file_role(&entry.name) {
             Some(FileRole::Segment(number)) => {
                 let spare = Spare { number, bytes: entry.bytes };
                 let opened =
                     disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
+                if found.started.is_empty() {
+                    disk.forget_cached(opened);
+                }
                 let header = read_header(disk, opened, spare);
                 disk.close(opened);
                 match header? {
@@ -184,6 +195,10 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
             None => found.strangers.push(entry.name),
         }
     }
+    found.started.reverse();
+    found.unstarted.reverse();
+    found.drafts.reverse();
+    found.strangers.reverse();
     Ok(found)
 }
 
@@ -319,7 +334,7 @@ fn check_unstarted<D: Disk>(
         return Ok(());
     }
     let name = segment_name(spare.number);
-    let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+    let file = open_cold(disk, &name)?;
     let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
     let start = u64::from(header.block_bytes);
     *window = Window::new(window.buf.capacity());
@@ -394,7 +409,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     }
     let (members, dead) = chain(&found.started)?;
     let name = segment_name(last.number);
-    let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+    let file = open_cold(disk, &name)?;
     let judged = judge(disk, &mut window, file, last, &found.unstarted);
     let judged = judged.inspect_err(|_| disk.close(file))?;
     let oldest = members.first().map_or(last, |header| *header);
@@ -494,7 +509,7 @@ fn check_orphan<D: Disk>(
     like: &SegmentHeader,
 ) -> Result<()> {
     let name = segment_name(spare.number);
-    let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+    let file = open_cold(disk, &name)?;
     *window = Window::new(window.buf.capacity());
     let mut offset = u64::from(like.block_bytes);
     let mut orphan = None;
@@ -527,7 +542,7 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
 /// Writes both copies of a segment header and makes them durable.
 fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Result<()> {
     let name = segment_name(header.number);
-    let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+    let file = open_cold(disk, &name)?;
     let blocks = header_blocks(header);
     let (first, second) = blocks.bytes().split_at(usize::from(header.block_bytes));
     let written = write_all(disk, &name, (file, 0), first, plan.dsync)

@@ -151,21 +151,29 @@ impl Scan {
     /// Makes sure that the buffer holds `wanted` bytes at the cursor, or as many as there are.
     fn ensure<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
         let from = self.cursor.offset;
-        let held = from >= self.start && from + wanted as u64 <= self.start + self.filled as u64;
-        if held && self.cursor.lsn < self.read_limit {
+        let end = self.start + self.filled as u64;
+        let current = self.cursor.lsn < self.read_limit && (self.start..end).contains(&from);
+        if current && from + wanted as u64 <= end {
             return Ok(());
         }
+        // What is there of the wanted batch stays: the batch began below the limit when it was read, so all of it was
+        // durable then.
+        let kept = if current { self.place()..self.filled } else { 0..0 };
         let capacity = wanted.next_multiple_of(4096).max(self.read_bytes);
-        if Arc::get_mut(&mut self.buf).is_none_or(|buf| buf.capacity() < capacity) {
-            self.buf = Arc::new(AlignedBuf::zeroed(capacity));
+        if let Some(own) = Arc::get_mut(&mut self.buf).filter(|buf| buf.capacity() >= capacity) {
+            own.bytes_mut().copy_within(kept.clone(), 0);
+        } else {
+            // Somebody keeps records of this buffer.
+            let mut fresh = AlignedBuf::zeroed(capacity);
+            fresh.bytes_mut()[..kept.len()].copy_from_slice(&self.buf.bytes()[kept.clone()]);
+            self.buf = Arc::new(fresh);
         }
-        self.filled = 0;
-        self.start = from;
-        self.read_limit = limit;
+        (self.start, self.filled, self.read_limit) = (from, kept.len(), limit);
         let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
         let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
         let room = buf.capacity().min(left);
-        self.filled = source.read(self.cursor.segment.number, from, &mut buf.bytes_mut()[..room])?;
+        let rest = &mut buf.bytes_mut()[kept.len()..room];
+        self.filled += source.read(self.cursor.segment.number, from + kept.len() as u64, rest)?;
         Ok(())
     }
 

@@ -45,6 +45,8 @@ pub(crate) struct Write<'a> {
     pub(crate) offset: u64,
     /// What.
     pub(crate) bytes: &'a [u8],
+    /// The number of the buffer that it lies in, if that has one.
+    pub(crate) buffer: Option<u16>,
 }
 
 impl Job {
@@ -53,11 +55,12 @@ impl Job {
         let start = self.starts.as_ref().zip(self.header_blocks.as_ref()).map(|(header, blocks)| {
             let (first, second) = blocks.bytes().split_at(blocks.capacity() / 2);
             Phase([
-                Some(Write { offset: 0, bytes: first }),
-                Some(Write { offset: header.data_end(), bytes: second }),
+                Some(Write { offset: 0, bytes: first, buffer: None }),
+                Some(Write { offset: header.data_end(), bytes: second, buffer: None }),
             ])
         });
-        let batch = Write { offset: self.offset, bytes: &self.buf.bytes()[..self.bytes] };
+        let batch =
+            Write { offset: self.offset, bytes: &self.buf.bytes()[..self.bytes], buffer: self.buf.number() };
         start.into_iter().chain(std::iter::once(Phase([Some(batch), None])))
     }
 

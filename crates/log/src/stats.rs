@@ -45,6 +45,10 @@ pub struct Stats {
     pub segments: u64,
     /// The row of the method table in use.
     pub method: &'static str,
+    /// The engine that runs it.
+    pub engine: &'static str,
+    /// Why another engine was refused, if one was and the portable one took over.
+    pub engine_refused: Option<String>,
     /// How long one batch took to become durable, in nanoseconds.
     pub write_ns: Summary,
     /// Records in one batch.

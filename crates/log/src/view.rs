@@ -7,14 +7,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::Disk;
+use seawall_sys::Engine;
+
 use crate::error::{Error, Result};
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::log::LOCK_FILE;
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
-use crate::recovery::{Window, chain, judge, survey, walk_tail};
+use crate::recovery::{Window, chain, judge, open_cold, survey, walk_tail};
 use crate::scan::Scan;
 
 /// One read, in bytes.
@@ -61,7 +62,7 @@ impl View {
         };
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
-        let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open_cold(&mut disk, &name)?;
         let mut window = Window::new(READ_BYTES);
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
         let cursor = if written {
@@ -101,6 +102,13 @@ impl View {
     #[must_use]
     pub fn segments(&self) -> usize {
         self.segments.len()
+    }
+
+    /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
+    /// nothing if none was needed so far.
+    #[must_use]
+    pub fn method(&self) -> Option<(&'static str, Engine)> {
+        crate::choose::remembered(&self.dir).map(|method| (method.id, method.engine()))
     }
 
     /// Reads from the first record at or behind `from` to the end of the view.

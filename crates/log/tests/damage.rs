@@ -119,6 +119,32 @@ fn every_field_of_a_batch_header_in_the_last_segment() {
     assert!(judge(dir.path(), last, "undamaged"));
 }
 
+/// Record header (length, and the bit that says more follow), payload, padding to the block: all under the checksum.
+#[test]
+fn every_part_of_a_record_in_the_last_segment() {
+    let (dir, names) = written();
+    let last = names.last().expect("some");
+    let before = snapshot(dir.path());
+    let record = BLOCK + BATCH_HEADER_BYTES;
+    let end = record + 4 + RECORD_BYTES;
+    let places = (record..record + 4).chain([record + 4, record + 2500, end - 1, end, 3 * BLOCK - 1]);
+    for (place, bit) in places.flat_map(|place| [(place, 0), (place, 7)]) {
+        with_bytes(
+            last,
+            |bytes| bytes[place] ^= 1 << bit,
+            || {
+                let opened = judge(dir.path(), last, &format!("bit {bit} of byte {place}"));
+                assert!(
+                    !opened,
+                    "bit {bit} of byte {place} of an acknowledged batch is damaged and nobody noticed"
+                );
+            },
+        );
+    }
+    restore(dir.path(), &before);
+    assert!(judge(dir.path(), last, "undamaged"));
+}
+
 #[test]
 fn every_field_of_a_segment_header() {
     let (dir, names) = written();

@@ -59,6 +59,29 @@ fn after_one_failed_write_nothing_is_acknowledged_any_more() {
     assert!((5..=6).contains(&count(&log)), "the acknowledged ones, and perhaps the one that failed");
 }
 
+/// Preparing a segment meets a full disk; a commit that meets one after all has failed like any other, and must not be
+/// told as one before which nothing was written.
+#[test]
+fn a_commit_that_meets_a_full_disk_fails_the_log_and_promises_nothing() {
+    // ENOSPC and EDQUOT, as Linux numbers them; elsewhere they are other failures.
+    for errno in [28, 122] {
+        let dir = scratch();
+        let (faults, options) = faulty();
+        let log = Log::open(dir.path(), options).expect("opens");
+        log.append_commit(b"good").expect("commits");
+        faults.fail_with(errno);
+        faults.fail_commit(faults.commits());
+        let failed = log.append_commit(b"lost").expect_err("fails");
+        assert_eq!(failed.raw_os_error(), Some(errno));
+        match &failed {
+            Error::Failed { cause } => assert!(matches!(&**cause, Error::Io { .. }), "{failed}"),
+            other => panic!("{other}"),
+        }
+        let text = failed.to_string();
+        assert!(text.contains("reopened") && text.contains(".seg") && !text.contains("resumes"), "{text}");
+    }
+}
+
 /// Peers: in one of them every waiter but the first hangs for ever.
 #[test]
 fn every_waiter_is_told_of_a_failure() {
@@ -233,6 +256,83 @@ fn a_newer_format_a_foreign_segment_and_a_missing_one_are_told_apart() {
     std::fs::copy(&path, dir.path().join(segment_name(1))).expect("copies");
     written(dir.path(), 1, true);
     assert_eq!(count(&Log::open(dir.path(), small()).expect("opens")), 4, "a moved log is a log");
+}
+
+#[test]
+fn a_segment_of_another_log_is_named_and_not_touched() {
+    let (dir, other) = (scratch(), scratch());
+    written(dir.path(), 3, true);
+    written(other.path(), 3, true);
+    let path = dir.path().join(segment_name(2));
+    let foreign = std::fs::read(other.path().join(segment_name(1))).expect("reads");
+    // Bound to its name, so that it must be renamed inside as well to pass for the second one.
+    let renumbered = renumber(foreign.clone());
+    let mut refused = 0;
+    for bytes in [foreign, renumbered] {
+        std::fs::write(&path, &bytes).expect("writes");
+        refused += 1;
+        match Log::open(dir.path(), small()) {
+            Ok(log) => {
+                refused -= 1;
+                drop(log);
+                assert_eq!(
+                    count(&Log::open(dir.path(), small()).expect("opens")),
+                    3,
+                    "nothing foreign is read"
+                );
+            }
+            Err(error) => {
+                let named = matches!(&error, Error::ForeignSegment { path } if path.starts_with(dir.path()));
+                assert!(named && error.to_string().contains("move the foreign one out"), "{error}");
+                assert_eq!(std::fs::read(&path).expect("is there"), bytes, "it is left as it was");
+            }
+        }
+    }
+    assert!(refused >= 1, "the one whose header is sound shows that two logs are mixed");
+}
+
+/// Gives both copies of a segment header the number 2.
+fn renumber(mut bytes: Vec<u8>) -> Vec<u8> {
+    for copy in [0, bytes.len() - 4096] {
+        let header = &mut bytes[copy..copy + 96];
+        header[32..40].copy_from_slice(&2_u64.to_le_bytes());
+        let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &header[..92]);
+        header[92..96].copy_from_slice(&u32::try_from(checksum).expect("32 bits").to_le_bytes());
+    }
+    bytes
+}
+
+/// What is remembered of the probe is advice: damage to it costs another probe and nothing else.
+#[test]
+fn a_damaged_memory_of_the_probe_harms_nothing() {
+    let dir = scratch();
+    let method = {
+        let log = Log::open(dir.path(), small()).expect("opens");
+        log.append_commit(b"record").expect("commits");
+        log.opened().method
+    };
+    let known = dir.path().join("METHOD");
+    for text in [&b""[..], b"no-such-method\n", b"\xFF\xFE\0\0", b"buffered\n", b"only \n"] {
+        std::fs::write(&known, text).expect("writes");
+        let log = Log::open(dir.path(), small()).expect("opens");
+        assert_ne!(log.opened().method, "buffered", "it does not outlive a power loss");
+        assert!(!log.opened().method.is_empty() && !method.is_empty());
+        assert_eq!(count(&log), 1);
+    }
+}
+
+#[test]
+fn a_lock_that_is_held_is_named_with_its_remedy_and_passes() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), small()).expect("opens");
+    let held = Log::open(dir.path(), small()).expect_err("is held");
+    assert!(matches!(&held, Error::Locked { path } if *path == dir.path().join("LOCK")), "{held}");
+    assert!(held.to_string().contains("close it first"), "{held}");
+    log.append_commit(b"goes on").expect("the holder is not disturbed");
+    drop(log);
+    // Whatever stands in the file, the lock is the system's.
+    std::fs::write(dir.path().join("LOCK"), b"\xFFgarbage").expect("writes");
+    assert_eq!(count(&Log::open(dir.path(), small()).expect("opens")), 1);
 }
 
 #[test]

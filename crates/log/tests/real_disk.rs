@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall::{Error, Log, Lsn, Options, View, verify};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, View, verify};
 
 /// EIO and EROFS as Linux numbers them.
 const EIO: i32 = 5;
@@ -41,6 +41,16 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
+/// A ring that was closed lets go of its files only a little later.
+fn unmount(at: &Path) {
+    let mut tries = 0;
+    while let Err(why) = run("umount", &[text(at)]) {
+        assert!(tries < 200, "{why}");
+        tries += 1;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().expect("is text")
 }
@@ -61,6 +71,15 @@ fn small() -> Options {
     Options::default().segment_bytes(1 << 20).batch_bytes(64 << 10).memory_bytes(512 << 10)
 }
 
+/// A method for each way in which a commit can go wrong: in a write, in a sync, in a request of either kind, in one of
+/// several linked ones.
+const METHODS: [&str; 5] =
+    ["direct+dsync", "buffered+fdatasync", "uring+fdatasync", "uring-linked", "uring-direct-fixed-dsync"];
+
+fn by(method: &str) -> Options {
+    small().method(MethodChoice::Named(method.to_owned()))
+}
+
 fn records(log: &Log) -> Vec<Vec<u8>> {
     let read = log.read(log.first_lsn()).expect("reads");
     read.map(|record| record.expect("sound").payload.to_vec()).collect()
@@ -68,6 +87,12 @@ fn records(log: &Log) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
+    for method in ["direct+dsync", "uring-direct-linked"] {
+        full_disk(method);
+    }
+}
+
+fn full_disk(method: &str) {
     let (mount, _) = match small_disk(16) {
         Ok(made) => made,
         Err(why) => return skipped(&why),
@@ -75,7 +100,7 @@ fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
     let dir = mount.at.join("log");
     let ballast = mount.at.join("ballast");
     std::fs::write(&ballast, vec![1; 3 << 20]).expect("writes");
-    let log = Log::open(&dir, small()).expect("opens");
+    let log = Log::open(&dir, by(method)).expect("opens");
     let mut acknowledged = 0_u32;
     let refused = loop {
         match log.append_commit(&acknowledged.to_le_bytes().repeat(5000)) {
@@ -107,12 +132,12 @@ fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
     drop(log);
     // Behind a torn tail a new segment is needed. Where there is no room even for that, opening says so and the log
     // can still be read.
-    if let Err(error) = Log::open(&dir, small()) {
+    if let Err(error) = Log::open(&dir, by(method)) {
         assert!(matches!(&error, Error::DiskFull { path, .. } if path.starts_with(&dir)), "{error}");
         assert_eq!(View::open(&dir).expect("looks").first_lsn(), first);
     }
     std::fs::remove_file(&ballast).expect("removes");
-    let log = Log::open(&dir, small()).expect("opens when there is space");
+    let log = Log::open(&dir, by(method)).expect("opens when there is space");
     let left = records(&log);
     assert_eq!(log.first_lsn(), first);
     assert_eq!(left.last().map(Vec::as_slice), Some(&b"goes on"[..]));
@@ -134,12 +159,16 @@ fn break_disk(file: &Path) -> Result<(), String> {
 
 #[test]
 fn a_dying_disk_fails_every_waiter_with_its_errno_and_loses_nothing_acknowledged() {
+    METHODS.into_iter().for_each(dying_disk);
+}
+
+fn dying_disk(method: &str) {
     let (mount, image) = match small_disk(32) {
         Ok(made) => made,
         Err(why) => return skipped(&why),
     };
     let dir = mount.at.join("log");
-    let log = Log::open(&dir, small()).expect("opens");
+    let log = Log::open(&dir, by(method)).expect("opens");
     let acknowledged = AtomicU64::new(0);
     let told = AtomicU64::new(0);
     let broken = std::thread::scope(|scope| {
@@ -187,9 +216,9 @@ fn a_dying_disk_fails_every_waiter_with_its_errno_and_loses_nothing_acknowledged
     assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
     let durable = log.durable_lsn();
     assert!(matches!(log.close(), Err(Error::Failed { .. })));
-    run("umount", &[text(&mount.at)]).expect("unmounts");
+    unmount(&mount.at);
     run("mount", &["-o", "loop", text(&image), text(&mount.at)]).expect("mounts again");
-    let log = Log::open(&dir, small()).expect("opens");
+    let log = Log::open(&dir, by(method)).expect("opens");
     assert!(log.durable_lsn() >= durable);
     assert!(records(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
 }

@@ -6,6 +6,17 @@
 /// Alignment of every buffer, bytes: the largest logical block size in use on disks today, and a page.
 pub const ALIGNMENT: usize = 4096;
 
+/// The size of a large page, bytes: what x86-64 and 4 KiB-granule arm64 map by one entry.
+pub const LARGE_PAGE: usize = 2 << 20;
+
+/// Asks for large pages under `bytes`, where the system takes such advice. Must come before the memory is touched.
+///
+/// A buffer for direct I/O is handed to the device page by page; in one large page it is a single piece, which the
+/// kernel pins, maps and submits as one.
+pub fn prefer_large_pages(bytes: &mut [u8]) {
+    crate::os::memory::prefer_large_pages(bytes);
+}
+
 /// Bytes at an aligned address. Over-allocates by one alignment instead of using `unsafe`.
 #[derive(Debug)]
 pub struct Aligned {

@@ -29,6 +29,19 @@ pub struct Target {
     pub write_bytes: usize,
 }
 
+/// One write of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Piece<'a> {
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What.
+    pub bytes: &'a [u8],
+    /// In which of the buffers that were given to [`crate::engine::Works::start`] the bytes lie, if in any.
+    pub buffer: Option<u16>,
+    /// Whether this and every piece before it must be durable before the next one is begun.
+    pub durable: bool,
+}
+
 /// A journal held open by one commit method, for one thread.
 pub trait Commit: Send {
     /// Writes all of `bytes` at `offset` (a position in the file, bytes).
@@ -42,6 +55,21 @@ pub trait Commit: Send {
     /// # Errors
     /// The failed call, the file and the system's error. The journal must not be written to again.
     fn sync(&mut self) -> Result<()>;
+
+    /// Writes the pieces of a batch in their order, and makes them durable where they say so. Methods that can hand
+    /// all of it to the kernel at once do so.
+    ///
+    /// # Errors
+    /// As [`Commit::write`].
+    fn carry(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        for piece in pieces {
+            self.write(piece.offset, piece.bytes)?;
+            if piece.durable {
+                self.sync()?;
+            }
+        }
+        Ok(())
+    }
 
     /// Memory of the method's own that it writes from, if it has such (a registered buffer): a transaction
     /// built there is spared a copy. As long as [`Target::write_bytes`].

@@ -4,6 +4,7 @@
 //! * [`method`] says what a row of that table is made of, and how deep its calls reach.
 //! * [`durability`] computes what an acknowledged write outlives, from a row and its surroundings.
 //! * [`commit`] runs a row: [`open`] gives a [`Commit`], the very code that gauge and log both use.
+//! * [`engine`] says which engines carry commits, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
 //! * [`counters`] reads what the device and the kernel counted.
@@ -21,6 +22,7 @@ pub mod clock;
 pub mod commit;
 pub mod counters;
 pub mod durability;
+pub mod engine;
 mod error;
 pub mod inspect;
 pub mod journal;
@@ -31,7 +33,8 @@ pub mod store;
 pub mod thread;
 pub mod wait;
 
-pub use commit::{Commit, OpenError, Target, Unavailable, open, prove};
+pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, prove};
+pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;
-pub use os::mistakes;
+pub use os::{confinement, mistakes};

@@ -7,8 +7,10 @@
 //! | `journal` | making and inspecting the journal file |
 //! | `inspect` | what is under a path |
 //! | `is_block_device` | whether metadata are a raw device's |
+//! | `rings` | `io_uring` for a log |
 //! | `counters` | the block devices' counters |
 //! | `wait` | sleeping until a word changes |
+//! | `memory` | what the kernel is told about a buffer |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
@@ -38,6 +40,13 @@ pub(crate) mod store;
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
 
+#[cfg(target_os = "linux")]
+#[path = "os/linux/memory.rs"]
+pub(crate) mod memory;
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_memory_advice.rs"]
+pub(crate) mod memory;
+
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
 
@@ -47,15 +56,25 @@ mod cpuid;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod no_counters;
 
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_rings.rs"]
+pub(crate) mod rings;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, thread};
+pub(crate) use linux::{SYSTEM, counters, inspect, journal, open, rings, thread};
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
 pub mod mistakes {
     #[cfg(target_os = "linux")]
     pub use super::linux::unlinked::UnlinkedRing;
+}
+
+/// What forbids parts of the system to a thread, for tests of what happens then; empty where there is nothing.
+pub mod confinement {
+    #[cfg(target_os = "linux")]
+    pub use super::linux::confined::forbid_io_uring;
 }
 
 #[cfg(windows)]

@@ -73,6 +73,12 @@ impl StoreFile {
         store::read_at(&self.file, offset, buf)
     }
 
+    /// Drops the clean cached pages of the file, where the system takes such advice (Linux). After a failed write-back
+    /// they show what the disk never got, and btrfs has been seen to answer direct reads from them.
+    pub fn forget_cached(&self) {
+        store::forget_cached(&self.file);
+    }
+
     /// Writes `buf` at `offset` (bytes); returns the bytes written, which may be fewer.
     ///
     /// # Errors

@@ -14,12 +14,14 @@
 //! nothing, and a few in all are allowed to methods that cause none.
 
 use crate::ground::Ground;
+use seawall::{Engine, Log, MethodChoice, Options};
 use seawall_gauge::plan::{Amount, Plan};
 use seawall_gauge::result::{Measured, Outcome, RunResult};
 use seawall_gauge::rig::real::RealRig;
 use seawall_gauge::scenario::{BlockStart, Observer, RunError, commit};
+use seawall_sys::counters::Reader;
 use seawall_sys::durability::{Class, FileState};
-use seawall_sys::inspect::{Device, environment};
+use seawall_sys::inspect::{Device, Environment, environment};
 use seawall_sys::journal::Recipe;
 use std::sync::atomic::AtomicBool;
 
@@ -40,14 +42,20 @@ impl Observer for Silent {
     }
 }
 
-/// The gauge's own run over all methods, with the loop device for its only leaf: the walk goes on to the disk
-/// under the image, whose counters hold everybody's writes.
-fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
+/// The surroundings of the ground, as if nothing lay under its loop device.
+fn loop_alone(ground: &Ground) -> Environment {
     let mut found = environment(ground.path()).expect("the mount is known");
     let name = ground.device().to_owned();
     let this = found.devices.iter().find(|device| device.name == name);
     let device = this.cloned().unwrap_or_else(|| panic!("{name} is not among {:?}", found.devices));
     found.devices = vec![Device { stands_on: Vec::new(), ..device }];
+    found
+}
+
+/// The gauge's own run over all methods, with the loop device for its only leaf: the walk goes on to the disk
+/// under the image, whose counters hold everybody's writes.
+fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
+    let found = loop_alone(ground);
     let plan = Plan {
         journal: Recipe { state, bytes: 2 << 20, fill_bytes: 1 << 20, keep_cached: false },
         amount: Amount::Transactions(COMMITS),
@@ -147,4 +155,66 @@ fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss(
         ran += 1;
     }
     assert!(ran >= 20, "only {ran} methods ran");
+}
+
+/// Of each engine the durable methods that the log may use: what a commit of the *log* makes the device do. What goes
+/// through a ring no tracer of system calls can see; the device counts it.
+fn log_on(kind: &str, mib: u64) {
+    const APPENDS: u64 = 48;
+    let ground = Ground::new(kind, mib, "defaults");
+    let reader = Reader::open(&loop_alone(&ground)).expect("the loop device has counters");
+    let mut ran: Vec<(Engine, &str)> = Vec::new();
+    for method in seawall_sys::methods::here() {
+        let dir = ground.path().join(method.id);
+        let options = Options::default()
+            .segment_bytes(1 << 20)
+            .batch_bytes(64 << 10)
+            .memory_bytes(1 << 20)
+            .idle_mark(std::time::Duration::from_mins(10))
+            .method(MethodChoice::Named(method.id.to_owned()));
+        let log = match Log::open(&dir, options) {
+            Ok(log) => log,
+            Err(seawall::Error::InvalidOption { reason, .. }) => {
+                println!("{kind}: {}: n/a: {reason}", method.id);
+                continue;
+            }
+            Err(error) => panic!("{kind}: {}: {error}", method.id),
+        };
+        assert_eq!((log.stats().method, log.stats().engine), (method.id, method.engine().name()));
+        while !log.is_prepared() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let before = reader.read().expect("counters");
+        for _ in 0..APPENDS {
+            log.append_commit(&[7; 3000]).expect("commits");
+        }
+        let counts = reader.read().expect("counters").since(&before);
+        assert!(counts.flushes >= APPENDS, "{kind}: {}: {counts:?} for {APPENDS} commits", method.id);
+        assert!(counts.sectors >= APPENDS * 8, "{kind}: {}: {counts:?} for {APPENDS} commits", method.id);
+        log.close().expect("closes");
+        std::fs::remove_dir_all(&dir).expect("removes");
+        ran.push((method.engine(), method.id));
+    }
+    for (engine, methods_min) in [(Engine::Portable, 8), (Engine::IoUring, 7)] {
+        let own = ran.iter().filter(|(of, _)| *of == engine).count();
+        assert!(own >= methods_min, "on {kind} only {ran:?} ran");
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_ext4_every_commit_of_the_log_flushes_the_device_on_either_engine() {
+    log_on("ext4", 128);
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_xfs_every_commit_of_the_log_flushes_the_device_on_either_engine() {
+    log_on("xfs", 320);
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_btrfs_every_commit_of_the_log_flushes_the_device_on_either_engine() {
+    log_on("btrfs", 256);
 }

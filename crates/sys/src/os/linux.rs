@@ -3,12 +3,16 @@
 //! Invariant: the open flags come from the row alone; each call's flags too.
 
 mod call;
+mod chain;
+pub(crate) mod confined;
 pub(crate) mod counters;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
 mod positional;
+mod queue;
 mod ring;
+pub(crate) mod rings;
 pub(crate) mod thread;
 pub(crate) mod unlinked;
 
@@ -27,7 +31,7 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
         Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method.sync, target)?)),
         Write::Mapped => Ok(Box::new(map::open(&file, target)?)),
         Write::Ring { flag, registered, poll } => {
-            let settings = ring::Settings { rw_flags: rwf(flag), registered, poll, sync: method.sync };
+            let settings = queue::Settings { rw_flags: rwf(flag), registered, poll, sync: method.sync };
             Ok(Box::new(ring::open(file, settings, target)?))
         }
         Write::Overlapped => Err(OpenError::unavailable("overlapped I/O is Windows'")),

@@ -23,27 +23,25 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let opened = match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+    match options.clone().custom_flags(libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // open(2) creates the file before it finds that the file system lacks O_DIRECT.
             options.clone().create_new(false).create(false).open(path)
         }
         result => result,
-    };
-    forget_cached(opened.as_ref().ok());
-    opened
-}
-
-/// Drops the clean cached pages of a file. After a failed write-back they show what the disk never got, and btrfs has
-/// been seen to answer direct reads from them.
-#[cfg(target_os = "linux")]
-fn forget_cached(file: Option<&File>) {
-    use std::os::fd::AsRawFd;
-    if let Some(file) = file {
-        // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour.
-        let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
 }
+
+#[cfg(target_os = "linux")]
+pub(crate) fn forget_cached(file: &File) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour. What the call answers does
+    // not matter: pages that cannot be dropped are dirty, and those the disk will get.
+    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn forget_cached(_file: &File) {}
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {

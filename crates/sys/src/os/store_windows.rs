@@ -35,3 +35,5 @@ pub(crate) fn write_in_place(_: &File) {}
 pub(crate) fn reserve(_: &File, _: u64) -> io::Result<()> {
     Ok(())
 }
+
+pub(crate) fn forget_cached(_file: &File) {}

@@ -110,12 +110,15 @@ impl Request {
 impl Commit for Overlapped {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let Self { request, buffer, path, .. } = self;
-        if request.in_flight || bytes.len() > buffer.as_slice().len() {
+        if request.in_flight {
             return Err(Error::new("WriteFile", path, io::ErrorKind::InvalidInput.into()));
         }
-        buffer.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
-        let own = &buffer.as_slice()[..bytes.len()];
-        write_all("WriteFile", path, offset, own, |offset, bytes| request.write(offset, bytes))
+        write_all("WriteFile", path, offset, bytes, |offset, bytes| {
+            // What is longer than the buffer goes in several requests.
+            let part = bytes.len().min(buffer.as_slice().len());
+            buffer.as_mut_slice()[..part].copy_from_slice(&bytes[..part]);
+            request.write(offset, &buffer.as_slice()[..part])
+        })
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -1,0 +1,163 @@
+//! Is it worth waiting for the others, and for how long?
+//!
+//! A write and its flush cost a fixed time that hardly depends on how much is written, until the transfer of the bytes
+//! itself takes as long. As long as the fixed part rules, one write for all who come round together is cheaper than
+//! two writes one after the other; once the transfer rules, it is better to write what is there and to gather the next
+//! batch meanwhile.
+//!
+//! ```text
+//!   crowd      records that came round together last time: in the batch just written and gathered by its end
+//!   quick      what a small write takes: the least of late, rising slowly, so that a slower disk is noticed
+//!   transfer   what a write of the whole crowd would take beyond that, by what the last one took;
+//!              transfer > quick: the transfer rules
+//! ```
+//!
+//! Invariants: a lone committer (a crowd of at most one) never waits; nobody waits longer than one quick write; who
+//! waits gives the processor away, and gives up when nobody new has come for half of that.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Turns of the processor given away without anyone coming, before the clock is asked at all.
+const TURNS: u32 = 4;
+/// What a small write takes until the first one has been timed, in nanoseconds: a fast disk's.
+const QUICK_NS: u64 = 20_000;
+
+/// Who comes round together, and what writes take.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    /// How many are worth waiting for.
+    records: AtomicU32,
+    quick_ns: AtomicU64,
+    /// Somebody waits for the others already.
+    gathering: AtomicBool,
+}
+
+/// How somebody's waiting goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    quick_ns: u64,
+    began_ns: u64,
+    grew_ns: u64,
+    seen: u32,
+    idle: u32,
+}
+
+impl Crowd {
+    /// Nobody yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            records: AtomicU32::new(0),
+            quick_ns: AtomicU64::new(QUICK_NS),
+            gathering: AtomicBool::new(false),
+        }
+    }
+
+    /// A batch of `records` records took `took_ns`; by its end `others` were gathered behind it and on their way
+    /// beside it.
+    pub(crate) fn wrote(&self, took_ns: u64, records: u32, others: u32) {
+        let quick = self.quick_ns.load(Ordering::Relaxed);
+        let quick = took_ns.min(quick + quick / 64 + 1);
+        self.quick_ns.store(quick, Ordering::Relaxed);
+        let crowd = records.saturating_add(others);
+        let transfer = (took_ns - quick).saturating_mul(crowd.into()) / u64::from(records.max(1));
+        let worth = crowd > 1 && transfer <= quick;
+        self.records.store(if worth { crowd } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether a batch of `gathered` records should go as it is.
+    pub(crate) fn is_here(&self, gathered: u32) -> bool {
+        gathered >= self.records.load(Ordering::Relaxed)
+    }
+
+    /// Begins to wait, unless somebody does already.
+    pub(crate) fn wait(&self, gathered: u32, now_ns: u64) -> Option<Patience> {
+        let quick_ns = self.quick_ns.load(Ordering::Relaxed);
+        let free = !self.gathering.swap(true, Ordering::Acquire);
+        free.then_some(Patience { quick_ns, began_ns: now_ns, grew_ns: now_ns, seen: gathered, idle: 0 })
+    }
+
+    /// Ends the waiting. If fewer came than last time, no more are expected next time.
+    pub(crate) fn go(&self, gathered: u32) {
+        self.records.fetch_min(gathered, Ordering::Relaxed);
+        self.gathering.store(false, Ordering::Release);
+    }
+}
+
+impl Patience {
+    /// Whether to go on waiting with `gathered` records there.
+    pub(crate) fn lasts(&mut self, gathered: u32, now_ns: u64) -> bool {
+        if gathered > self.seen {
+            (self.seen, self.grew_ns, self.idle) = (gathered, now_ns, 0);
+        } else {
+            self.idle += 1;
+        }
+        let coming = self.idle < TURNS || now_ns - self.grew_ns < self.quick_ns / 2;
+        coming && now_ns - self.began_ns < self.quick_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Crowd, TURNS};
+
+    #[test]
+    fn a_lone_committer_never_waits() {
+        let crowd = Crowd::new();
+        assert!(crowd.is_here(1), "the very first");
+        for _ in 0..100 {
+            crowd.wrote(50_000, 1, 0);
+            assert!(crowd.is_here(0) && crowd.is_here(1));
+        }
+    }
+
+    #[test]
+    fn those_who_came_together_are_waited_for_until_fewer_come() {
+        let crowd = Crowd::new();
+        crowd.wrote(10_000, 5, 3);
+        assert!(!crowd.is_here(7));
+        assert!(crowd.is_here(8));
+        assert!(crowd.wait(3, 0).is_some());
+        assert!(crowd.wait(3, 0).is_none(), "one waits for all");
+        crowd.go(5);
+        assert!(crowd.is_here(5), "no more than came are expected");
+        assert!(!crowd.is_here(4));
+    }
+
+    #[test]
+    fn a_long_transfer_is_not_waited_for_even_after_a_short_batch() {
+        let crowd = Crowd::new();
+        crowd.wrote(10_000, 1, 0);
+        // A quarter of the crowd takes half a quick write longer: all of them would take three quick writes.
+        crowd.wrote(15_000, 128, 384);
+        assert!(crowd.is_here(0));
+        // Four times as fast a device: all of them take hardly longer than one.
+        crowd.wrote(11_000, 128, 384);
+        assert!(!crowd.is_here(511));
+    }
+
+    #[test]
+    fn a_slower_disk_is_noticed() {
+        let crowd = Crowd::new();
+        crowd.wrote(10_000, 1, 0);
+        crowd.wrote(100_000, 8, 0);
+        assert!(crowd.is_here(0), "taken for a long transfer");
+        for _ in 0..200 {
+            crowd.wrote(100_000, 8, 0);
+        }
+        assert!(!crowd.is_here(7), "100 microseconds are the usual now");
+    }
+
+    #[test]
+    fn patience_ends_when_nobody_comes_and_at_the_latest_after_a_quick_write() {
+        let crowd = Crowd::new();
+        crowd.wrote(8_000, 64, 0);
+        let Some(mut patience) = crowd.wait(1, 0) else { panic!("nobody waits yet") };
+        // Turns of the processor come before the clock.
+        for turn in 1..TURNS {
+            assert!(patience.lasts(1, 7_000), "turn {turn}");
+        }
+        assert!(!patience.lasts(1, 7_000), "nobody came for more than half");
+        assert!(patience.lasts(2, 7_500), "somebody came");
+        assert!(!patience.lasts(3, 8_000), "a quick write's time is over");
+    }
+}

@@ -1,0 +1,171 @@
+//! How does `io_uring` serve a log? One ring for each lane, for as long as the log is open.
+//!
+//! ```text
+//!   lane 0: ring, all of the log's buffers registered, place for one file ← the segment that it wrote last
+//!   lane 1: the same
+//! ```
+//!
+//! A file comes into its ring's place with the first batch that is written to it, by one call, and leaves it when it is
+//! closed. Everything of a batch goes in one submission, straight from the log's memory: see `chain.rs`. What does not
+//! lie in a registered buffer (segment headers, a transaction longer than a buffer) is written on the same ring from
+//! where it lies.
+//!
+//! Invariants: a ring carries one batch at a time; a ring whose call failed is never entered again; rings that poll are
+//! not used, because they take a processor for themselves.
+
+use super::queue::{Journal, Queue, Settings};
+use crate::commit::{Commit, OpenError, Piece, Target, Unavailable};
+use crate::error::{Error, Result};
+use crate::method::{Method, RingPoll, Write};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most buffers that every kernel with `io_uring` registers.
+const BUFFERS_MAX: usize = 1024;
+
+/// Whether this process gets a ring.
+///
+/// # Errors
+/// Why not, and what would help.
+pub(crate) fn probe() -> std::result::Result<(), Unavailable> {
+    match Queue::new(Path::new("a ring"), RingPoll::Interrupt) {
+        Ok(_) => Ok(()),
+        Err(OpenError::Unavailable(reason)) => Err(reason),
+        Err(OpenError::Failed(error)) => Err(Unavailable(error.to_string())),
+    }
+}
+
+/// The rings of one log.
+pub(crate) struct Rings {
+    method: &'static Method,
+    settings: Settings,
+    lanes: Vec<Arc<Mutex<Ring>>>,
+    next_file: AtomicU64,
+}
+
+struct Ring {
+    queue: Queue,
+    /// The number of the file in its place.
+    holds: Option<u64>,
+}
+
+fn lock(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
+    ring.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Rings {
+    pub(crate) fn start(
+        method: &'static Method,
+        lanes: usize,
+        buffers: &[&[u8]],
+    ) -> std::result::Result<Self, OpenError> {
+        let Write::Ring { flag, registered, poll } = method.write else {
+            return Err(OpenError::unavailable(format!("{} does not use io_uring", method.id)));
+        };
+        if poll != RingPoll::Interrupt {
+            return Err(OpenError::unavailable("a ring that polls takes a processor for itself"));
+        }
+        let settings = Settings { rw_flags: super::rwf(flag), registered, poll, sync: method.sync };
+        let ring = |_| {
+            let queue = Queue::new(Path::new("a ring"), poll)?;
+            if registered {
+                register(&queue, lanes, buffers)?;
+            }
+            Ok(Arc::new(Mutex::new(Ring { queue, holds: None })))
+        };
+        let rings = (0..lanes.max(1)).map(ring).collect::<std::result::Result<_, OpenError>>()?;
+        Ok(Self { method, settings, lanes: rings, next_file: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn open(
+        &self,
+        lane: usize,
+        target: &Target,
+    ) -> std::result::Result<Box<dyn Commit>, OpenError> {
+        let file = super::open_journal(self.method, target)?;
+        Ok(Box::new(Lane {
+            ring: Arc::clone(&self.lanes[lane % self.lanes.len()]),
+            number: self.next_file.fetch_add(1, Ordering::Relaxed),
+            file,
+            path: target.path.clone(),
+            settings: self.settings,
+        }))
+    }
+}
+
+fn register(queue: &Queue, lanes: usize, buffers: &[&[u8]]) -> std::result::Result<(), OpenError> {
+    if buffers.len() > BUFFERS_MAX {
+        return Err(OpenError::unavailable(format!(
+            "io_uring registers at most {BUFFERS_MAX} buffers, and there are {}: use larger batches or less memory",
+            buffers.len()
+        )));
+    }
+    queue.register(buffers).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOMEM) => {
+            let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+            OpenError::unavailable(format!(
+                "no locked memory left to register buffers of {bytes} bytes in each of {lanes} rings: raise \
+                 RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK=) or use less memory"
+            ))
+        }
+        _ => Error::new("io_uring_register", "a ring", error).into(),
+    })
+}
+
+/// One file, written through the ring of its lane.
+struct Lane {
+    ring: Arc<Mutex<Ring>>,
+    number: u64,
+    file: File,
+    path: PathBuf,
+    settings: Settings,
+}
+
+impl Lane {
+    /// The ring, with the file in its place.
+    fn ring(&self) -> Result<MutexGuard<'_, Ring>> {
+        let mut ring = lock(&self.ring);
+        if self.settings.registered && ring.holds != Some(self.number) {
+            let placed = ring.queue.place(Some(&self.file));
+            placed.map_err(|error| Error::new("io_uring_register", &self.path, error))?;
+            ring.holds = Some(self.number);
+        }
+        Ok(ring)
+    }
+
+    fn journal(&self) -> Journal<'_> {
+        Journal { file: &self.file, path: &self.path }
+    }
+}
+
+impl Commit for Lane {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let piece = Piece { offset, bytes, buffer: None, durable: false };
+        self.ring()?.queue.carry(self.journal(), self.settings, &[piece])
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.settings.syncs_by_request() {
+            return self.ring()?.queue.sync(self.journal(), self.settings);
+        }
+        Ok(())
+    }
+
+    fn carry(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        self.ring()?.queue.carry(self.journal(), self.settings, pieces)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let mut ring = lock(&self.ring);
+        if ring.holds == Some(self.number) {
+            // Otherwise the file's blocks would stay in use after it was removed. A ring that will not let go of it
+            // does so when it is closed itself.
+            let _ = ring.queue.place(None);
+            ring.holds = None;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What is the kernel told about memory where it takes no such advice? Nothing.
+
+/// Does nothing: macOS and illumos choose page sizes themselves, Windows wants a privilege for large ones.
+pub(crate) fn prefer_large_pages(_bytes: &mut [u8]) {}

@@ -1,0 +1,24 @@
+//! What do systems without `io_uring` offer in its place? Nothing: rings cannot be made, and say so.
+
+use crate::commit::{Commit, OpenError, Target, Unavailable};
+use crate::method::Method;
+
+const REASON: &str = "io_uring is Linux'";
+
+/// Why there are no rings.
+pub(crate) fn probe() -> Result<(), Unavailable> {
+    Err(Unavailable(REASON.to_owned()))
+}
+
+/// Cannot be made.
+pub(crate) enum Rings {}
+
+impl Rings {
+    pub(crate) fn start(_: &'static Method, _: usize, _: &[&[u8]]) -> Result<Self, OpenError> {
+        Err(OpenError::unavailable(REASON))
+    }
+
+    pub(crate) fn open(&self, _: usize, _: &Target) -> Result<Box<dyn Commit>, OpenError> {
+        match *self {}
+    }
+}
