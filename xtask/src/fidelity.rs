@@ -123,7 +123,7 @@ fn build(options: &Options) -> Result<Bench, String> {
 }
 
 /// Others' work on the CPUs is in every figure; the reader must know.
-fn tell_load() {
+pub(crate) fn tell_load() {
     let load = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
     let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
     let busy = load.parse::<f64>().is_ok_and(|load| load > 0.7);

@@ -3,7 +3,9 @@
 //! Invariant: each command ends with an exit code that tells whether it held; nothing is skipped in silence.
 
 mod deny;
+mod explore;
 mod fidelity;
+mod observe;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -19,7 +21,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 7] = [
+const COMMANDS: [Command; 11] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -39,9 +41,29 @@ const COMMANDS: [Command; 7] = [
         run: crash,
     },
     Command {
+        name: "loom",
+        about: "the log's gates and group commit in every order of their threads",
+        run: loom,
+    },
+    Command {
+        name: "miri",
+        about: "buffers, format and state machine under Miri (installs a nightly toolchain)",
+        run: miri,
+    },
+    Command {
+        name: "fuzz",
+        about: "the fuzz targets of the log: --seconds N --target T (installs a nightly toolchain and cargo-fuzz)",
+        run: explore::fuzz,
+    },
+    Command {
         name: "fidelity",
         about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
         run: fidelity::run,
+    },
+    Command {
+        name: "observe",
+        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
+        run: observe::run,
     },
 ];
 
@@ -81,6 +103,14 @@ fn crash(arguments: &[String]) -> Result<(), String> {
     let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
     words.extend(arguments.iter().map(String::as_str));
     shell::status(shell::cargo(&words))
+}
+
+fn loom(_: &[String]) -> Result<(), String> {
+    explore::loom().1
+}
+
+fn miri(_: &[String]) -> Result<(), String> {
+    explore::miri().1
 }
 
 fn wine(_: &[String]) -> Result<(), String> {

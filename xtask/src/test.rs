@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{deny, tools, wine};
+use crate::{deny, explore, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -28,12 +28,15 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 18] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
     Step { name: "tests", run: || run_tests(cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])) },
     Step { name: "promises of the log", run: || run_tests(cargo(&PROMISES)) },
+    Step { name: "orders of threads", run: || explored(explore::loom()) },
+    Step { name: "Miri", run: || explored(explore::miri()) },
+    Step { name: "fuzzing", run: fuzzing },
     Step { name: "documentation", run: documentation },
     Step { name: "builds for macOS", run: || builds_for("aarch64-apple-darwin") },
     Step { name: "builds for illumos", run: || builds_for("x86_64-unknown-illumos") },
@@ -51,7 +54,7 @@ const LINTS: [&str; 7] = [
     "clippy",
     "--workspace",
     "--all-targets",
-    "--features=seawall/mutants,seawall/bench",
+    "--features=seawall/mutants,seawall/bench,seawall/metrics",
     "--quiet",
     "--",
     "-Dwarnings",
@@ -59,8 +62,15 @@ const LINTS: [&str; 7] = [
 
 /// The simulated crash campaign, the sweep of failing operations, and every mutant: in release, because they count
 /// states by the million.
-const PROMISES: [&str; 7] =
-    ["test", "--release", "--package=seawall", "--features=mutants", "--tests", "--quiet", "--no-fail-fast"];
+const PROMISES: [&str; 7] = [
+    "test",
+    "--release",
+    "--package=seawall",
+    "--features=mutants,metrics",
+    "--tests",
+    "--quiet",
+    "--no-fail-fast",
+];
 
 /// Runs the named steps, or every step, then the summary.
 pub(crate) fn run(only: &[String]) -> Result<(), String> {
@@ -164,6 +174,14 @@ fn check(command: Command) -> Outcome {
 fn run_tests(command: Command) -> Outcome {
     let (counts, result) = tests(command);
     Outcome::Tests(counts, result)
+}
+
+fn explored((counts, result): (Counts, Result<(), String>)) -> Outcome {
+    Outcome::Tests(counts, result)
+}
+
+fn fuzzing() -> Outcome {
+    explore::fuzz(&[]).map_or_else(Outcome::Broken, |()| Outcome::Held)
 }
 
 fn set_up() -> Outcome {

@@ -43,6 +43,13 @@ const SECOND_KERNEL_TOOLS: [Tool; 3] = [
     Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "its file system" },
 ];
 
+/// What only `cargo xtask observe` needs: the products themselves.
+const OBSERVE_TOOLS: [Tool; 3] = [
+    Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a product to observe" },
+    Tool { probe: "sqlite3", package: "sqlite3", purpose: "a product to observe" },
+    Tool { probe: "setpriv", package: "util-linux", purpose: "a server without root's rights" },
+];
+
 /// Provides what the tests need; tells what was done.
 ///
 /// # Errors
@@ -65,6 +72,14 @@ pub(crate) fn provide_for_fidelity() -> Result<String, String> {
 /// As [`provide`].
 pub(crate) fn provide_for_second_kernel() -> Result<String, String> {
     provide_these(&SECOND_KERNEL_TOOLS)
+}
+
+/// Provides what `observe` needs.
+///
+/// # Errors
+/// As [`provide`].
+pub(crate) fn provide_for_observe() -> Result<String, String> {
+    provide_these(&OBSERVE_TOOLS)
 }
 
 fn provide_these(tools: &[Tool]) -> Result<String, String> {
@@ -138,11 +153,12 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY_TOOLS, SECOND_KERNEL_TOOLS, TOOLS};
+    use super::{FIDELITY_TOOLS, OBSERVE_TOOLS, SECOND_KERNEL_TOOLS, TOOLS};
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        for tool in TOOLS.iter().chain(&FIDELITY_TOOLS).chain(&SECOND_KERNEL_TOOLS) {
+        let rare = FIDELITY_TOOLS.iter().chain(&SECOND_KERNEL_TOOLS).chain(&OBSERVE_TOOLS);
+        for tool in TOOLS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }
     }

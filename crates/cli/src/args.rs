@@ -22,6 +22,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Tells what to set in databases, why, and which commit rates to expect
+    Advise(crate::advise::Advise),
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
     /// Writes, reads, checks and measures transaction logs
@@ -30,6 +32,12 @@ pub(crate) enum Command {
     Methods(Methods),
     /// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
     Powercut(crate::powercut::PowercutArgs),
+    /// Asks a disk in a second what a durable commit costs, for services; never fails
+    Probe(crate::probe::ProbeArgs),
+    /// Prints the completions of a shell
+    Completions(crate::pages::Completions),
+    /// Prints the manual page
+    Man(crate::pages::ManArgs),
 }
 
 const BENCH_EXAMPLES: &str = "Examples:

@@ -3,25 +3,35 @@
 //! Invariants: results go to standard output, everything else to standard error; an error names the thing and
 //! the remedy; the exit codes are those of [`exit`].
 
+mod advise;
 mod args;
 mod bench;
+mod examples;
 mod exit;
 mod log_command;
 mod methods;
 mod output;
+mod pages;
 mod powercut;
+mod probe;
 mod progress;
 mod signals;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match args::Cli::parse().command {
+    let matches = examples::command().get_matches();
+    let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
+        args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),
+        args::Command::Probe(options) => probe::run(&options),
+        args::Command::Completions(options) => pages::completions(&options),
+        args::Command::Man(options) => pages::man(&options),
     };
     outcome.unwrap_or_else(|failure| {
         anstream::eprintln!("{}error:{} {failure}", exit::RED.render(), exit::RED.render_reset());

@@ -6,6 +6,7 @@
 //! Invariants: only methods that outlive a power cut and are not contradicted are recommended; where the default
 //! is as good as the best within noise, it stays; a rate is that of the measured row, with its basis.
 
+pub mod expect;
 pub mod products;
 
 use crate::figures::{bytes, duration_ns, plural, rate};
@@ -195,11 +196,11 @@ mod tests {
             (
                 System::Linux,
                 "Linux 6.18.0",
-                &["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka"],
+                &["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka", "RocksDB"],
             ),
-            (System::Windows, "Windows 11", &["PostgreSQL", "MySQL 8", "SQLite", "Kafka"]),
-            (System::MacOs, "macOS 15", &["PostgreSQL", "SQLite", "etcd", "Kafka"]),
-            (System::Illumos, "illumos", &["PostgreSQL", "MySQL 8", "SQLite", "etcd", "Kafka"]),
+            (System::Windows, "Windows 11", &["PostgreSQL", "MySQL 8", "SQLite", "Kafka", "RocksDB"]),
+            (System::MacOs, "macOS 15", &["PostgreSQL", "SQLite", "etcd", "Kafka", "RocksDB"]),
+            (System::Illumos, "illumos", &["PostgreSQL", "MySQL 8", "SQLite", "etcd", "Kafka", "RocksDB"]),
         ];
         for (system, name, products) in systems {
             let result = of_system(system, name);

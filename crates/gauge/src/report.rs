@@ -2,12 +2,14 @@
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
 //! * [`markdown`] has every column; [`csv`] has every raw figure.
+//! * [`advice`] tells what to set in which product, and what to expect of it.
 //! * [`preview`] tells what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
 //!
 //! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the
 //! terminal's report is wider than asked for; colour adds nothing that the words do not say.
 
+pub mod advice;
 pub mod columns;
 pub mod csv;
 pub mod facts;

@@ -8,7 +8,7 @@
 
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
 use seawall_gauge::rank::Ranking;
-use seawall_gauge::report::{self, Style, csv, markdown};
+use seawall_gauge::report::{self, Style, advice, csv, markdown};
 use seawall_gauge::require;
 use seawall_gauge::result::{Outcome, RunResult, Tail};
 use seawall_gauge::rig::sim::{Plant, SimRig};
@@ -164,6 +164,19 @@ fn every_report_is_as_it_was() {
             compare(&format!("{}.md.txt", case.name), &markdown::markdown(&result));
             compare(&format!("{}.csv.txt", case.name), &csv::csv(&result));
         }
+    }
+}
+
+#[test]
+fn advice_is_as_it_was() {
+    for name in ["honest", "no-flushes", "published"] {
+        let result = cases().into_iter().find(|case| case.name == name).expect("a case").run();
+        for width in [80, 120] {
+            let text = advice::text(&result, width, Style::PLAIN);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            compare(&format!("advice-{name}.{width}.txt"), &text);
+        }
+        compare(&format!("advice-{name}.json"), &advice::json(&result).expect("told"));
     }
 }
 

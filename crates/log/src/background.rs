@@ -5,7 +5,6 @@
 //! sleep when there is nothing to do: an idle log costs nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::disk::Disk;
@@ -13,7 +12,8 @@ use crate::error::Error;
 use crate::format::Kind;
 use crate::group::{Desk, Group};
 use crate::keeper::{Keeper, Progress, Setback, Task};
-use crate::lanes::lock;
+use crate::metered::Metric;
+use crate::sync::{Ordering, lock};
 
 /// One write of zeros while a segment is prepared, in bytes.
 const FILL_BYTES: usize = 1 << 20;
@@ -29,7 +29,7 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
             let (ready, gathered) = group.gather(core);
             core = gathered;
             let wanted = ready && group.is_wanted(&core);
-            if let Some(issue) = wanted.then(|| core.issue()).flatten() {
+            if let Some(issue) = wanted.then(|| group.issue(&mut core)).flatten() {
                 group.drive(core, issue);
                 drove = true;
                 continue;
@@ -45,6 +45,12 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
         if let Some(rest) = idle.checked_sub(quiet).filter(|rest| !rest.is_zero()) {
             drop(core);
             std::thread::park_timeout(rest);
+            continue;
+        }
+        if core.settle_debts()
+            && let Some(issue) = core.issue()
+        {
+            group.drive(core, issue);
             continue;
         }
         if core.wants_mark()
@@ -113,6 +119,12 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
 
 fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
     let soft = |error: Error| Setback { error, fatal: false };
+    let _span = match task {
+        Task::Prepare(to) | Task::Replace(to) => tracing::debug_span!("prepare", segment = to.number),
+        Task::Recycle { from, to } => tracing::debug_span!("recycle", from, segment = to.number),
+        Task::Retire(segment) => tracing::debug_span!("retire", segment),
+    }
+    .entered();
     let mut keeper = Keeper::new(task, FILL_BYTES);
     let end = loop {
         // Housekeeping knows file names only.
@@ -131,6 +143,7 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
         // Done: whoever asked may have taken it before the next look, which would then make another one.
         let needed = &mut lock(&group.desk).needed;
         *needed = needed.filter(|bytes| *bytes > spare.bytes);
+        group.meters.metered.count(Metric::SegmentsPrepared, 1);
     }
     let mut core = lock(&group.core);
     match lock(&group.shelf).finished(end) {

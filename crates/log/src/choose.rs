@@ -14,31 +14,31 @@
 
 use std::path::Path;
 
-use seawall_sys::clock::monotonic_ns;
 use seawall_sys::durability::{Class, FileState, classify};
 use seawall_sys::engine::{Engine, Works};
+use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
-use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::{Commit, OpenError, Target, methods};
+use seawall_sys::{OpenError, methods};
 
-use crate::buffer::AlignedBuf;
+use crate::beside::Rows;
 use crate::error::{Error, Result};
 use crate::options::{EngineChoice, MethodChoice, Options};
+use crate::trial::{self, Bounds, Trial, clearly_less};
 
 /// Where the chosen methods are kept.
 pub(crate) const METHOD_FILE: &str = "METHOD";
 /// What the probe writes to.
 pub(crate) const SCRATCH_FILE: &str = "PROBE";
-const SCRATCH_BYTES: u64 = 1 << 20;
-const ROUNDS: usize = 8;
-const WRITES_PER_ROUND: usize = 8;
-/// Rounds after which only those go on that are within half of the best.
-const SCREENED: usize = 2;
+/// A few hundred writes; after two rounds only those go on that are near the best.
+const PROBE: Bounds =
+    Bounds { rounds: 8, writes_per_round: 8, scratch_bytes: 1 << 20, screened: Some(2), until_ns: None };
 
 /// What was chosen, ready to work.
 pub(crate) struct Chosen {
     /// The method on its engine.
     pub(crate) works: Works,
+    /// The method, and those beside it for commits that ask for less.
+    pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
     pub(crate) refused: Option<String>,
 }
@@ -61,7 +61,7 @@ pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error
 
 /// Whether the log can drive this row: writes at positions, with a sync of the file at most, and without a processor of
 /// its own for polling.
-fn drivable(method: &Method) -> bool {
+pub(crate) fn drivable(method: &Method) -> bool {
     let write = match method.write {
         Write::Positional | Write::Overlapped | Write::Flagged(WriteFlag::Dsync) => true,
         Write::Ring { poll, .. } => poll == RingPoll::Interrupt,
@@ -86,14 +86,20 @@ fn drivable(method: &Method) -> bool {
     write && sync && method.open_sync != OpenSync::Full
 }
 
-/// The rows that reach `class` in `dir`, the most promising first.
-fn candidates(dir: &Path, class: Class) -> Result<Vec<&'static Method>> {
-    let around = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
-    let around = around.surroundings(FileState::ZeroFilled);
+/// The rows that a log can drive and that reach `class` in `environment`, the most promising first.
+pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static Method> {
+    let around = environment.surroundings(FileState::ZeroFilled);
     let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
     let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
     let on_rings = |method: &Method| method.engine() == Engine::IoUring;
     rows.sort_by_key(|method| (on_rings(method), method.cache != Cache::Direct, method.sync != Sync::None));
+    rows
+}
+
+/// The rows that reach `class` in `dir`, the most promising first.
+fn candidates(dir: &Path, environment: &Environment, class: Class) -> Result<Vec<&'static Method>> {
+    let around = environment.surroundings(FileState::ZeroFilled);
+    let rows = reaching(environment, class);
     if rows.is_empty() {
         let best =
             methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
@@ -110,7 +116,8 @@ fn refused(option: &'static str, reason: String) -> Error {
 
 /// The method for the log in `dir`, on its engine, which may register `buffers`.
 pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]]) -> Result<Chosen> {
-    let rows = candidates(dir, options.durability)?;
+    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    let rows = candidates(dir, &environment, options.durability)?;
     let named = match &options.method {
         MethodChoice::Named(id) => Some(named(dir, id, options, &rows)?),
         MethodChoice::Fastest | MethodChoice::ProbeAgain => None,
@@ -143,7 +150,9 @@ pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]
                 if let Some(reason) = &reason {
                     tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
                 }
-                return Ok(Chosen { works, refused: reason });
+                let around = environment.surroundings(FileState::ZeroFilled);
+                let rows = Rows::beside(method, options.durability, &around, methods::here());
+                return Ok(Chosen { works, rows, refused: reason });
             }
             // Allowed in general, but not for this log: too little memory may be locked.
             Err(OpenError::Unavailable(why))
@@ -198,7 +207,7 @@ fn fastest(
     if let Some(method) = usable.filter(|_| !again) {
         return Ok(method);
     }
-    let found = judge(&probe(dir, rows, block)?);
+    let found = judge(&trial::run(&dir.join(SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
     let first = found.first().copied();
     let first = first.ok_or_else(|| {
         refused("method", format!("no commit method of the asked class works at {}", dir.display()))
@@ -253,121 +262,19 @@ pub(crate) fn remembered(dir: &Path) -> Option<&'static Method> {
     known.ranked.first().or(known.alone.first()).copied()
 }
 
-/// One row and how long each of its writes took, in nanoseconds.
-struct Trial {
-    method: &'static Method,
-    times: Vec<u64>,
-}
-
-impl Trial {
-    fn median(&self) -> u64 {
-        median(&self.times)
-    }
-
-    fn mean(&self) -> u64 {
-        self.times.iter().sum::<u64>().checked_div(self.times.len() as u64).unwrap_or(u64::MAX)
-    }
-}
-
-fn clearly_less(a: u64, b: u64) -> bool {
-    a.saturating_add(a / 10) < b
-}
-
 /// The fastest trial of each engine, the one to use first. The trials come in the order of preference.
 fn judge(trials: &[Trial]) -> Vec<&'static Method> {
-    let best_of = |engine: Engine| {
-        let own = trials.iter().filter(|trial| trial.method.engine() == engine);
-        own.reduce(|best, next| if clearly_less(next.median(), best.median()) { next } else { best })
-    };
+    let best_of =
+        |engine: Engine| trial::fastest(trials.iter().filter(|trial| trial.method.engine() == engine));
     let mut best: Vec<&Trial> = Vec::new();
     for trial in Engine::ALL.into_iter().filter_map(best_of) {
         let earned = best.first().is_none_or(|first| {
-            clearly_less(trial.median(), first.median()) && clearly_less(trial.mean(), first.mean())
+            clearly_less(trial.median_ns(), first.median_ns())
+                && clearly_less(trial.mean_ns(), first.mean_ns())
         });
         best.insert(if earned { 0 } else { best.len() }, trial);
     }
     best.into_iter().map(|trial| trial.method).collect()
-}
-
-/// A row at work, and how long each of its writes took, in nanoseconds.
-type Candidate = (&'static Method, Box<dyn Commit>, Vec<u64>);
-
-fn median(times: &[u64]) -> u64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(u64::MAX)
-}
-
-/// Lets those go that are far behind the best one of their engine, so that a log is made in a moment.
-fn screen(tried: &mut Vec<Candidate>) {
-    let seen: Vec<(Engine, u64)> =
-        tried.iter().map(|(method, _, times)| (method.engine(), median(times))).collect();
-    tried.retain(|(method, _, times)| {
-        let own = seen.iter().filter(|(engine, _)| *engine == method.engine());
-        let best = own.map(|(_, median)| *median).min().unwrap_or(0);
-        median(times) <= best.saturating_add(best / 2)
-    });
-}
-
-/// Times the rows side by side.
-fn probe(dir: &Path, rows: &[&'static Method], block: u16) -> Result<Vec<Trial>> {
-    let path = dir.join(SCRATCH_FILE);
-    let scratch = Scratch::make(&path)?;
-    let bytes = usize::from(block).max(4096);
-    let target = Target { path: path.clone(), journal_bytes: SCRATCH_BYTES, write_bytes: bytes };
-    let mut tried: Vec<Candidate> = Vec::new();
-    for row in rows {
-        if seawall_sys::prove(row, &target).is_ok()
-            && let Ok(commit) = seawall_sys::open(row, &target)
-        {
-            tried.push((row, commit, Vec::new()));
-        }
-    }
-    let buf = AlignedBuf::zeroed(bytes);
-    let mut offset = 0;
-    for round in 0..ROUNDS {
-        if round == SCREENED {
-            screen(&mut tried);
-        }
-        for (_, commit, times) in &mut tried {
-            for _ in 0..WRITES_PER_ROUND {
-                let began = monotonic_ns();
-                let written = commit.write(offset, buf.bytes()).and_then(|()| commit.sync());
-                written.map_err(|error| from_system(&error))?;
-                times.push(monotonic_ns() - began);
-                offset = (offset + bytes as u64) % SCRATCH_BYTES;
-            }
-        }
-    }
-    drop(scratch);
-    Ok(tried.into_iter().map(|(method, _, times)| Trial { method, times }).collect())
-}
-
-/// The file that the probe writes to; removed afterwards.
-struct Scratch<'a>(&'a Path);
-
-impl<'a> Scratch<'a> {
-    fn make(path: &'a Path) -> Result<Self> {
-        // Left over from a probe that was cut short.
-        let _ = std::fs::remove_file(path);
-        let file = StoreFile::create(path, Access::Cached).map_err(|error| from_system(&error))?;
-        let scratch = Self(path);
-        let zeros = AlignedBuf::zeroed(usize::try_from(SCRATCH_BYTES).unwrap_or(0));
-        let mut at = 0;
-        while at < zeros.capacity() {
-            let written = file.write_at(at as u64, &zeros.bytes()[at..]);
-            at += written.map_err(|source| Error::io("write", path, source))?;
-        }
-        file.sync().map_err(|source| Error::io("sync", path, source))?;
-        Ok(scratch)
-    }
-}
-
-impl Drop for Scratch<'_> {
-    fn drop(&mut self) {
-        // A scratch file that stays behind is removed by the next probe.
-        let _ = std::fs::remove_file(self.0);
-    }
 }
 
 #[cfg(test)]
@@ -383,7 +290,7 @@ mod tests {
     }
 
     fn trial(method: &'static Method, times: [u64; 5]) -> Trial {
-        Trial { method, times: times.to_vec() }
+        Trial { method, times_ns: times.to_vec() }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 
+use crate::asked::{Asked, Grade};
 use crate::buffer::AlignedBuf;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
@@ -129,8 +130,14 @@ impl Batch {
 /// A batch handed out to be sealed and written, with what it may claim.
 #[derive(Debug)]
 pub(crate) struct Issue {
-    /// The batch.
-    pub(crate) batch: Batch,
+    /// Its number.
+    pub(crate) id: u64,
+    /// The batch, `None` for a settlement: nothing but the sync of what was written in a weaker grade.
+    pub(crate) batch: Option<Batch>,
+    /// How safe it must be before it is acknowledged.
+    pub(crate) grade: Grade,
+    /// A segment that must be synced before anything of this is written, because batches in it are not durable yet.
+    pub(crate) settle: Option<u64>,
     /// The durable LSN at this moment.
     pub(crate) durable: Lsn,
     /// The first LSN that must be present.
@@ -143,6 +150,7 @@ struct Flight {
     records: u32,
     end: Lsn,
     trim: Lsn,
+    grade: Grade,
     done: bool,
     starts: bool,
 }
@@ -168,6 +176,8 @@ pub(crate) struct Core {
     trim: Lsn,
     /// The first LSN as the disk knows it.
     durable_trim: Lsn,
+    /// The first LSN in what was written in a weaker grade: the disk knows it once that is settled.
+    weak_trim: Lsn,
     /// The highest durable LSN that any issued batch carries.
     witnessed: Lsn,
     place: Place,
@@ -183,6 +193,9 @@ pub(crate) struct Core {
     next_id: u64,
     accepted_records: u64,
     durable_id: u64,
+    /// The last batch that has been written and acknowledged in its grade.
+    done_id: u64,
+    asked: Asked,
     failed: bool,
 }
 
@@ -204,6 +217,7 @@ impl Core {
             durable: beginning.end,
             trim: beginning.trim,
             durable_trim: beginning.trim,
+            weak_trim: beginning.trim,
             witnessed: beginning.end,
             place: beginning.place,
             spares: beginning.spares.into(),
@@ -216,6 +230,8 @@ impl Core {
             next_id: 1,
             accepted_records: 0,
             durable_id: 0,
+            done_id: 0,
+            asked: Asked::new(beginning.end),
             failed: false,
         }
     }
@@ -229,6 +245,31 @@ impl Core {
     pub(crate) fn watermarks(&self) -> Watermarks {
         debug_assert!(self.durable <= self.syncing && self.syncing <= self.appended);
         Watermarks { appended: self.appended, syncing: self.syncing, durable: self.durable }
+    }
+
+    /// Who asked for what.
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Somebody waits for everything before `lsn` in this grade.
+    #[inline]
+    pub(crate) fn want(&mut self, grade: Grade, lsn: Lsn) {
+        self.asked.want(grade, lsn.min(self.appended));
+    }
+
+    /// Everything before this outlives what the grade says.
+    pub(crate) fn reached(&self, grade: Grade) -> Lsn {
+        if grade == Grade::Full { self.durable } else { self.asked.reached(grade).max(self.durable) }
+    }
+
+    /// Asks for what was written in a weaker grade to be made durable; returns whether there is any such debt.
+    pub(crate) fn settle_debts(&mut self) -> bool {
+        let owes = self.asked.owes(self.durable_id);
+        if owes {
+            self.asked.want(Grade::Full, self.syncing);
+        }
+        owes
     }
 
     /// The first LSN that must be present.
@@ -263,6 +304,11 @@ impl Core {
     /// The last batch that is durable.
     pub(crate) fn durable_batch(&self) -> u64 {
         self.durable_id
+    }
+
+    /// The last batch that has ended in its grade, the ones before it as well.
+    pub(crate) fn done_batch(&self) -> u64 {
+        self.done_id
     }
 
     /// Prepared segments that wait to be started.
@@ -527,9 +573,15 @@ impl Core {
         if self.failed || (busy && !mutant::on(Mutant::IssueDuringStart)) {
             return None;
         }
-        let next = self.ready.front().or(self.open.as_ref())?;
+        let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.settlement() };
         let wait = next.start.is_some() && !self.flight.is_empty();
         if wait && !mutant::on(Mutant::RotateBeforeDurable) {
+            return None;
+        }
+        // A segment starts, and a mark is set, on firm ground only.
+        let firm = next.start.is_some() || next.kind != Kind::Records;
+        let grade = if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) };
+        if !self.asked.may_issue(grade) {
             return None;
         }
         let batch = if let Some(batch) = self.ready.pop_front() {
@@ -542,14 +594,55 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
-        let flight = Flight { id, records, end, trim: self.trim, done: false, starts };
+        let settle = self.settles(grade, starts);
+        self.asked.issue(id, grade, end, batch.segment);
+        let flight = Flight { id, records, end, trim: self.trim, grade, done: false, starts };
         self.flight.push_back(flight);
-        let durable = if mutant::on(Mutant::WitnessTooMuch) { batch.lsn } else { self.durable };
+        // Only what is durable for good may be claimed: what was written in a weaker grade may be gone tomorrow.
+        let durable = match () {
+            () if mutant::on(Mutant::WitnessTooMuch) => batch.lsn,
+            () if mutant::on(Mutant::WitnessClaimsWeak) => self.reached(Grade::Process),
+            () => self.durable,
+        };
         self.witnessed = self.witnessed.max(durable);
         if mutant::on(Mutant::AckAtIssue) {
             self.durable = self.syncing;
         }
-        Some(Issue { batch, durable, trim: self.trim })
+        if mutant::on(Mutant::WeakAckAtIssue) && grade != Grade::Full {
+            self.asked.reach(grade, end);
+        }
+        Some(Issue { id, batch: Some(batch), grade, settle, durable, trim: self.trim })
+    }
+
+    /// The segment that a batch of `grade` must sync before it is written.
+    fn settles(&self, grade: Grade, starts: bool) -> Option<u64> {
+        let forgets = mutant::on(Mutant::StrictWithoutSettling) && !starts;
+        let rotates = mutant::on(Mutant::RotateBeforeSettling) && starts;
+        if grade == Grade::Full && !forgets && !rotates { self.asked.debtor(self.durable_id) } else { None }
+    }
+
+    /// Nothing waits to be written, but something written wants to be safer than it is.
+    fn settlement(&mut self) -> Option<Issue> {
+        let short = self.asked.is_used() && self.asked.is_short(self.syncing);
+        if !short || !self.asked.may_issue(Grade::Full) {
+            return None;
+        }
+        let (id, end) = (self.next_id, self.syncing);
+        self.next_id += 1;
+        let settle = self.settles(Grade::Full, false);
+        self.asked.issue(id, Grade::Full, end, 0);
+        let trim = self.trim;
+        let flight = Flight {
+            id,
+            records: 0,
+            end,
+            trim: self.durable_trim,
+            grade: Grade::Full,
+            done: false,
+            starts: false,
+        };
+        self.flight.push_back(flight);
+        Some(Issue { id, batch: None, grade: Grade::Full, settle, durable: self.durable, trim })
     }
 
     /// The batch `id` is durable on disk; its buffer comes back. Returns the durable LSN, which has moved if every
@@ -561,14 +654,24 @@ impl Core {
         }
         if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
             flight.done = true;
+            self.asked.ended(flight.grade);
             if mutant::on(Mutant::AckOutOfOrder) {
                 self.durable = self.durable.max(flight.end);
             }
         }
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
-            self.durable = self.durable.max(flight.end);
-            self.durable_trim = self.durable_trim.max(flight.trim);
-            self.durable_id = flight.id;
+            self.done_id = flight.id;
+            self.asked.reach(flight.grade, flight.end);
+            if flight.grade == Grade::Full || mutant::on(Mutant::WeakIsDurable) {
+                self.durable = self.durable.max(flight.end);
+                self.durable_trim = self.durable_trim.max(flight.trim).max(self.weak_trim);
+                self.durable_id = flight.id;
+            } else {
+                self.weak_trim = self.weak_trim.max(flight.trim);
+                if mutant::on(Mutant::WeakTrim) {
+                    self.durable_trim = self.weak_trim;
+                }
+            }
             self.flight.pop_front();
         }
         self.durable

@@ -64,6 +64,12 @@ impl Crowd {
         self.records.store(if worth { crowd } else { 0 }, Ordering::Relaxed);
     }
 
+    /// Expects so many, as if they had come last time.
+    #[cfg(all(test, loom))]
+    pub(crate) fn expect(&self, records: u32) {
+        self.records.store(records, Ordering::Relaxed);
+    }
+
     /// Whether a batch of `gathered` records should go as it is.
     pub(crate) fn is_here(&self, gathered: u32) -> bool {
         gathered >= self.records.load(Ordering::Relaxed)

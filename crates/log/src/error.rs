@@ -101,6 +101,13 @@ pub enum Error {
         /// The end of the log.
         end: Lsn,
     },
+    /// A commit asked to outlive more than the log promises.
+    BeyondPromise {
+        /// What was asked for.
+        asked: seawall_sys::durability::Class,
+        /// What the log was opened to promise.
+        promised: seawall_sys::durability::Class,
+    },
     /// An option lies outside its bounds.
     InvalidOption {
         /// The option's name.
@@ -194,6 +201,13 @@ impl std::fmt::Display for Error {
             Self::WouldBlock => f.write_str("the memory for appends is full"),
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
+            Self::BeyondPromise { asked, promised } => write!(
+                f,
+                "a commit that outlives {} was asked of a log that promises {}: open it with \
+                 Options::durability({asked:?})",
+                asked.name(),
+                promised.name()
+            ),
             Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),
             Self::Closed => f.write_str("the log was closed"),
         }

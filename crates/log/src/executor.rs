@@ -1,11 +1,12 @@
 //! How does a sealed batch get to a disk that completes operations later?
 //!
-//! One [`Execution`] per job: the writes of a phase are submitted together; if they are not durable by themselves, a
-//! sync is submitted after *all* of them were reaped; then the next phase. A short write is continued where it
-//! stopped. Any error ends the job for good.
+//! One [`Execution`] per job: what it has to settle is synced first; the writes of a phase are submitted together; if
+//! they are not durable by themselves and have to be, a sync is submitted after *all* of them were reaped; then the
+//! next phase. A short write is continued where it stopped. Any error ends the job for good.
 
 use std::io;
 
+use crate::asked::Grade;
 use crate::disk::{Completion, Disk, FileId, Op, Token};
 use crate::mutant::{self, Mutant};
 use crate::seal::{Job, Write};
@@ -37,13 +38,28 @@ pub(crate) struct Execution {
     phase: usize,
     waiting: Vec<Waiting>,
     sync: Option<Token>,
+    /// The sync of what was written in a weaker grade before.
+    settling: Option<Token>,
 }
 
 impl Execution {
-    /// Submits the first writes of `job` to `file`. With `dsync` each write is durable on completion, otherwise a sync
-    /// follows.
-    pub(crate) fn start<D: Disk>(disk: &mut D, job: Job, file: FileId, dsync: bool) -> Self {
-        let mut execution = Self { job, file, dsync, phase: 0, waiting: Vec::new(), sync: None };
+    /// Submits the first writes of `job` to `file`, or first a sync of `settle`, the file of the segment that the job
+    /// settles. With `dsync` each write is durable on completion, otherwise a sync follows, unless a weaker grade will
+    /// do.
+    pub(crate) fn start<D: Disk>(
+        disk: &mut D,
+        job: Job,
+        (file, settle): (FileId, Option<FileId>),
+        dsync: bool,
+    ) -> Self {
+        let weak = job.grade != Grade::Full;
+        let settle = settle.filter(|_| job.settles_first(!dsync).is_some());
+        let (dsync, waiting) = (dsync && !weak, Vec::new());
+        let mut execution = Self { job, file, dsync, phase: 0, waiting, sync: None, settling: None };
+        if let Some(file) = settle {
+            execution.settling = Some(disk.submit(Op::Sync { file }));
+            return execution;
+        }
         if mutant::on(Mutant::StartWithTheBatch) {
             while execution.write(execution.phase + 1, 0).is_some() {
                 execution.submit_phase(disk);
@@ -84,12 +100,25 @@ impl Execution {
 
     /// Whether this job submitted `token`.
     pub(crate) fn owns(&self, token: Token) -> bool {
-        self.sync == Some(token) || self.waiting.iter().any(|waiting| waiting.token == token)
+        self.sync == Some(token)
+            || self.settling == Some(token)
+            || self.waiting.iter().any(|waiting| waiting.token == token)
     }
 
     /// Takes in one completion.
     pub(crate) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> Outcome {
         let Completion { token, result } = completion;
+        if self.settling == Some(token) {
+            self.settling = None;
+            return match result {
+                Err(error) if !mutant::on(Mutant::SettleErrorIgnored) => Outcome::Failed(error),
+                _ if self.write(self.phase, 0).is_none() => Outcome::Done,
+                _ => {
+                    self.submit_phase(disk);
+                    Outcome::Pending
+                }
+            };
+        }
         if self.sync == Some(token) {
             self.sync = None;
             return match result {
@@ -119,7 +148,8 @@ impl Execution {
         if !self.waiting.is_empty() || self.sync.is_some() {
             return Outcome::Pending;
         }
-        if self.dsync || mutant::on(Mutant::NoSync) || mutant::on(Mutant::SyncBesideWrites) {
+        let weak = self.job.grade != Grade::Full;
+        if self.dsync || weak || mutant::on(Mutant::NoSync) || mutant::on(Mutant::SyncBesideWrites) {
             return self.phase_ended(disk);
         }
         self.sync = Some(disk.submit(Op::Sync { file: self.file }));

@@ -15,6 +15,8 @@ pub struct Faults {
     commits: AtomicU64,
     fail_at: AtomicU64,
     errno: AtomicI32,
+    settlements: AtomicU64,
+    fail_settlement: AtomicU64,
     full: AtomicBool,
 }
 
@@ -24,6 +26,8 @@ impl Default for Faults {
             commits: AtomicU64::new(0),
             fail_at: AtomicU64::new(u64::MAX),
             errno: AtomicI32::new(EIO),
+            settlements: AtomicU64::new(0),
+            fail_settlement: AtomicU64::new(u64::MAX),
             full: AtomicBool::new(false),
         }
     }
@@ -41,6 +45,18 @@ impl Faults {
         self.errno.store(errno, Ordering::SeqCst);
     }
 
+    /// Fails settlement number `settlement`, counted from 0: the sync of what commits wrote that asked for less than
+    /// durable.
+    pub fn fail_settlement(&self, settlement: u64) {
+        self.fail_settlement.store(settlement, Ordering::SeqCst);
+    }
+
+    /// Settlements so far.
+    #[must_use]
+    pub fn settlements(&self) -> u64 {
+        self.settlements.load(Ordering::SeqCst)
+    }
+
     /// Whether there is no space for new segments.
     pub fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::SeqCst);
@@ -53,9 +69,17 @@ impl Faults {
     }
 
     pub(crate) fn commit(&self) -> io::Result<()> {
-        let number = self.commits.fetch_add(1, Ordering::SeqCst);
-        if number == self.fail_at.load(Ordering::SeqCst) {
-            Err(io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst)))
+        Self::count(&self.commits, &self.fail_at, self.errno.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        Self::count(&self.settlements, &self.fail_settlement, EIO)
+    }
+
+    fn count(counter: &AtomicU64, fail_at: &AtomicU64, errno: i32) -> io::Result<()> {
+        let number = counter.fetch_add(1, Ordering::SeqCst);
+        if number == fail_at.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(errno))
         } else {
             Ok(())
         }

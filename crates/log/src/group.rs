@@ -14,25 +14,28 @@
 //! everyone is woken and nothing is acknowledged; whoever finishes a batch sees to it that what has gathered
 //! meanwhile gets a leader.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
-use seawall_sys::clock::monotonic_ns;
-
+use crate::asked::Grade;
 use crate::core::{Core, Issue, Refusal, Shape};
 use crate::crowd::Crowd;
 use crate::error::{Error, Result};
 use crate::format::Kind;
 use crate::gate::Gate;
-use crate::lanes::{Lanes, lock};
+use crate::lanes::Lanes;
 use crate::lsn::Lsn;
+use crate::metered::Metric;
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Meters;
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, yield_now,
+};
+use crate::weaker::Weaker;
 
-const GATES: usize = 64;
+const GATES: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// What the keeper thread is told, and what it tells.
 #[derive(Debug, Default)]
@@ -60,9 +63,11 @@ pub(crate) struct Group {
     pub(crate) news: Gate,
     failure: OnceLock<Arc<Error>>,
     wakers: Mutex<Vec<(Lsn, Waker)>>,
+    /// Those who ask for less than durable.
+    pub(crate) weaker: Weaker,
     crowd: Crowd,
     /// Somebody who does not block wants everything before this LSN committed.
-    wanted: AtomicU64,
+    pub(crate) wanted: AtomicU64,
     pub(crate) writer: OnceLock<Thread>,
     pub(crate) keeper: OnceLock<Thread>,
     /// The writer sleeps without a time limit.
@@ -85,6 +90,7 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(shape: Shape, core: Core, chain: Chain, lanes: Lanes, shelf: Shelf) -> Self {
         let durable = core.watermarks().durable.get();
+        let meters = Meters::new(lanes.dir());
         Self {
             shape,
             core: Mutex::new(core),
@@ -98,6 +104,7 @@ impl Group {
             news: Gate::default(),
             failure: OnceLock::new(),
             wakers: Mutex::default(),
+            weaker: Weaker::default(),
             crowd: Crowd::new(),
             wanted: AtomicU64::new(0),
             writer: OnceLock::new(),
@@ -110,8 +117,14 @@ impl Group {
             flying: AtomicBool::new(false),
             driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
-            meters: Meters::new(),
+            meters,
         }
+    }
+
+    /// Makes the next committer wait for others, as if so many had come last time.
+    #[cfg(all(test, loom))]
+    pub(crate) fn expect_crowd(&self, records: u32) {
+        self.crowd.expect(records);
     }
 
     /// The end of what is durable.
@@ -138,6 +151,7 @@ impl Group {
         drop(core);
         self.gates.iter().for_each(Gate::open);
         self.wake_futures(Lsn::MAX);
+        self.wake_weaker_futures();
         while self.driving.load(Ordering::Acquire) > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -148,7 +162,7 @@ impl Group {
         self.failed().unwrap_or(Error::Closed)
     }
 
-    fn gate(&self, batch: u64) -> &Gate {
+    pub(crate) fn gate(&self, batch: u64) -> &Gate {
         &self.gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
     }
 
@@ -173,6 +187,7 @@ impl Group {
                 Err(refusal) => refusal,
             };
             self.stalls.fetch_add(1, Ordering::Relaxed);
+            self.meters.metered.count(Metric::Stalls, 1);
             let ticket = self.room.ticket();
             match refusal {
                 Refusal::Failed => {
@@ -235,6 +250,7 @@ impl Group {
 
     /// Returns when everything before `lsn` is durable, leading the write if nobody else does.
     pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn) -> Result<()> {
+        core.want(Grade::Full, lsn);
         loop {
             if core.watermarks().durable >= lsn {
                 return Ok(());
@@ -248,7 +264,7 @@ impl Group {
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }
-            if let Some(issue) = ready.then(|| core.issue()).flatten() {
+            if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
                 self.drive(core, issue);
                 if self.durable() >= lsn {
                     return Ok(());
@@ -288,7 +304,7 @@ impl Group {
         let Some(mut patience) = self.crowd.wait(gathered, monotonic_ns()) else { return (false, core) };
         drop(core);
         let core = loop {
-            std::thread::yield_now();
+            yield_now();
             let now = monotonic_ns();
             // Who appends right now must not have to wait for somebody who only looks.
             let Ok(core) = self.core.try_lock() else { continue };
@@ -316,25 +332,45 @@ impl Group {
         drop(core);
         let job = chain.seal(&self.shape, issue);
         drop(chain);
+        let span = tracing::trace_span!(
+            "batch",
+            id = job.id,
+            segment = job.segment,
+            records = job.records,
+            bytes = job.disk_bytes(),
+            grade = ?job.grade
+        );
+        let _entered = span.entered();
         let began = monotonic_ns();
-        let carried = self.lanes.carry(&job);
+        let carried = match &job.starts {
+            None => self.lanes.carry(&job),
+            Some(header) => {
+                let span =
+                    tracing::debug_span!("rotate", segment = header.number, previous = header.previous);
+                span.in_scope(|| self.lanes.carry(&job))
+            }
+        };
         let took = monotonic_ns() - began;
         if let Err(error) = carried {
             self.fail(error);
             return;
         }
         let starts = job.starts;
-        self.meters.batch(took, job.records, job.disk_bytes(), starts.is_some());
+        self.meters.batch(took, &job);
         if let Some(header) = starts {
             lock(&self.shelf).started(header);
         }
         let job_records = job.records;
         let mut core = lock(&self.core);
-        let first = core.durable_batch() + 1;
+        let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
         let trim = core.durable_trim();
         let durable = core.done(job.id, job.into_buffer());
-        let last = core.durable_batch();
+        // Who waits for a debt to be settled sleeps at the gate of a batch that has long been written.
+        let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
+        let last = core.done_batch();
         self.durable.store(durable.get(), Ordering::Release);
+        let owed = self.publish_weaker(&core);
+        let weak = core.asked().is_used();
         let waiting = core.waiting();
         self.crowd.wrote(took, job_records, core.gathered_records() + core.flying_records());
         // Before `wanted` is looked at: see `want`.
@@ -342,6 +378,12 @@ impl Group {
         let trimmed = core.durable_trim() > trim;
         drop(core);
         self.tell(first, last, waiting, durable);
+        if weak {
+            self.wake_weaker_futures();
+        }
+        if owed {
+            self.wake_writer();
+        }
         if starts.is_some() || trimmed {
             self.wake_keeper();
         }
@@ -350,7 +392,8 @@ impl Group {
     /// Wakes those whose batches are durable, and one of those who wait for the next to be issued.
     fn tell(&self, first: u64, last: u64, waiting: Option<(u64, u64)>, durable: Lsn) {
         self.activity.fetch_add(1, Ordering::Relaxed);
-        for batch in first..=last {
+        // There are only so many gates, however long the debt was.
+        for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
             self.gate(batch).open();
         }
         self.room.open();
@@ -383,12 +426,15 @@ impl Group {
     pub(crate) fn fail(&self, error: Error) {
         tracing::error!(%error, "the log failed");
         // Only the first failure is the cause; later ones are its consequences.
-        let _ = self.failure.set(Arc::new(error));
+        if self.failure.set(Arc::new(error)).is_ok() {
+            self.meters.metered.count(Metric::Failures, 1);
+        }
         lock(&self.core).fail();
         self.gates.iter().for_each(Gate::open);
         self.room.open();
         self.news.open();
         self.wake_futures(Lsn::MAX);
+        self.wake_weaker_futures();
         self.wake_writer();
         self.wake_keeper();
     }
@@ -406,7 +452,7 @@ impl Group {
 
     /// Whether somebody wants more committed than has been issued.
     pub(crate) fn is_wanted(&self, core: &Core) -> bool {
-        core.full() > 0 || self.wanted.load(Ordering::SeqCst) > core.watermarks().syncing.get()
+        core.full() > 0 || self.is_short(core)
     }
 
     /// Wakes `waker` when everything before `lsn` is durable, or at once if it is.

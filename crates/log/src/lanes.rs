@@ -4,24 +4,25 @@
 //! row of the method table, each lane by itself, because the kernel reports a failed write-back once for each open
 //! file: on a shared one a second sync could succeed over data that the first one lost. A lane carries one job at a time
 //! and is idle otherwise; the core never has more jobs under way than there are lanes. What the lanes of all segments
-//! have in common, the rings of the `io_uring` engine, is set up once, when the log is opened.
+//! have in common, the rings of the `io_uring` engine, is set up once, when the log is opened. Commits that ask for less
+//! than durable have lanes of their own, by the rows that `beside.rs` found, and one more lane syncs what they wrote.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use seawall_sys::Method;
 use seawall_sys::engine::Works;
 use seawall_sys::{Commit, Piece, Target};
 
+use crate::asked::Grade;
+use crate::beside::Rows;
 use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
 use crate::format::segment_name;
 use crate::seal::{Job, Write};
 
-/// Locks a mutex; a thread that panicked while holding it does not stop the others.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::sync::{Mutex, lock};
 
 type Idle = Mutex<Vec<Box<dyn Commit>>>;
 
@@ -55,13 +56,28 @@ fn failed(error: &seawall_sys::Error) -> Error {
     }
 }
 
+/// One segment, open by every row of the log.
+struct Open {
+    own: Idle,
+    /// By grade.
+    weaker: [Idle; 2],
+    settling: Idle,
+}
+
+impl Open {
+    fn of(&self, grade: Grade) -> &Idle {
+        self.weaker.get(grade as usize).unwrap_or(&self.own)
+    }
+}
+
 /// The lanes of every segment that may be written.
 pub(crate) struct Lanes {
     dir: PathBuf,
     works: Works,
+    rows: Rows,
     count: usize,
     write_bytes: usize,
-    segments: Mutex<BTreeMap<u64, Arc<Idle>>>,
+    segments: Mutex<BTreeMap<u64, Arc<Open>>>,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<Arc<crate::faults::Faults>>,
 }
@@ -76,11 +92,12 @@ impl std::fmt::Debug for Lanes {
 }
 
 impl Lanes {
-    /// No segment yet; `count` lanes for each, on the engine `works`.
-    pub(crate) fn new(dir: &Path, works: Works, count: usize, write_bytes: usize) -> Self {
+    /// No segment yet; for each, `count` lanes on the engine `works` and as many by the rows beside its own.
+    pub(crate) fn new(dir: &Path, works: Works, rows: Rows, count: usize, write_bytes: usize) -> Self {
         Self {
             dir: dir.to_path_buf(),
             works,
+            rows,
             count,
             write_bytes,
             segments: Mutex::new(BTreeMap::new()),
@@ -98,11 +115,31 @@ impl Lanes {
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.join(segment_name(number));
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
-        let failed = |error| from_open(error, self.works.method(), &path);
-        let lane = |lane| self.works.open(lane, &target).map_err(failed);
-        let lanes: Vec<Box<dyn Commit>> = (0..self.count).map(lane).collect::<Result<_>>()?;
-        lock(&self.segments).insert(number, Arc::new(Mutex::new(lanes)));
+        let own = |lane| {
+            self.works.open(lane, &target).map_err(|error| from_open(error, self.works.method(), &path))
+        };
+        let own: Idle = (0..self.count).map(own).collect::<Result<_>>().map(Mutex::new)?;
+        let lanes = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
+            let Some(row) = row else { return Ok(Mutex::default()) };
+            let lane = |_| seawall_sys::open(row, &target).map_err(|error| from_open(error, row, &path));
+            (0..count).map(lane).collect::<Result<_>>().map(Mutex::new)
+        };
+        let Rows { weaker: [process, system], settling, .. } = self.rows;
+        // A row that serves both grades is served from the lanes of the higher one.
+        let process = process.filter(|row| system != Some(*row));
+        let debts = process.is_some() || system.is_some();
+        let open = Open {
+            own,
+            weaker: [lanes(process, self.count)?, lanes(system, self.count)?],
+            settling: lanes(settling.filter(|_| debts), 1)?,
+        };
+        lock(&self.segments).insert(number, Arc::new(open));
         Ok(())
+    }
+
+    /// The rows that commits take.
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
     }
 
     /// Closes the lanes of every segment before `number`: nothing is written there any more.
@@ -114,18 +151,17 @@ impl Lanes {
         drop(closed);
     }
 
-    /// Carries out a job: when this returns, the batch is durable.
+    /// Carries out a job: when this returns, the batch is as safe as its grade says.
     pub(crate) fn carry(&self, job: &Job) -> Result<()> {
+        if job.settle.is_some() {
+            self.settle(job)?;
+        }
+        if job.is_settlement() {
+            return Ok(());
+        }
         let lanes = lock(&self.segments).get(&job.segment).map(Arc::clone);
-        let lane = lanes.as_ref().and_then(|lanes| lock(lanes).pop());
-        let (Some(lanes), Some(mut lane)) = (lanes, lane) else {
-            let path = self.dir.join(segment_name(job.segment));
-            return Err(Error::io(
-                "write",
-                path,
-                std::io::Error::other("the segment is not open for writing"),
-            ));
-        };
+        let lane = lanes.as_ref().and_then(|lanes| lock(lanes.of(job.grade)).pop());
+        let (Some(lanes), Some(mut lane)) = (lanes, lane) else { return Err(self.not_open(job.segment)) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.join(segment_name(job.segment));
@@ -135,7 +171,33 @@ impl Lanes {
         let count = lay_out(job, &mut pieces);
         // After an error the lane is finished, and so is the log.
         lane.carry(&pieces[..count]).map_err(|error| failed(&error))?;
-        lock(&lanes).push(lane);
+        lock(lanes.of(job.grade)).push(lane);
         Ok(())
+    }
+
+    fn not_open(&self, segment: u64) -> Error {
+        let path = self.dir.join(segment_name(segment));
+        Error::io("write", path, std::io::Error::other("the segment is not open for writing"))
+    }
+
+    /// Syncs what batches of a weaker grade wrote before, unless the job's own sync will do so.
+    fn settle(&self, job: &Job) -> Result<()> {
+        let Some(segment) = job.settles_first(self.rows.own_settles) else { return Ok(()) };
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.faults {
+            let path = self.dir.join(segment_name(segment));
+            faults.settle().map_err(|source| Error::io("sync", path, source))?;
+        }
+        let lanes = lock(&self.segments).get(&segment).map(Arc::clone);
+        let Some(lanes) = lanes else { return Err(self.not_open(segment)) };
+        // One lane: whoever comes second waits for the first, and syncs again, because more may have been written.
+        let mut settling = lock(&lanes.settling);
+        let lane = settling.first_mut().ok_or_else(|| self.not_open(segment))?;
+        let synced = lane.sync().map_err(|error| from_system(&error));
+        if synced.is_err() {
+            // The system reports a failed write-back once: whoever comes next would be told that all is well.
+            settling.clear();
+        }
+        synced
     }
 }

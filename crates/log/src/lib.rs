@@ -24,18 +24,24 @@
 //! | --- | --- |
 //! | `format` | what is on disk? |
 //! | `core` | who may be told "durable", and what is written next? |
+//! | `asked`, `beside`, `weaker` | what of commits that ask for less than durable? |
 //! | `seal`, `executor`, `lanes` | how does a batch become bytes on disk? |
 //! | `group`, `gate`, `background` | how do many committers share one write? |
 //! | `keeper`, `shelf` | how do segments come and go? |
 //! | `walk`, `scan`, `reader` | how are records read back? |
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
+//! | `probe`, `trial` | what does a commit cost here? |
+//! | `stats`, `metered` | what has it done so far, and who is told? |
+//! | `sync`, `explored`, `modelled` | does it keep its word in whatever order its threads run? |
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
+mod asked;
 mod background;
 #[cfg(feature = "bench")]
 pub mod bench;
+mod beside;
 mod buffer;
 mod check;
 mod checksum;
@@ -46,20 +52,28 @@ pub mod disk;
 mod error;
 #[cfg(feature = "simulation")]
 mod executor;
+#[cfg(all(test, loom))]
+mod explored;
 #[cfg(feature = "simulation")]
 pub mod faults;
 pub mod format;
 mod gate;
 mod group;
 mod keeper;
+#[cfg(not(loom))]
+mod lanes;
+#[cfg(loom)]
+#[path = "modelled.rs"]
 mod lanes;
 mod log;
 mod lsn;
+mod metered;
 pub mod mutant;
 mod options;
 #[cfg_attr(not(feature = "simulation"), doc(hidden))]
 pub mod oracle;
 mod os_disk;
+mod probe;
 mod reader;
 mod recovery;
 mod scan;
@@ -68,17 +82,21 @@ mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
 mod stats;
+mod sync;
+mod trial;
 mod view;
 mod walk;
+mod weaker;
 
 pub use crate::log::{Commit, Log, Opened, Transaction};
 pub use check::{Report, Salvaged, salvage, verify};
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
 pub use options::{EngineChoice, MethodChoice, Options};
+pub use probe::{PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe};
 pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
 pub use seawall_sys::Engine;
-pub use seawall_sys::durability::Class as Durability;
+pub use seawall_sys::durability::{Class as Durability, Promiser};
 pub use stats::{Stats, Summary};
 pub use view::{View, ViewReader};

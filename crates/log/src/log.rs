@@ -3,18 +3,20 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use seawall_sys::durability::Class;
+
+use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::choose::{Chosen, choose};
 use crate::core::{Core, Shape};
 use crate::error::{Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
-use crate::lanes::{Lanes, lock};
+use crate::lanes::Lanes;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
@@ -23,6 +25,7 @@ use crate::recovery::{self, Plan, Recovered, Tail};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
+use crate::sync::{Mutex, Ordering, lock};
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -127,6 +130,7 @@ impl Log {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
         let dir = dir.as_ref();
+        let _span = tracing::info_span!("open", dir = %dir.display()).entered();
         make_dir(dir, options.create)?;
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
@@ -140,14 +144,15 @@ impl Log {
         if !options.create && recovery::survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
-        let recovered = recovery::recover(&mut disk, &plan).map_err(|error| error.in_dir(dir))?;
+        let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
+        let recovered = recovered.map_err(|error| error.in_dir(dir))?;
         let shape =
             recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let core = Core::new(shape, recovered.beginning.clone());
-        let Chosen { works, refused } = choose(dir, &options, recovered.block_bytes, &core.buffers())?;
+        let Chosen { works, rows, refused } = choose(dir, &options, recovered.block_bytes, &core.buffers())?;
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut lanes = Lanes::new(dir, works, options.in_flight_max, options.batch_bytes);
+        let mut lanes = Lanes::new(dir, works, rows, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
             lanes.faults.clone_from(&options.faults);
@@ -247,6 +252,30 @@ impl Log {
         self.group.settle(core, lsn)
     }
 
+    /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
+    /// cheaper: the records are with the kernel (`ProcessCrash`) or with the device (`SystemCrash`). They become durable
+    /// with the next commit that asks for more, when a segment is full, when the log is idle ([`Options::idle_mark`]) and
+    /// when it is closed; until then [`Log::durable_lsn`] does not cover them and readers do not show them. A group of
+    /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
+    /// own is used.
+    ///
+    /// # Errors
+    /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
+    pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
+        match self.group.grade(class)? {
+            Grade::Full => self.commit(lsn),
+            grade if self.group.reached(grade) >= lsn => Ok(()),
+            grade => {
+                let core = lock(&self.group.core);
+                let end = core.watermarks().appended;
+                if lsn > end {
+                    return Err(Error::BeyondEnd { lsn, end });
+                }
+                self.group.settle_as(core, lsn, grade)
+            }
+        }
+    }
+
     /// Appends a record and returns when it is durable.
     ///
     /// # Errors
@@ -312,7 +341,19 @@ impl Log {
         if self.group.durable() < lsn {
             self.group.want(lsn);
         }
-        Commit { group: Arc::clone(&self.group), lsn }
+        Commit { group: Arc::clone(&self.group), lsn, grade: Grade::Full }
+    }
+
+    /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
+    ///
+    /// # Errors
+    /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
+    pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
+        let grade = self.group.grade(class)?;
+        if self.group.reached(grade) < lsn {
+            self.group.want_as(lsn, grade);
+        }
+        Ok(Commit { group: Arc::clone(&self.group), lsn, grade })
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -337,6 +378,7 @@ impl Log {
     /// # Errors
     /// [`Error::Failed`], [`Error::Closed`].
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
+        let _span = tracing::debug_span!("trim", %lsn).entered();
         if let Some(failed) = self.group.failed() {
             return Err(failed);
         }
@@ -354,6 +396,13 @@ impl Log {
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.group.durable()
+    }
+
+    /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a
+    /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
+    #[must_use]
+    pub fn safe_lsn(&self, class: Class) -> Lsn {
+        self.group.grade(class).map_or_else(|_| self.group.durable(), |grade| self.group.reached(grade))
     }
 
     /// The end of what was appended.
@@ -395,6 +444,7 @@ impl Log {
     /// # Errors
     /// [`Error::Failed`] if something could not be made durable.
     pub fn close(self) -> Result<()> {
+        let _span = tracing::info_span!("close", dir = %self.dir.display()).entered();
         self.group.closed.store(true, Ordering::SeqCst);
         let sealed = match self.group.failed() {
             Some(failed) => Err(failed),
@@ -508,12 +558,14 @@ impl Transaction {
     }
 }
 
-/// Ready when everything before one LSN is durable; see [`Log::commit_async`].
+/// Ready when everything before one LSN is durable, or outlives what was asked for; see [`Log::commit_async`] and
+/// [`Log::commit_async_as`].
 #[derive(Debug)]
 #[must_use = "a commit that nobody waits for may fail unseen"]
 pub struct Commit {
     group: Arc<Group>,
     lsn: Lsn,
+    grade: Grade,
 }
 
 impl Commit {
@@ -523,10 +575,13 @@ impl Commit {
         self.lsn
     }
 
-    /// Whether it is ready now.
+    /// Whether it is ready now: whether everything before its LSN is as durable as was asked for.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.group.durable() >= self.lsn
+        match self.grade {
+            Grade::Full => self.group.durable() >= self.lsn,
+            grade => self.group.reached(grade) >= self.lsn,
+        }
     }
 
     /// Waits for it, without a runtime.
@@ -540,7 +595,10 @@ impl Commit {
             if self.lsn > end {
                 return Err(Error::BeyondEnd { lsn: self.lsn, end });
             }
-            self.group.settle(core, self.lsn)?;
+            match self.grade {
+                Grade::Full => self.group.settle(core, self.lsn)?,
+                grade => self.group.settle_as(core, self.lsn, grade)?,
+            }
         }
         Ok(self.lsn)
     }
@@ -564,12 +622,12 @@ impl Future for Commit {
         if self.lsn > end {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }
-        self.group.wake_at(self.lsn, context.waker());
+        self.group.wake_at_as(self.lsn, self.grade, context.waker());
         // It may have become durable between the first look and the registration.
         if let Some(ready) = self.look() {
             Poll::Ready(ready)
         } else {
-            self.group.want(self.lsn);
+            self.group.want_as(self.lsn, self.grade);
             Poll::Pending
         }
     }

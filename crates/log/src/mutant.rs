@@ -60,12 +60,20 @@ pub enum Mutant {
     ForgetAfterSetback,
     TakeRestForNew,
     TrustCloseWithoutRoom,
+    StrictWithoutSettling,
+    RotateBeforeSettling,
+    WitnessClaimsWeak,
+    WeakIsDurable,
+    WeakAckAtIssue,
+    WeakTrim,
+    SettleBesideWeak,
+    SettleErrorIgnored,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 59] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -117,6 +125,14 @@ impl Mutant {
         Self::ForgetAfterSetback,
         Self::TakeRestForNew,
         Self::TrustCloseWithoutRoom,
+        Self::StrictWithoutSettling,
+        Self::RotateBeforeSettling,
+        Self::WitnessClaimsWeak,
+        Self::WeakIsDurable,
+        Self::WeakAckAtIssue,
+        Self::WeakTrim,
+        Self::SettleBesideWeak,
+        Self::SettleErrorIgnored,
     ];
 }
 

@@ -4,7 +4,8 @@
 //! issued, what was acknowledged, what was asked to be trimmed, what damage was done on purpose) and what the log
 //! hands out after recovery:
 //!
-//! 1. What was acknowledged is there, byte for byte.
+//! 1. What was acknowledged is there, byte for byte; what was acknowledged as outliving the process only, if the
+//!    power stayed on and no operation had failed.
 //! 2. What is there is an exact prefix of what was issued, from the trim point on: no hole, no reorder, no duplicate.
 //! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
 //! 4. What an opening handed out counts as acknowledged from then on.
@@ -48,6 +49,8 @@ pub struct Ledger {
     pub issued: Vec<Issued>,
     /// Everything before this was acknowledged or handed out.
     pub acknowledged: Lsn,
+    /// Everything before this was acknowledged as outliving the end of the process, and may be lost with the power.
+    pub written: Lsn,
     /// The highest LSN that was asked to be trimmed.
     pub trimmed: Lsn,
     /// What was written about the durable LSN.
@@ -59,8 +62,21 @@ impl Ledger {
     pub fn exposed(&mut self, end: Lsn) {
         self.issued.retain(|record| record.end <= end);
         self.acknowledged = self.acknowledged.max(end);
+        self.written = self.acknowledged;
         // A new segment says so in both copies of its header; behind a clean close two marks do.
         self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: end });
+    }
+
+    /// What must be there when the process ended and the machine went on.
+    #[must_use]
+    pub fn due_after_kill(&self) -> Lsn {
+        self.written.max(self.acknowledged)
+    }
+
+    /// The ledger as it counts when the power went: what was promised to outlive the process only is not due.
+    #[must_use]
+    pub fn after_power_loss(&self) -> Self {
+        Self { written: self.acknowledged, ..self.clone() }
     }
 
     /// The ledger as it counts when the bytes `from..to` of a segment were damaged: what only they witnessed may be

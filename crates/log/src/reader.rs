@@ -7,7 +7,6 @@
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use seawall_sys::store::{Access, StoreFile};
 
@@ -16,9 +15,9 @@ use crate::choose::from_system;
 use crate::error::{Error, Result};
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::group::Group;
-use crate::lanes::lock;
 use crate::lsn::Lsn;
 use crate::scan::{Scan, ScannedBatch, Source};
+use crate::sync::{Ordering, lock};
 
 /// The bytes of one record.
 #[derive(Clone, Debug)]

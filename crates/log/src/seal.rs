@@ -4,6 +4,7 @@
 //! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two phases of
 //! writes, each durable before the next one starts.
 
+use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::checksum::crc32c;
 use crate::core::{Issue, Shape};
@@ -27,6 +28,10 @@ pub(crate) struct Job {
     pub(crate) segment: u64,
     /// Records in it.
     pub(crate) records: u32,
+    /// How safe it must be before it is acknowledged.
+    pub(crate) grade: Grade,
+    /// A segment that must be synced before anything of this is written.
+    pub(crate) settle: Option<u64>,
     /// Set if the segment is started with this batch: its header.
     pub(crate) starts: Option<SegmentHeader>,
     /// The durable LSN that it states.
@@ -61,7 +66,42 @@ impl Job {
         });
         let batch =
             Write { offset: self.offset, bytes: &self.buf.bytes()[..self.bytes], buffer: self.buf.number() };
-        start.into_iter().chain(std::iter::once(Phase([Some(batch), None])))
+        let batch = (!self.is_settlement()).then_some(Phase([Some(batch), None]));
+        start.into_iter().chain(batch)
+    }
+
+    /// Whether it writes nothing and only settles what others wrote.
+    pub(crate) fn is_settlement(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The sync that must come first, unless the batch is followed by one of the whole file anyway, as it is where
+    /// `sync_covers` and both lie in the same segment.
+    pub(crate) fn settles_first(&self, sync_covers: bool) -> Option<u64> {
+        let covered = sync_covers && !self.is_settlement() && self.starts.is_none();
+        self.settle.filter(|segment| !covered || *segment != self.segment)
+    }
+
+    /// Nothing but the sync of `settle`.
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(unused_variables, reason = "only the oracle asks what it states")
+    )]
+    fn settlement(id: u64, settle: Option<u64>, durable: Lsn) -> Self {
+        Self {
+            id,
+            segment: settle.unwrap_or(0),
+            records: 0,
+            grade: Grade::Full,
+            settle,
+            starts: None,
+            #[cfg(feature = "simulation")]
+            witness: durable,
+            header_blocks: None,
+            offset: 0,
+            bytes: 0,
+            buf: AlignedBuf::zeroed(0),
+        }
     }
 
     /// The durable LSN that the batch states once it is on disk.
@@ -105,7 +145,8 @@ pub(crate) fn header_blocks(header: &SegmentHeader) -> AlignedBuf {
 impl Chain {
     /// Seals one batch.
     pub(crate) fn seal(&mut self, shape: &Shape, issue: Issue) -> Job {
-        let Issue { mut batch, durable, trim } = issue;
+        let Issue { id, batch, grade, settle, durable, trim } = issue;
+        let Some(mut batch) = batch else { return Job::settlement(id, settle, durable) };
         let starts = batch.start.map(|start| SegmentHeader {
             block_bytes: shape.block_bytes,
             log_id: shape.log_id,
@@ -147,6 +188,8 @@ impl Chain {
             id: batch.id,
             segment: batch.segment,
             records: batch.records,
+            grade,
+            settle,
             starts,
             #[cfg(feature = "simulation")]
             witness: durable,
@@ -154,6 +197,63 @@ impl Chain {
             offset: batch.offset,
             bytes,
             buf: batch.buf,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Chain;
+    use crate::asked::Grade;
+    use crate::core::{Beginning, Core, Place, Shape};
+    use crate::format::{LogId, Records, SegmentHeader};
+    use crate::lsn::Lsn;
+    use crate::walk::Cursor;
+
+    #[test]
+    fn what_is_sealed_is_what_a_walk_accepts_in_order_and_whatever_its_grade() {
+        let log_id = LogId([3; 16]);
+        let shape =
+            Shape { log_id, epoch: 1, block_bytes: 512, batch_bytes: 1024, depth: 2, memory_bytes: 4096 };
+        let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
+        let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
+        let mut core = Core::new(shape, beginning);
+        let mut chain = Chain { link: 0 };
+        let segment = SegmentHeader {
+            block_bytes: 512,
+            log_id,
+            epoch: 1,
+            number: 1,
+            segment_bytes: (1 << 20) + 512,
+            first_lsn: Lsn::ZERO,
+            trim_lsn: Lsn::ZERO,
+            previous: 0,
+            link: 0,
+        };
+        let mut cursor = Cursor::start(segment);
+        for round in 0..6_u8 {
+            let records = [vec![round; 700], Vec::new(), vec![round; usize::from(round)]];
+            let end = records.iter().map(|record| core.append(record).expect("there is room")).last();
+            core.want([Grade::Full, Grade::Process][usize::from(round % 2)], end.unwrap_or_default());
+            let mut read = Vec::new();
+            while let Some(issue) = core.issue() {
+                let settles = issue.settle;
+                let job = chain.seal(&shape, issue);
+                assert_eq!(settles.is_some(), round > 0 && job.grade == Grade::Full && round % 2 == 0);
+                for write in job.phases().flat_map(|phase| phase.writes()) {
+                    assert_eq!(write.offset, cursor.offset);
+                    let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
+                    Cursor::check_batch(&header, write.bytes).expect("whole");
+                    assert!(header.durable <= core.watermarks().durable);
+                    let body =
+                        &write.bytes[crate::format::BATCH_HEADER_BYTES..][..header.body_bytes as usize];
+                    read.extend(Records::new(body).map(|record| record.payload.to_vec()));
+                    cursor.advance(&header, checksum);
+                }
+                core.done(job.id, job.into_buffer());
+            }
+            assert_eq!(read, records);
+            assert_eq!(core.watermarks().durable == core.watermarks().appended, round % 2 == 0);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What has the log done so far?
 
-use std::sync::Mutex;
+use std::path::Path;
 
 use hdrhistogram::Histogram;
 
-use crate::lanes::lock;
+use crate::asked::Grade;
 use crate::lsn::Lsn;
+use crate::metered::{Metered, Metric};
+use crate::seal::Job;
+use crate::sync::{Mutex, lock};
 
 /// A latency or size distribution, reduced to what is usually asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +30,12 @@ pub struct Summary {
 pub struct Stats {
     /// Records accepted.
     pub records: u64,
-    /// Batches that became durable, marks included.
+    /// Batches that were written and acknowledged, marks included.
     pub batches: u64,
+    /// Of these, those that were acknowledged as outliving less than the log promises: see `Log::commit_as`.
+    pub weak_batches: u64,
+    /// Times that such batches had to be made durable by a sync of their own or by that of a later batch.
+    pub settlements: u64,
     /// Bytes written for them, headers and padding included.
     pub bytes_written: u64,
     /// Segments started.
@@ -59,6 +66,7 @@ pub struct Stats {
 #[derive(Debug)]
 pub(crate) struct Meters {
     kept: Mutex<Kept>,
+    pub(crate) metered: Metered,
 }
 
 #[derive(Debug)]
@@ -68,6 +76,8 @@ struct Kept {
     bytes: u64,
     batches: u64,
     starts: u64,
+    weak_batches: u64,
+    settlements: u64,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -88,20 +98,48 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 
 impl Meters {
     /// Nothing measured yet.
-    pub(crate) fn new() -> Self {
-        let kept =
-            Kept { write_ns: histogram(), batch_records: histogram(), bytes: 0, batches: 0, starts: 0 };
-        Self { kept: Mutex::new(kept) }
+    pub(crate) fn new(dir: &Path) -> Self {
+        let kept = Kept {
+            write_ns: histogram(),
+            batch_records: histogram(),
+            bytes: 0,
+            batches: 0,
+            starts: 0,
+            weak_batches: 0,
+            settlements: 0,
+        };
+        Self { kept: Mutex::new(kept), metered: Metered::new(dir) }
     }
 
-    /// A batch became durable.
-    pub(crate) fn batch(&self, took_ns: u64, records: u32, bytes: usize, starts: bool) {
+    /// A batch was written and is as safe as its grade says.
+    pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
+        self.tell(took_ns, job);
         let mut kept = lock(&self.kept);
+        kept.settlements += u64::from(job.settle.is_some());
+        if job.is_settlement() {
+            return;
+        }
         kept.write_ns.saturating_record(took_ns);
-        kept.batch_records.saturating_record(records.into());
-        kept.bytes += bytes as u64;
+        kept.batch_records.saturating_record(job.records.into());
+        kept.bytes += job.disk_bytes() as u64;
         kept.batches += 1;
-        kept.starts += u64::from(starts);
+        kept.weak_batches += u64::from(job.grade != Grade::Full);
+        kept.starts += u64::from(job.starts.is_some());
+    }
+
+    fn tell(&self, took_ns: u64, job: &Job) {
+        let told = &self.metered;
+        told.count(Metric::Settlements, u64::from(job.settle.is_some()));
+        if job.is_settlement() {
+            return;
+        }
+        told.count(Metric::Batches, 1);
+        told.count(Metric::WeakBatches, u64::from(job.grade != Grade::Full));
+        told.count(Metric::Records, job.records.into());
+        told.count(Metric::WrittenBytes, job.disk_bytes() as u64);
+        told.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));
+        told.record(Metric::WriteSeconds, took_ns as f64 / 1e9);
+        told.record(Metric::BatchRecords, job.records.into());
     }
 
     /// Fills in what is kept here.
@@ -112,5 +150,7 @@ impl Meters {
         stats.bytes_written = kept.bytes;
         stats.batches = kept.batches;
         stats.segments_started = kept.starts;
+        stats.weak_batches = kept.weak_batches;
+        stats.settlements = kept.settlements;
     }
 }

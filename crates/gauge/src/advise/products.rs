@@ -1,8 +1,8 @@
-//! What does each product call, under which setting? PostgreSQL, MySQL, MariaDB, SQLite, etcd, Kafka.
+//! What does each product call, under which setting? PostgreSQL, MySQL, MariaDB, SQLite, etcd, Kafka, RocksDB.
 //!
 //! Sources: PostgreSQL manual, `wal_sync_method` (16 to 18); MySQL 8.4 manual, `innodb_flush_method` and
 //! `innodb_use_fdatasync`; MariaDB knowledge base, "InnoDB flush method" (11.0); SQLite, `PRAGMA synchronous`;
-//! etcd, "Hardware recommendations"; Kafka, topic and broker settings.
+//! etcd, "Hardware recommendations"; Kafka, topic and broker settings; RocksDB, `SanitizeOptions` in its source.
 //!
 //! Invariant: a setting stands beside the id of the row that makes the same calls; a system without such a row
 //! gets no line.
@@ -17,7 +17,7 @@ use seawall_sys::method::System;
 pub type Product = fn(&Ranking<'_>) -> Option<Setting>;
 
 /// All of them, in the order in which they are told.
-pub const PRODUCTS: [Product; 6] = [postgresql, mysql, mariadb, sqlite, etcd, kafka];
+pub const PRODUCTS: [Product; 7] = [postgresql, mysql, mariadb, sqlite, etcd, kafka, rocksdb];
 
 fn setting(
     product: &'static str,
@@ -208,4 +208,22 @@ fn kafka(ranking: &Ranking<'_>) -> Option<Setting> {
         "flush.messages=1 on a topic (log.flush.interval.messages=1 on the broker) calls fsync for each append; the manual advises against it, for its cost.",
     ];
     Some(Setting { commits_per_s: None, ..setting("Kafka", row, &lines, why, &notes) })
+}
+
+/// Its log is a new file each time.
+fn rocksdb(ranking: &Ranking<'_>) -> Option<Setting> {
+    let id = match lookup::system(ranking.result) {
+        System::Windows => "buffered+flush",
+        System::MacOs => "buffered+fullfsync",
+        System::Linux | System::Illumos => "buffered+fdatasync",
+    };
+    let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
+    let why =
+        format!("each write of a group is one sync, as {id}; the log grows, so each commits its length too");
+    let notes = [
+        "The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
+        "recycle_log_file_num would spare the length, but RocksDB sets it to 0 unless wal_recovery_mode is kSkipAnyCorruptedRecords, which lets recovery pass over lost records.",
+    ];
+    let lines = ["WriteOptions::sync = true"];
+    Some(setting("RocksDB", row, &lines, why, &notes))
 }

@@ -212,6 +212,7 @@ impl Run<'_> {
             actions: if depth == self.campaign.depth { 160 } else { 60 },
             number: seed,
             closes: rng.one_in(3),
+            weak: rng.coin(),
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),
@@ -239,8 +240,17 @@ impl Run<'_> {
         end: &End,
         (rng, dsync, depth): (&mut Rng, bool, u32),
     ) -> Verdict {
-        let mut ledger = before.clone();
+        // What is only in the page cache may be lost to a failed write-back, of which everyone is told.
+        let mut ledger = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
         for step in &end.trace {
+            if let Step::Exposed(exposed) = step
+                && *exposed < ledger.written
+            {
+                return Err(Violation::Lost { acknowledged: ledger.written, end: *exposed });
+            }
+            if end.faults > 0 && matches!(step, Step::Written(_)) {
+                continue;
+            }
             step.enter(&mut ledger);
             if let Step::Disk(event) = step {
                 event.apply(&mut media);
@@ -257,6 +267,7 @@ impl Run<'_> {
             self.life(media.killed(rng), &ledger, rng.next_u64(), depth - 1)?;
         }
         if end.closed && depth > 0 {
+            let ledger = ledger.after_power_loss();
             return self.life(media.image(Draw::None, Draw::None, rng), &ledger, rng.next_u64(), depth - 1);
         }
         Ok(())
@@ -278,13 +289,23 @@ impl Run<'_> {
                 self.damaged_state(&image, ledger, (rng, dsync))?;
             }
             if depth > 0 && rng.one_in(40 * self.campaign.images_per_step as u64) {
-                self.life(image, ledger, rng.next_u64(), depth - 1)?;
+                self.life(image, &ledger.after_power_loss(), rng.next_u64(), depth - 1)?;
             }
+        }
+        if ledger.due_after_kill() > ledger.acknowledged && rng.one_in(4) {
+            self.killed_state(media, ledger, (rng, dsync))?;
         }
         if depth > 0 && rng.one_in(60) {
             self.life(media.killed(rng), ledger, rng.next_u64(), depth - 1)?;
         }
         Ok(())
+    }
+
+    /// Ends the process but not the machine: the page cache is what the next opening sees.
+    fn killed_state(&mut self, media: &Media, ledger: &Ledger, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+        let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
+        let terms = Terms { must_have: ledger.due_after_kill(), damaged: false, twice: false, dsync };
+        self.state(&seen, ledger, terms)
     }
 
     /// Judges one state unless it was judged before.
@@ -381,8 +402,8 @@ fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
 /// The first broken promise.
 pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
     let mut tally = Tally::default();
-    for dsync in [false, true] {
-        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, closes: true };
+    for (dsync, weak) in [(false, false), (true, false), (false, true), (true, true)] {
+        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, closes: true, weak };
         let operations = live(Media::default(), seed, habits, None).operations;
         for kind in [FaultKind::Io, FaultKind::Full, FaultKind::Short] {
             for sticky in [false, true] {

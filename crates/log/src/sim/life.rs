@@ -7,6 +7,7 @@
 use super::disk::{Event, FaultPlan, SimDisk};
 use super::media::Media;
 use super::rng::Rng;
+use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::core::{Core, Refusal, Shape};
 use crate::disk::Disk;
@@ -45,6 +46,8 @@ pub(crate) enum Step {
     Issued(Issued),
     /// Everything before this LSN was acknowledged.
     Acknowledged(Lsn),
+    /// Everything before this LSN was acknowledged as outliving the process.
+    Written(Lsn),
     /// A trim was asked for.
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
@@ -60,6 +63,7 @@ impl Step {
             Self::Disk(_) => {}
             Self::Issued(record) => ledger.issued.push(record.clone()),
             Self::Acknowledged(lsn) => ledger.acknowledged = ledger.acknowledged.max(*lsn),
+            Self::Written(lsn) => ledger.written = ledger.written.max(*lsn),
             Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
             Self::Witnessed(witness) => ledger.witnesses.push(*witness),
             Self::Exposed(end) => ledger.exposed(*end),
@@ -80,6 +84,8 @@ pub(crate) struct Habits {
     pub(crate) number: u64,
     /// Whether it ends by a clean close.
     pub(crate) closes: bool,
+    /// Whether some commits ask for less than durable.
+    pub(crate) weak: bool,
 }
 
 /// How a life ended.
@@ -112,8 +118,11 @@ struct Life {
     shelf: Shelf,
     keeper: Option<Keeper>,
     running: Vec<(u64, Witness, Execution)>,
+    /// What batches of a weaker grade state, until they are durable.
+    unsettled: Vec<(u64, Witness)>,
     trace: Vec<Step>,
     acknowledged: Lsn,
+    written: Lsn,
     ends: Vec<Lsn>,
     failed: bool,
     after_failure: Option<Lsn>,
@@ -174,8 +183,10 @@ impl Life {
             shelf,
             keeper: None,
             running: Vec::new(),
+            unsettled: Vec::new(),
             trace,
             acknowledged: end,
+            written: end,
             ends: vec![end],
             failed: false,
             after_failure: None,
@@ -185,6 +196,9 @@ impl Life {
 
     /// Does one thing.
     fn act(&mut self) {
+        if self.habits.weak && self.rng.one_in(4) {
+            self.ask();
+        }
         match self.rng.below(16) {
             0..=3 => self.append(),
             4 => self.transaction(),
@@ -208,6 +222,25 @@ impl Life {
             self.acknowledged = durable;
             self.trace.push(Step::Acknowledged(durable));
         }
+        let written = self.core.reached(Grade::Process);
+        if written > self.written {
+            if self.failed {
+                self.after_failure = Some(written);
+            }
+            self.written = written;
+            self.trace.push(Step::Written(written));
+        }
+    }
+
+    /// Somebody waits for what has been appended so far, in one grade or another.
+    fn ask(&mut self) {
+        let grade = match self.rng.below(8) {
+            0 => Grade::Full,
+            1 => Grade::System,
+            _ => Grade::Process,
+        };
+        let end = self.core.watermarks().appended;
+        self.core.want(grade, end);
     }
 
     fn payload(&mut self) -> Vec<u8> {
@@ -288,24 +321,35 @@ impl Life {
 
     fn issue(&mut self) {
         let Some(issue) = self.core.issue() else { return };
-        let (id, offset) = (issue.batch.id, issue.batch.offset);
-        let starts = issue.batch.start.is_some();
+        let id = issue.id;
+        let offset = issue.batch.as_ref().map_or(0, |batch| batch.offset);
         let job = self.chain.seal(&self.shape, issue);
-        let says = job.witness();
         let witness = Witness {
             segment: job.segment,
-            offset: if starts { 0 } else { offset },
+            offset: if job.starts.is_some() { 0 } else { offset },
             end: offset + job.disk_bytes() as u64,
-            says,
+            says: job.witness(),
         };
-        let name = segment_name(job.segment);
-        match self.disk.open(&name) {
-            Ok(file) => {
-                let execution = Execution::start(&mut self.disk, job, file, self.habits.dsync);
+        let settle = job.settle.map(|number| self.disk.open(&segment_name(number))).transpose();
+        match (self.disk.open(&segment_name(job.segment)), settle) {
+            (Ok(file), Ok(settle)) => {
+                let dsync = self.habits.dsync;
+                let execution = Execution::start(&mut self.disk, job, (file, settle), dsync);
                 self.running.push((id, witness, execution));
             }
-            Err(_) => self.fail(),
+            _ => self.fail(),
         }
+    }
+
+    /// The batch is as safe as its grade says: what it states, and what those before it state, is durable once a batch
+    /// in full has ended.
+    fn witnessed(&mut self, id: u64, grade: Grade, witness: Option<Witness>) {
+        self.unsettled.extend(witness.map(|witness| (id, witness)));
+        if grade != Grade::Full {
+            return;
+        }
+        let durable = self.unsettled.extract_if(.., |(earlier, _)| *earlier <= id);
+        self.trace.extend(durable.map(|(_, witness)| Step::Witnessed(witness)));
     }
 
     fn fail(&mut self) {
@@ -331,11 +375,13 @@ impl Life {
                 if let Some(header) = job.starts {
                     self.shelf.started(header);
                 }
+                // A settlement writes nothing, and so states nothing itself.
+                let (grade, witness) = (job.grade, (!job.is_settlement()).then_some(witness));
                 self.core.done(id, job.into_buffer());
                 let events = self.disk.take_trace();
                 self.trace.extend(events.into_iter().map(Step::Disk));
                 if !self.failed {
-                    self.trace.push(Step::Witnessed(witness));
+                    self.witnessed(id, grade, witness);
                 }
             }
         }
@@ -379,7 +425,7 @@ impl Life {
     }
 
     fn mark(&mut self) {
-        if self.core.wants_mark() {
+        if !self.core.settle_debts() && self.core.wants_mark() {
             self.core.mark(Kind::Mark);
         }
     }
@@ -391,6 +437,7 @@ impl Life {
             if self.failed || (self.closing && self.running.is_empty() && self.core.is_idle()) {
                 break;
             }
+            self.core.want(Grade::Full, marks.appended);
             if marks.durable == marks.appended && self.running.is_empty() && self.core.is_idle() {
                 self.closing = self.core.mark(Kind::Close);
             }

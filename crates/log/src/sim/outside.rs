@@ -111,15 +111,11 @@ impl<D: Disk> Writer<D> {
     /// Those of the disk; the log is failed then.
     pub fn commit(&mut self) -> Result<Lsn> {
         while let Some(issue) = self.core.issue() {
-            let id = issue.batch.id;
+            let id = issue.id;
             let job = self.chain.seal(&self.shape, issue);
             let name = segment_name(job.segment);
-            let file = match self.files.get(&job.segment) {
-                Some(file) => *file,
-                None => self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?,
-            };
-            self.files.insert(job.segment, file);
-            let mut execution = Execution::start(&mut self.disk, job, file, false);
+            let files = (self.file(job.segment)?, job.settle.map(|number| self.file(number)).transpose()?);
+            let mut execution = Execution::start(&mut self.disk, job, files, false);
             while let Some(completion) = self.disk.complete(true) {
                 match execution.completed(&mut self.disk, completion) {
                     Outcome::Pending => {}
@@ -137,6 +133,16 @@ impl<D: Disk> Writer<D> {
             self.core.done(id, job.into_buffer());
         }
         Ok(self.durable())
+    }
+
+    fn file(&mut self, segment: u64) -> Result<FileId> {
+        if let Some(file) = self.files.get(&segment) {
+            return Ok(*file);
+        }
+        let name = segment_name(segment);
+        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        self.files.insert(segment, file);
+        Ok(file)
     }
 
     /// Does one piece of housekeeping, if there is any to do.

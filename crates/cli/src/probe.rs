@@ -1,0 +1,176 @@
+//! What does `seawall probe` do? Asks the library's bounded probe and tells the answer, also as JSON.
+//!
+//! Invariant: it never fails its caller: whatever goes wrong with the disk is a field of the answer, and the exit code
+//! is 0; only a wrong command line, or an answer that nobody can read, is an error.
+
+use crate::exit::Failure;
+use crate::output;
+use clap::Args;
+use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
+use seawall_gauge::figures::duration;
+use seawall_gauge::require::{self, PRESETS, Preset};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What every answer in JSON says it is.
+const FORMAT: &str = "seawall-probe";
+
+/// Options of `seawall probe`.
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// The folder whose disk is asked; a file of 256 KiB is made there and removed again
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// How long it may take, at most 1s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    budget: Duration,
+    /// Answers in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
+    if options.budget > PROBE_TIME_MAX {
+        return Err(Failure::Usage(
+            "--budget: a probe takes 1s at most; `seawall bench --time` measures longer".to_owned(),
+        ));
+    }
+    let probe = seawall::probe(&options.dir, options.budget);
+    let text = if options.json { format!("{:#}\n", as_json(&probe)) } else { as_text(&probe) };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a well-known system would say: its name, the method it is about, and the verdict, or why there is none.
+struct Judged {
+    preset: &'static Preset,
+    method: String,
+    verdict: Result<&'static str, String>,
+}
+
+fn judged(probe: &Probe) -> Vec<Judged> {
+    PRESETS.iter().map(|preset| judge(probe, preset)).collect()
+}
+
+fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
+    let tried = preset.method.map_or(probe.fastest.as_ref(), |id| probe.tried(id));
+    let method = preset.method.or(tried.map(|tried| tried.method)).unwrap_or("none");
+    let bound =
+        require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
+    let verdict = match (tried, bound) {
+        _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
+            Err("nothing here outlives a power cut, whatever it costs".to_owned())
+        }
+        (Some(tried), Some(bound_ns)) => Ok(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name()),
+        _ => Err(format!("{method} was not tried here")),
+    };
+    Judged { preset, method: method.to_owned(), verdict }
+}
+
+fn tried_json(tried: &Tried) -> Value {
+    json!({
+        "method": tried.method,
+        "calls": tried.calls,
+        "commits": tried.commits,
+        "p50_ns": u64::try_from(tried.p50.as_nanos()).unwrap_or(u64::MAX),
+        "max_ns": u64::try_from(tried.max.as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+fn as_json(probe: &Probe) -> Value {
+    let verdicts: Vec<Value> = judged(probe)
+        .iter()
+        .map(|one| {
+            json!({
+                "preset": one.preset.name,
+                "demand": one.preset.conditions,
+                "method": one.method,
+                "verdict": one.verdict.as_ref().ok(),
+                "why_none": one.verdict.as_ref().err(),
+            })
+        })
+        .collect();
+    json!({
+        "format": FORMAT,
+        "version": 1,
+        "problem": probe.problem,
+        "fastest": probe.fastest.as_ref().map(tried_json),
+        "tried": probe.tried.iter().map(tried_json).collect::<Vec<_>>(),
+        "commit_bytes": PROBE_COMMIT_BYTES,
+        "outlives": probe.class.map(Durability::name),
+        "promised_by": probe.promised_by.map(|promiser| format!("{promiser:?}").to_lowercase()),
+        "because": probe.because,
+        "verdicts": verdicts,
+        "elapsed_ns": u64::try_from(probe.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        "left_behind": probe.left_behind,
+    })
+}
+
+fn as_text(probe: &Probe) -> String {
+    let mut lines = Vec::new();
+    if let Some(problem) = &probe.problem {
+        lines.push(("problem", problem.clone()));
+    }
+    if let Some(fastest) = &probe.fastest {
+        lines.push(("fastest", format!("{} ({})", fastest.method, fastest.calls)));
+    }
+    if let Some(class) = probe.class {
+        let because =
+            if probe.because.is_empty() { String::new() } else { format!(": {}", probe.because.join("; ")) };
+        let promiser =
+            probe.promised_by.map_or(String::new(), |who| format!(", promised by: {who:?}").to_lowercase());
+        lines.push(("outlives", format!("{}{promiser}{because}", class.name())));
+    }
+    let ns = |time: Duration| duration(time.as_nanos() as f64);
+    for tried in &probe.tried {
+        let figures =
+            format!("p50 {}, max {} of {} commits of 4 KiB", ns(tried.p50), ns(tried.max), tried.commits);
+        lines.push(("tried", format!("{}: {figures}", tried.method)));
+    }
+    for one in judged(probe) {
+        let demand = one.preset.conditions.join(", ");
+        let verdict = one.verdict.map_or_else(
+            |why| format!("cannot tell: {why}"),
+            |verdict| format!("{verdict}, by {}", one.method),
+        );
+        lines.push(("verdict", format!("{} ({demand}): {verdict}", one.preset.name)));
+    }
+    lines.push(("took", ns(probe.elapsed)));
+    if let Some(path) = &probe.left_behind {
+        lines.push(("left", format!("{}: remove it", path.display())));
+    }
+    let mut text = String::new();
+    for (label, line) in lines {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{label:<9}{line}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_figures_still_has_every_field() {
+        let probe = seawall::probe(std::path::Path::new("/nonexistent/folder"), Duration::from_secs(1));
+        let json = as_json(&probe);
+        assert!(json["problem"].is_string() && json["fastest"].is_null());
+        let verdicts = json["verdicts"].as_array().expect("a list");
+        assert_eq!(verdicts.len(), PRESETS.len());
+        assert!(verdicts.iter().all(|one| one["verdict"].is_null() && one["why_none"].is_string()));
+        let text = as_text(&probe);
+        assert!(text.starts_with("problem") && text.contains("cannot tell"), "{text}");
+    }
+
+    #[test]
+    fn every_preset_is_judged_by_its_own_bound() {
+        for preset in &PRESETS {
+            let bound = require::parse(preset.name).expect("readable").conditions[0].bound;
+            assert!(bound >= 1e6, "{} in nanoseconds", preset.name);
+        }
+    }
+}

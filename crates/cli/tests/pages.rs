@@ -1,0 +1,105 @@
+//! Are completions, manual pages, advice and probe there, as a shell sees them?
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn seawall(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seawall")).args(arguments).output().expect("starts")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+#[test]
+fn each_shell_gets_completions_that_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = text(&seawall(&["completions", shell]));
+        for word in ["advise", "probe", "completions", "salvage", "file-state"] {
+            assert!(script.contains(word), "{shell} does not know {word}");
+        }
+    }
+    assert_eq!(seawall(&["completions", "tcsh"]).status.code(), Some(2));
+}
+
+#[test]
+fn bash_takes_its_completions() {
+    let dir = folder();
+    let script = dir.path().join("seawall");
+    std::fs::write(&script, text(&seawall(&["completions", "bash"]))).expect("written");
+    let Ok(checked) = Command::new("bash").arg("-n").arg(&script).output() else { return };
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn a_page_has_examples_and_exit_codes() {
+    let page = text(&seawall(&["man"]));
+    for part in [".TH", "EXAMPLES", "EXIT STATUS", "130", "advise"] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    assert!(text(&seawall(&["man", "log", "append"])).contains("seawall\\-log\\-append"));
+    let unknown = seawall(&["man", "no-such"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no command `no-such`"));
+}
+
+fn warnings_of_groff(page: &Path) -> Option<String> {
+    let mut groff = Command::new("groff");
+    let shown = groff.args(["-K", "utf8", "-ww", "-man", "-Tutf8", "-z"]).arg(page).output().ok()?;
+    Some(String::from_utf8_lossy(&shown.stderr).into_owned())
+}
+
+#[test]
+fn every_page_is_rendered_without_a_warning() {
+    let dir = folder();
+    text(&seawall(&["man", "--dir", dir.path().to_str().expect("text")]));
+    let pages: Vec<_> = std::fs::read_dir(dir.path()).expect("readable").flatten().collect();
+    assert!(pages.len() > 12, "{}", pages.len());
+    for page in pages {
+        let Some(warnings) = warnings_of_groff(&page.path()) else {
+            println!("SKIPPED: groff is missing");
+            return;
+        };
+        assert_eq!(warnings, "", "{:?}", page.file_name());
+    }
+}
+
+#[test]
+fn a_probe_answers_whatever_it_is_asked() {
+    let dir = folder();
+    let here = text(&seawall(&["probe", dir.path().to_str().expect("text"), "--json"]));
+    for field in ["\"problem\"", "\"fastest\"", "\"outlives\"", "\"verdicts\"", "\"elapsed_ns\""] {
+        assert!(here.contains(field), "{field}\n{here}");
+    }
+    let missing = text(&seawall(&["probe", "/no/such/folder", "--json"]));
+    assert!(missing.contains("/no/such/folder"), "{missing}");
+    assert!(text(&seawall(&["probe", "/no/such/folder"])).starts_with("problem"));
+    assert_eq!(seawall(&["probe", "--budget", "2s"]).status.code(), Some(2));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_fit_for_nothing() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+    let told = text(&seawall(&["probe", dir.path().to_str().expect("text")]));
+    assert!(told.contains("process crash") && !told.contains("nothing against it"), "{told}");
+}
+
+#[test]
+fn advice_needs_a_result_or_a_folder() {
+    let dir = folder();
+    let file = dir.path().join("result.json");
+    std::fs::write(&file, "{}").expect("written");
+    for arguments in [["advise", file.to_str().expect("text")], ["advise", "--dir=/no/such/folder"]] {
+        let refused = seawall(&arguments);
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        assert!(!String::from_utf8_lossy(&refused.stderr).contains("panicked"));
+    }
+    let both = seawall(&["advise", file.to_str().expect("text"), "--dir", "/tmp"]);
+    assert_eq!(both.status.code(), Some(2));
+}

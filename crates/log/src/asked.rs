@@ -1,0 +1,209 @@
+//! How safe must the next batch be, and what is still owed to those before it?
+//!
+//! Every commit asks for a [`Grade`]; a batch is written in the strictest one that anybody asked of it, and in full if
+//! nobody asked for anything. A batch of a weaker grade leaves a *debt*: it is written, and it is not durable until a
+//! later batch in full, or a settlement that writes nothing, has synced the file it lies in.
+//!
+//! ```text
+//!   full   weak   weak   full                 durable moves behind the last one, because it syncs what the two
+//!   -----  -----  -----  -----                weak ones wrote before it is acknowledged itself
+//!   ^ durable     ^ reached
+//! ```
+//!
+//! Invariants: the grade of a batch is never below what was asked of it; nothing is issued in full while something
+//! weaker is under way, because a sync covers only what had been written when it began; a weaker grade is never
+//! issued on top of a debt of a grade weaker still; all debts lie in one segment, because the batch that starts the
+//! next one settles them first.
+
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+
+/// What an acknowledged commit outlives, as the core sees it: the classes below the log's own, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grade {
+    /// The end of the process.
+    Process,
+    /// A crash of the system.
+    System,
+    /// What the log as a whole promises.
+    Full,
+}
+
+impl Grade {
+    /// The grades below what the log promises, weakest first.
+    pub(crate) const WEAKER: [Self; 2] = [Self::Process, Self::System];
+}
+
+/// What was asked for, issued and reached, in each grade.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    wanted: [Lsn; 3],
+    /// Everything before this will have reached the grade when all that is under way has ended.
+    issued: [Lsn; 3],
+    /// Everything before this has; for `Full` the core's own durable LSN counts.
+    reached: [Lsn; 2],
+    /// The last batch that was issued in each weaker grade.
+    last: [u64; 2],
+    /// The segment of the last one of them: where the debts lie.
+    segment: u64,
+    /// Batches of a weaker grade under way.
+    flying: u32,
+    used: bool,
+}
+
+impl Asked {
+    /// Everything before `end` is durable.
+    pub(crate) fn new(end: Lsn) -> Self {
+        Self {
+            wanted: [end; 3],
+            issued: [end; 3],
+            reached: [end; 2],
+            last: [0; 2],
+            segment: 0,
+            flying: 0,
+            used: false,
+        }
+    }
+
+    /// Somebody waits for everything before `lsn` in this grade.
+    #[inline]
+    pub(crate) fn want(&mut self, grade: Grade, lsn: Lsn) {
+        let wanted = &mut self.wanted[grade as usize];
+        *wanted = lsn.max(*wanted);
+        self.used |= grade != Grade::Full;
+    }
+
+    /// Whether anything weaker than `Full` was ever asked for.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.used
+    }
+
+    /// Everything before this is in the grade, or will be when what is under way has ended.
+    pub(crate) fn issued(&self, grade: Grade) -> Lsn {
+        self.issued[grade as usize]
+    }
+
+    /// Everything before this has reached the grade.
+    pub(crate) fn reached(&self, grade: Grade) -> Lsn {
+        self.reached.get(grade as usize).copied().unwrap_or(Lsn::MAX)
+    }
+
+    /// Whether something of what was issued before `end` is asked for in a higher grade than it was issued in.
+    pub(crate) fn is_short(&self, end: Lsn) -> bool {
+        self.wanted.iter().zip(&self.issued).any(|(wanted, issued)| end.min(*wanted) > *issued)
+    }
+
+    /// Whether batches behind number `durable` were written in a weaker grade.
+    #[inline]
+    pub(crate) fn owes(&self, durable: u64) -> bool {
+        self.last[0].max(self.last[1]) > durable
+    }
+
+    /// The segment that must be synced to settle the debts, if there are any.
+    #[inline]
+    pub(crate) fn debtor(&self, durable: u64) -> Option<u64> {
+        self.owes(durable).then_some(self.segment)
+    }
+
+    /// The grade of the next batch, when the last durable one is number `durable`.
+    #[inline]
+    pub(crate) fn next_grade(&self, durable: u64) -> Grade {
+        let asks = |grade: Grade| self.wanted[grade as usize] > self.issued[grade as usize];
+        if !self.used || asks(Grade::Full) {
+            return Grade::Full;
+        }
+        if asks(Grade::System) {
+            let shaky = self.last[Grade::Process as usize] > durable;
+            return if shaky { Grade::Full } else { Grade::System };
+        }
+        if asks(Grade::Process) { Grade::Process } else { Grade::Full }
+    }
+
+    /// Whether a batch of this grade may go now.
+    #[inline]
+    pub(crate) fn may_issue(&self, grade: Grade) -> bool {
+        grade != Grade::Full || self.flying == 0 || mutant::on(Mutant::SettleBesideWeak)
+    }
+
+    /// Batch number `id`, which ends at `end`, goes out.
+    #[inline]
+    pub(crate) fn issue(&mut self, id: u64, grade: Grade, end: Lsn, segment: u64) {
+        self.issued[..=grade as usize].fill(end);
+        if let Some(last) = self.last.get_mut(grade as usize) {
+            *last = id;
+            self.segment = segment;
+            self.flying += 1;
+        }
+    }
+
+    /// A batch of this grade has been written.
+    #[inline]
+    pub(crate) fn ended(&mut self, grade: Grade) {
+        if grade != Grade::Full {
+            self.flying = self.flying.saturating_sub(1);
+        }
+    }
+
+    /// Everything before `end` has reached this grade.
+    #[inline]
+    pub(crate) fn reach(&mut self, grade: Grade, end: Lsn) {
+        let grades = self.reached.len().min(grade as usize + 1);
+        self.reached[..grades].fill(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Grade};
+    use crate::lsn::Lsn;
+
+    fn at(lsn: u64) -> Lsn {
+        Lsn::new(lsn)
+    }
+
+    #[test]
+    fn nobody_who_asks_for_less_changes_anything_for_the_others() {
+        let mut asked = Asked::new(at(0));
+        assert_eq!(asked.next_grade(0), Grade::Full, "nobody asked for anything");
+        asked.want(Grade::Process, at(10));
+        assert_eq!(asked.next_grade(0), Grade::Process);
+        asked.want(Grade::System, at(5));
+        assert_eq!(asked.next_grade(0), Grade::System, "the stricter of the two");
+        asked.want(Grade::Full, at(1));
+        assert_eq!(asked.next_grade(0), Grade::Full, "the strictest of all");
+    }
+
+    #[test]
+    fn a_debt_is_settled_by_what_comes_after_it_and_covers_what_had_ended() {
+        let mut asked = Asked::new(at(0));
+        asked.want(Grade::Process, at(10));
+        asked.issue(1, Grade::Process, at(10), 7);
+        assert_eq!(asked.debtor(0), Some(7));
+        asked.want(Grade::Full, at(10));
+        assert!(asked.is_short(at(10)));
+        assert_eq!(asked.next_grade(0), Grade::Full, "nothing new is issued weakly before that");
+        assert!(!asked.may_issue(Grade::Full), "the sync would not cover what is under way");
+        asked.ended(Grade::Process);
+        asked.reach(Grade::Process, at(10));
+        assert!(asked.may_issue(Grade::Full));
+        asked.issue(2, Grade::Full, at(10), 7);
+        assert!(!asked.is_short(at(10)));
+        assert_eq!(asked.debtor(2), None);
+    }
+
+    #[test]
+    fn a_grade_is_never_built_on_a_weaker_debt() {
+        let mut asked = Asked::new(at(0));
+        asked.want(Grade::Process, at(10));
+        asked.issue(1, Grade::Process, at(10), 7);
+        asked.ended(Grade::Process);
+        asked.want(Grade::System, at(20));
+        assert_eq!(asked.next_grade(0), Grade::Full);
+        assert_eq!(asked.next_grade(1), Grade::System, "once it is settled");
+        asked.issue(2, Grade::System, at(20), 7);
+        assert_eq!((asked.issued(Grade::Process), asked.issued(Grade::Full)), (at(20), at(0)));
+        asked.reach(Grade::System, at(20));
+        assert_eq!((asked.reached(Grade::Process), asked.reached(Grade::System)), (at(20), at(20)));
+    }
+}

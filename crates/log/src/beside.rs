@@ -1,0 +1,184 @@
+//! Through which rows of the method table do commits go that ask for less than the log promises?
+//!
+//! A segment is open by the log's own row, and beside it by a *weaker* row for each lower class that a cheaper row
+//! reaches, and by a *settling* row, whose sync makes durable what the weaker ones wrote: one write on
+//! `O_DIRECT|O_DSYNC` may go out as a forced write that flushes nothing but itself. All of it is computed from the
+//! classes, never from names.
+//!
+//! Invariants: a weaker row reaches at least the class that is asked for; the sync call alone of the settling row
+//! reaches the class of the log; all rows of a log take the same way to the disk, through the page cache or around it,
+//! because what a file holds that is written both ways at once is up to the file system; where there is no such row,
+//! the commit takes the log's own.
+
+use seawall_sys::Method;
+use seawall_sys::durability::{Class, Surroundings, classify};
+use seawall_sys::engine::Engine;
+use seawall_sys::method::{Cache, OpenSync, Write};
+
+use crate::asked::Grade;
+use crate::choose::drivable;
+
+/// The rows of one log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    /// What the log promises.
+    pub(crate) class: Class,
+    /// For each weaker grade the row that a batch of that grade takes.
+    pub(crate) weaker: [Option<&'static Method>; 2],
+    /// The row whose sync settles debts; there are no weaker rows without it.
+    pub(crate) settling: Option<&'static Method>,
+    /// Whether the sync of `own` does so itself.
+    pub(crate) own_settles: bool,
+}
+
+/// What the sync call of a row is worth by itself: that of a write through the page cache that is then synced.
+fn sync_alone(method: &Method) -> Method {
+    Method { cache: Cache::Buffered, open_sync: OpenSync::None, write: Write::Positional, ..*method }
+}
+
+impl Rows {
+    /// The rows among `table` that go beside `own`, the row of a log that promises `class`.
+    pub(crate) fn beside(
+        own: &'static Method,
+        class: Class,
+        around: &Surroundings,
+        table: &'static [Method],
+    ) -> Self {
+        let settles = |method: &Method| classify(&sync_alone(method), around).class >= class;
+        // Rings are set up once for the lanes of the log's own row; what stands beside it makes plain calls.
+        let plain = |method: &Method| method.engine() != Engine::IoUring;
+        let beside = |method: &Method| drivable(method) && plain(method) && method.cache == own.cache;
+        let alike: Vec<&'static Method> = table.iter().filter(|method| beside(method)).collect();
+        let own_settles = settles(own);
+        let own_plainly = Some(own).filter(|own| own_settles && plain(own));
+        let settling = own_plainly.or_else(|| alike.iter().find(|row| settles(row)).copied());
+        let weaker = Grade::WEAKER.map(|grade| {
+            let reach = |row: &Method| classify(row, around).class;
+            let fits = alike.iter().filter(|row| reach(row) >= class_of(grade) && reach(row) < class);
+            // The least that will do; of equals the first of the table.
+            fits.min_by_key(|row| reach(row)).copied().filter(|_| settling.is_some())
+        });
+        Self { class, weaker, settling, own_settles }
+    }
+
+    /// The grade in which a commit is served that asks for `class`: the one of the row it will take.
+    pub(crate) fn grade(&self, class: Class) -> Grade {
+        let Some(asked) = Grade::WEAKER.into_iter().find(|grade| class_of(*grade) == class) else {
+            return Grade::Full;
+        };
+        let Some(row) = self.weaker[asked as usize] else { return Grade::Full };
+        // One row for both grades: what it wrote is as safe as the higher of the two.
+        let highest = Grade::WEAKER.into_iter().rev().find(|grade| self.weaker[*grade as usize] == Some(row));
+        highest.unwrap_or(asked)
+    }
+}
+
+const fn class_of(grade: Grade) -> Class {
+    match grade {
+        Grade::Process => Class::ProcessCrash,
+        Grade::System => Class::SystemCrash,
+        Grade::Full => Class::PowerLoss,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rows, class_of, sync_alone};
+    use crate::asked::Grade;
+    use crate::choose::drivable;
+    use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
+    use seawall_sys::method::Method;
+    use seawall_sys::methods;
+
+    fn around(device_cache: DeviceCache, copy_on_write: bool, medium: Medium) -> Surroundings {
+        Surroundings {
+            medium,
+            copy_on_write,
+            file_state: FileState::ZeroFilled,
+            device_cache,
+            forced_writes_honoured: None,
+            syncfs_flushes: true,
+            promiser: Promiser::Device,
+            lies: Vec::new(),
+        }
+    }
+
+    fn every_surroundings() -> Vec<Surroundings> {
+        let mut all = Vec::new();
+        for cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown] {
+            for copy_on_write in [false, true] {
+                all.extend(
+                    [Medium::Block, Medium::Memory].map(|medium| around(cache, copy_on_write, medium)),
+                );
+            }
+        }
+        all
+    }
+
+    fn row(table: &'static [Method], id: &str) -> &'static Method {
+        table.iter().find(|method| method.id == id).expect("a known row")
+    }
+
+    /// The ids of the weaker rows and of the settling one, on Linux with a cache that needs flushing.
+    fn ids(own: &str, class: Class) -> (Option<&'static str>, Option<&'static str>, Option<&'static str>) {
+        let table = methods::of(seawall_sys::method::System::Linux);
+        let around = around(DeviceCache::WriteBack, false, Medium::Block);
+        let rows = Rows::beside(row(table, own), class, &around, table);
+        let id = |row: Option<&'static Method>| row.map(|row| row.id);
+        (id(rows.weaker[0]), id(rows.weaker[1]), id(rows.settling))
+    }
+
+    #[test]
+    fn the_usual_rows_have_the_companions_one_expects() {
+        use Class::{PowerLoss, ProcessCrash, SystemCrash};
+        let direct = (Some("direct"), Some("direct"), Some("direct+fdatasync"));
+        assert_eq!(ids("direct+dsync", PowerLoss), direct);
+        assert_eq!(ids("direct+fdatasync", PowerLoss), direct);
+        let buffered = (Some("buffered"), None, Some("buffered+fdatasync"));
+        assert_eq!(ids("buffered+fdatasync", PowerLoss), buffered);
+        assert_eq!(ids("direct", SystemCrash).0, None, "the row itself is all there is");
+        assert_eq!(ids("buffered", ProcessCrash).0, None);
+    }
+
+    #[test]
+    fn over_all_rows_and_surroundings_nothing_is_weaker_than_asked_or_settled_by_less_than_promised() {
+        let mut companions = 0;
+        for around in every_surroundings() {
+            for table in methods::ALL {
+                for own in table.iter().filter(|method| drivable(method)) {
+                    for class in Class::ALL {
+                        if classify(own, &around).class < class {
+                            continue;
+                        }
+                        let rows = Rows::beside(own, class, &around, table);
+                        for grade in Grade::WEAKER {
+                            let Some(weak) = rows.weaker[grade as usize] else {
+                                assert_eq!(rows.grade(class_of(grade)), Grade::Full);
+                                continue;
+                            };
+                            companions += 1;
+                            let reached = classify(weak, &around).class;
+                            assert!(
+                                reached >= class_of(grade) && reached < class,
+                                "{} beside {}",
+                                weak.id,
+                                own.id
+                            );
+                            assert_eq!(weak.cache, own.cache);
+                            let settling = rows.settling.expect("no debt without a way to settle it");
+                            assert!(
+                                classify(&sync_alone(settling), &around).class >= class,
+                                "{}",
+                                settling.id
+                            );
+                            let served = rows.grade(class_of(grade));
+                            assert!(served >= grade && served != Grade::Full);
+                            assert!(classify(weak, &around).class >= class_of(served));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(companions > 20, "{companions}");
+    }
+}

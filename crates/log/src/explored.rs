@@ -1,0 +1,201 @@
+//! Does the log keep its word in whatever order its threads run?
+//!
+//! Small scenes run under `loom` in every order within bounds (two or three threads, three forced switches): a gate, and
+//! committers who share writes through the real group and the real core, over lanes that lead nowhere. A thread that
+//! sleeps for ever is a deadlock, which `loom` reports; so a lost wake-up cannot hide. `cargo xtask loom` runs it.
+
+use std::sync::Arc;
+
+use loom::thread;
+use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings};
+use seawall_sys::methods;
+
+use crate::asked::Grade;
+use crate::beside::Rows;
+use crate::core::{Beginning, Core, Place, Shape};
+use crate::error::Error;
+use crate::format::{LogId, SegmentHeader};
+use crate::gate::Gate;
+use crate::group::Group;
+use crate::lanes::Lanes;
+use crate::lsn::Lsn;
+use crate::seal::Chain;
+use crate::shelf::Shelf;
+use crate::sync::{AtomicBool, Ordering, lock};
+
+fn explore(scene: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.max_branches = 20_000;
+    let runs = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = Arc::clone(&runs);
+    model.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        scene();
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    println!("{runs} orders");
+    assert!(runs > 10, "only {runs} orders were tried");
+}
+
+fn rows() -> Rows {
+    let around = Surroundings {
+        medium: Medium::Block,
+        copy_on_write: false,
+        file_state: FileState::ZeroFilled,
+        device_cache: DeviceCache::WriteBack,
+        forced_writes_honoured: None,
+        syncfs_flushes: true,
+        promiser: Promiser::Device,
+        lies: Vec::new(),
+    };
+    let table = methods::of(seawall_sys::method::System::Linux);
+    let own = table.iter().find(|method| method.id == "dsync").expect("a known row");
+    Rows::beside(own, Class::PowerLoss, &around, table)
+}
+
+/// A log of one segment that is never full; the write of job `fails` fails.
+fn group(fails: u64, depth: usize) -> Arc<Group> {
+    let shape = Shape {
+        log_id: LogId([7; 16]),
+        epoch: 1,
+        block_bytes: 512,
+        batch_bytes: 512,
+        depth,
+        memory_bytes: 2048,
+    };
+    let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
+    let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
+    let lanes = Lanes::new(std::path::Path::new("nowhere"), rows(), 2, 512).fail(fails);
+    let shelf = Shelf::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1);
+    Arc::new(Group::new(shape, Core::new(shape, beginning), Chain { link: 0 }, lanes, shelf))
+}
+
+/// Appends a record and commits it in the grade.
+fn commit(group: &Group, grade: Grade) -> Result<Lsn, Error> {
+    let (lsn, core) = group.accept(|core| core.append(b"record"))?;
+    match grade {
+        Grade::Full => group.settle(core, lsn)?,
+        grade => group.settle_as(core, lsn, grade)?,
+    }
+    assert!(group.reached(grade) >= lsn, "told before it was so");
+    Ok(lsn)
+}
+
+#[test]
+fn a_gate_loses_no_wake_up() {
+    explore(|| {
+        let gate = Arc::new(Gate::default());
+        let done = Arc::new(AtomicBool::new(false));
+        let sleepers: Vec<_> = (0..2)
+            .map(|_| {
+                let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
+                thread::spawn(move || {
+                    loop {
+                        let ticket = gate.ticket();
+                        if done.load(Ordering::Relaxed) {
+                            gate.leave();
+                            break;
+                        }
+                        gate.wait(ticket);
+                    }
+                })
+            })
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        gate.open();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("ends"));
+        assert!(!gate.open_for_one(), "nobody is left");
+    });
+}
+
+#[test]
+fn one_who_sleeps_is_told_alone() {
+    explore(|| {
+        let gate = Arc::new(Gate::default());
+        let done = Arc::new(AtomicBool::new(false));
+        let sleeper = {
+            let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
+            thread::spawn(move || {
+                let ticket = gate.ticket();
+                if done.load(Ordering::Relaxed) {
+                    return gate.leave();
+                }
+                gate.wait(ticket);
+            })
+        };
+        done.store(true, Ordering::Relaxed);
+        gate.open_for_one();
+        sleeper.join().expect("ends");
+    });
+}
+
+/// Two committers of these grades, of whom the first expects a crowd of two if `crowd`; job `fails` fails. One write at
+/// a time, so that one of them may have to wait for the other, and two.
+fn two(grades: [Grade; 2], crowd: bool, fails: u64) {
+    meet(grades, crowd, fails, 1);
+    meet(grades, crowd, fails, 2);
+}
+
+fn meet(grades: [Grade; 2], crowd: bool, fails: u64, depth: usize) {
+    explore(move || {
+        let group = group(fails, depth);
+        if crowd {
+            group.expect_crowd(2);
+        }
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || commit(&group, grades[1]))
+        };
+        let mine = commit(&group, grades[0]);
+        let others = other.join().expect("ends");
+        let durable = group.durable();
+        for (told, grade) in [(&mine, grades[0]), (&others, grades[1])] {
+            match told {
+                Ok(lsn) => assert!(group.reached(grade) >= *lsn),
+                Err(error) => assert!(fails != u64::MAX && matches!(error, Error::Failed { .. }), "{error}"),
+            }
+        }
+        if fails == u64::MAX {
+            assert!(mine.is_ok() && others.is_ok());
+            let full = grades.contains(&Grade::Full);
+            assert!(!full || durable > Lsn::ZERO);
+        } else {
+            assert!(mine.is_err() || others.is_err(), "a failed write is never acknowledged");
+            assert!(lock(&group.core).issue().is_none(), "nothing is issued after a failure");
+        }
+    });
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[test]
+fn two_committers_are_both_told() {
+    two([Grade::Full, Grade::Full], false, NEVER);
+}
+
+#[test]
+fn a_crowd_that_gathers_is_told() {
+    two([Grade::Full, Grade::Full], true, NEVER);
+}
+
+#[test]
+fn a_failure_reaches_everyone() {
+    two([Grade::Full, Grade::Full], false, 0);
+}
+
+/// Whoever gathers has let go of the lock: the failure may come in between, and its wake-up is over before they sleep.
+#[test]
+fn a_failure_reaches_those_who_gather() {
+    two([Grade::Full, Grade::Full], true, 0);
+}
+
+#[test]
+fn a_weaker_committer_beside_a_strict_one_is_told() {
+    two([Grade::Full, Grade::System], false, NEVER);
+}
+
+#[test]
+fn a_failed_settlement_reaches_everyone() {
+    two([Grade::Full, Grade::System], false, 1);
+}

@@ -1,0 +1,66 @@
+//! What stands in for the disk when the threads of a log are explored?
+//!
+//! The lanes of `lanes.rs` with no file behind them: a write succeeds at once, or fails if it is the one that is to
+//! fail. Only with `--cfg loom`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::beside::Rows;
+use crate::error::{Error, Result};
+use crate::seal::Job;
+
+/// Lanes into nothing.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    dir: PathBuf,
+    rows: Rows,
+    carried: AtomicU64,
+    fails: AtomicU64,
+    #[cfg(feature = "simulation")]
+    pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
+}
+
+impl Lanes {
+    pub(crate) fn new(dir: &Path, rows: Rows, _: usize, _: usize) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            rows,
+            carried: AtomicU64::new(0),
+            fails: AtomicU64::new(u64::MAX),
+            #[cfg(feature = "simulation")]
+            faults: None,
+        }
+    }
+
+    /// Job number `job`, counted from 0, is to fail.
+    pub(crate) fn fail(self, job: u64) -> Self {
+        self.fails.store(job, Ordering::SeqCst);
+        self
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+    pub(crate) fn open(&self, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn close_before(&self, _: u64) {}
+
+    pub(crate) fn carry(&self, _: &Job) -> Result<()> {
+        // The disk is busy for a moment: the others may go on.
+        crate::sync::yield_now();
+        let number = self.carried.fetch_add(1, Ordering::SeqCst);
+        if number == self.fails.load(Ordering::SeqCst) {
+            return Err(Error::io("write", &self.dir, std::io::Error::from_raw_os_error(5)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! How does a commit wait that asks for less than durable?
+//!
+//! As any other one does (`group.rs`), with watermarks of its own: it leads a write if it finds room, it sleeps at the
+//! gate of its batch, and what it wrote is told when it has reached the grade asked for. A log of which nobody asks for
+//! less comes here once for each batch and finds a flag unset.
+//!
+//! Invariants: the watermark of a grade is published after the core has moved it and before anyone is woken; after a
+//! failure everyone is woken and nothing is acknowledged, in any grade.
+
+use std::task::Waker;
+
+use crate::asked::Grade;
+use crate::core::{Core, Issue};
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::lsn::Lsn;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use seawall_sys::durability::Class;
+
+/// What the waiters of the weaker grades share.
+#[derive(Debug, Default)]
+pub(crate) struct Weaker {
+    reached: [AtomicU64; 2],
+    /// Somebody who does not block wants everything before this LSN in the grade.
+    wanted: [AtomicU64; 2],
+    wakers: Mutex<Vec<(Grade, Lsn, Waker)>>,
+}
+
+impl Group {
+    /// The grade that serves a commit which is to outlive `class`.
+    pub(crate) fn grade(&self, class: Class) -> Result<Grade> {
+        let rows = self.lanes.rows();
+        if class > rows.class {
+            return Err(Error::BeyondPromise { asked: class, promised: rows.class });
+        }
+        Ok(if class == rows.class { Grade::Full } else { rows.grade(class) })
+    }
+
+    /// The end of what outlives the grade.
+    pub(crate) fn reached(&self, grade: Grade) -> Lsn {
+        let durable = self.durable();
+        let reached = self.weaker.reached.get(grade as usize).map_or(0, |lsn| lsn.load(Ordering::Acquire));
+        durable.max(Lsn::new(reached))
+    }
+
+    /// The next batch, with what those want who do not block.
+    pub(crate) fn issue(&self, core: &mut Core) -> Option<Issue> {
+        if core.asked().is_used() {
+            core.want(Grade::Full, Lsn::new(self.wanted.load(Ordering::SeqCst)));
+            for grade in Grade::WEAKER {
+                core.want(grade, Lsn::new(self.weaker.wanted[grade as usize].load(Ordering::SeqCst)));
+            }
+        }
+        core.issue()
+    }
+
+    /// Returns when everything before `lsn` has reached the grade, leading the write if nobody else does.
+    pub(crate) fn settle_as<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        lsn: Lsn,
+        grade: Grade,
+    ) -> Result<()> {
+        core.want(grade, lsn);
+        loop {
+            if core.reached(grade) >= lsn {
+                return Ok(());
+            }
+            if let Some(ended) = self.ended() {
+                return Err(ended);
+            }
+            let (ready, gathered) = self.gather(core);
+            core = gathered;
+            if let Some(ended) = self.ended() {
+                return Err(ended);
+            }
+            if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
+                self.drive(core, issue);
+                core = lock(&self.core);
+                continue;
+            }
+            if core.reached(grade) >= lsn {
+                return Ok(());
+            }
+            let gate = self.gate(core.batch_of(lsn));
+            let ticket = gate.ticket();
+            drop(core);
+            gate.wait(ticket);
+            if self.reached(grade) >= lsn {
+                return Ok(());
+            }
+            core = lock(&self.core);
+        }
+    }
+
+    /// Wants everything before `lsn` in the grade without waiting for it.
+    pub(crate) fn want_as(&self, lsn: Lsn, grade: Grade) {
+        let Some(wanted) = self.weaker.wanted.get(grade as usize) else { return self.want(lsn) };
+        wanted.fetch_max(lsn.get(), Ordering::SeqCst);
+        let mut core = lock(&self.core);
+        core.want(grade, lsn);
+        if self.writer_asleep.load(Ordering::SeqCst) || core.in_flight() == 0 {
+            self.wake_writer();
+        }
+    }
+
+    /// Whether somebody who does not block wants more than what was issued will give, in whatever grade.
+    pub(crate) fn is_short(&self, core: &Core) -> bool {
+        let end = core.watermarks().appended;
+        let short = |wanted: &AtomicU64, grade| {
+            end.min(Lsn::new(wanted.load(Ordering::SeqCst))) > core.asked().issued(grade)
+        };
+        short(&self.wanted, Grade::Full)
+            || (core.asked().is_used()
+                && Grade::WEAKER.iter().any(|grade| short(&self.weaker.wanted[*grade as usize], *grade)))
+    }
+
+    /// Publishes what the core says of the weaker grades, if anybody asked for one; returns whether the writer has
+    /// something to do that no committer will.
+    pub(crate) fn publish_weaker(&self, core: &Core) -> bool {
+        if !core.asked().is_used() {
+            return false;
+        }
+        for grade in Grade::WEAKER {
+            self.weaker.reached[grade as usize].store(core.reached(grade).get(), Ordering::Release);
+        }
+        self.is_short(core)
+    }
+
+    /// Wakes `waker` when everything before `lsn` has reached the grade.
+    pub(crate) fn wake_at_as(&self, lsn: Lsn, grade: Grade, waker: &Waker) {
+        if grade == Grade::Full {
+            return self.wake_at(lsn, waker);
+        }
+        let mut wakers = lock(&self.weaker.wakers);
+        let known = wakers.iter().any(|(of, at, known)| (*of, *at) == (grade, lsn) && known.will_wake(waker));
+        if !known {
+            wakers.push((grade, lsn, waker.clone()));
+        }
+    }
+
+    /// Wakes the futures whose grade has been reached; all of them when the log has ended.
+    pub(crate) fn wake_weaker_futures(&self) {
+        let mut wakers = lock(&self.weaker.wakers);
+        let ended = self.ended().is_some();
+        let due = wakers.extract_if(.., |(grade, lsn, _)| ended || *lsn <= self.reached(*grade));
+        let due: Vec<Waker> = due.map(|(_, _, waker)| waker).collect();
+        drop(wakers);
+        due.into_iter().for_each(Waker::wake);
+    }
+}

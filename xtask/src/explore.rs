@@ -1,0 +1,197 @@
+//! Which machines look for what tests do not: every order of threads, undefined behaviour, inputs nobody wrote? These.
+//!
+//! * `loom`: the gates and the group commit of the log in every order of their threads (`crates/log/src/explored.rs`);
+//! * `miri`: the buffers, the format and the state machine of the log, and the buffers of the system crate, run by an
+//!   interpreter that sees every access to memory;
+//! * `fuzz`: the targets of `crates/log/fuzz`, from their corpus, both cores at once.
+//!
+//! Invariants: what is missing is installed, or the command fails and says so; each is bounded in time; a finding is
+//! printed with what repeats it.
+
+use crate::shell::{cargo, command, has, output, root, status, target, tests};
+use crate::tally::Counts;
+use std::process::Command;
+
+/// Fuzz targets, and the longest input of each in bytes.
+const FUZZ_TARGETS: [(&str, u32); 2] = [("batch", 16_384), ("recovery", 16_384)];
+const FUZZ_SECONDS: u32 = 60;
+
+/// What Miri runs: a package and the modules of its tests. What enumerates tables takes it an hour.
+const MIRI_RUNS: [(&str, &[&str]); 2] =
+    [("seawall", &["buffer::", "checksum::", "asked::", "gate::", "seal::"]), ("seawall-sys", &["buffer::"])];
+
+/// The orders of threads.
+pub(crate) fn loom() -> (Counts, Result<(), String>) {
+    let mut run = cargo(&[
+        "test",
+        "--package=seawall",
+        "--lib",
+        "--release",
+        "--quiet",
+        "explored::",
+        "--",
+        "--nocapture",
+    ]);
+    run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom"));
+    tests(run)
+}
+
+/// Provides a component of the nightly toolchain, and the toolchain with it.
+fn provide_nightly(component: &str) -> Result<(), String> {
+    let installed =
+        output(command("rustup", &["component", "list", "--installed", "--toolchain", "nightly"]))
+            .unwrap_or_default();
+    if installed.lines().any(|line| line.starts_with(component)) {
+        return Ok(());
+    }
+    println!("installing {component} for the nightly toolchain");
+    status(command(
+        "rustup",
+        &["toolchain", "install", "nightly", "--profile", "minimal", "--component", component],
+    ))
+}
+
+/// Cargo of the nightly toolchain, with what it builds apart from everything else.
+fn nightly(arguments: &[&str], folder: &str) -> Command {
+    let mut words = vec!["run", "nightly", "cargo"];
+    words.extend(arguments);
+    let mut run = command("rustup", &words);
+    // The toolchain that started this program would win otherwise.
+    run.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC").env_remove("CARGO");
+    run.env("CARGO_TARGET_DIR", target().join(folder));
+    run
+}
+
+/// What Miri says of each row.
+pub(crate) fn miri() -> (Counts, Result<(), String>) {
+    let mut all = Counts::default();
+    if let Err(reason) = provide_nightly("miri") {
+        return (all, Err(reason));
+    }
+    for (package, modules) in MIRI_RUNS {
+        let mut words = vec!["miri", "test", "--quiet", "--package", package, "--lib", "--"];
+        words.extend(modules);
+        let mut run = nightly(&words, "miri");
+        run.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        let (counts, result) = tests(run);
+        all = all.plus(counts);
+        if result.is_err() {
+            return (all, result);
+        }
+    }
+    (all, Ok(()))
+}
+
+fn provide_cargo_fuzz() -> Result<(), String> {
+    let at_home = std::env::var("HOME")
+        .is_ok_and(|home| std::path::Path::new(&home).join(".cargo/bin/cargo-fuzz").exists());
+    if at_home || has("cargo-fuzz") {
+        return Ok(());
+    }
+    println!("cargo-fuzz is missing: installing it from crates.io, which takes a minute or two");
+    status(cargo(&["install", "cargo-fuzz", "--locked"]))
+}
+
+/// How long, and which targets.
+struct Wish {
+    seconds: u32,
+    targets: Vec<(&'static str, u32)>,
+}
+
+fn wish(arguments: &[String]) -> Result<Wish, String> {
+    let mut wish = Wish { seconds: FUZZ_SECONDS, targets: FUZZ_TARGETS.to_vec() };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        match word.as_str() {
+            "--seconds" => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+                wish.seconds =
+                    seconds.ok_or_else(|| format!("--seconds wants a number above 0, not {value}"))?;
+            }
+            "--target" => {
+                wish.targets.retain(|(name, _)| name == value);
+                if wish.targets.is_empty() {
+                    let known = FUZZ_TARGETS.map(|(name, _)| name).join(", ");
+                    return Err(format!("there is no fuzz target `{value}`; there are: {known}"));
+                }
+            }
+            other => return Err(format!("{other} is no option; there are --seconds N and --target T")),
+        }
+    }
+    Ok(wish)
+}
+
+/// Runs the fuzz targets side by side, each for as long as asked.
+pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
+    let wish = wish(arguments)?;
+    provide_nightly("rust-src")?;
+    provide_cargo_fuzz()?;
+    let home = root().join("crates/log");
+    let fuzz = |words: &[&str]| {
+        let mut run = nightly(&[&["fuzz"], words].concat(), "fuzz");
+        run.current_dir(&home);
+        run
+    };
+    let mut running = Vec::new();
+    // Built one after the other: two builds at once would wait for each other.
+    for (name, _) in &wish.targets {
+        status(fuzz(&["build", name]))?;
+    }
+    for (name, bytes_max) in &wish.targets {
+        let learned = target().join("fuzz/learned").join(name);
+        std::fs::create_dir_all(&learned).map_err(|error| format!("{}: {error}", learned.display()))?;
+        let (learned, corpus) = (learned.display().to_string(), format!("fuzz/corpus/{name}"));
+        let (time, length) = (format!("-max_total_time={}", wish.seconds), format!("-max_len={bytes_max}"));
+        let words = ["run", name, &learned, &corpus, "--", &time, &length, "-print_final_stats=1"];
+        println!("fuzzing {name} for {} s", wish.seconds);
+        let child = fuzz(&words).spawn().map_err(|error| format!("cannot start cargo fuzz: {error}"))?;
+        running.push((*name, child));
+    }
+    let mut found = Vec::new();
+    for (name, mut child) in running {
+        if !child.wait().is_ok_and(|ended| ended.success()) {
+            found.push(name);
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    for name in &found {
+        println!(
+            "{name}: repeat with `cd crates/log && cargo +nightly fuzz run {name} fuzz/artifacts/{name}/FILE`, \
+             where FILE is named above"
+        );
+    }
+    Err(format!("findings in {}", found.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FUZZ_TARGETS, wish};
+    use crate::shell::root;
+
+    fn asked(words: &[&str]) -> Result<(u32, usize), String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        wish(&words).map(|wish| (wish.seconds, wish.targets.len()))
+    }
+
+    #[test]
+    fn every_target_of_the_table_is_there_with_a_corpus() {
+        for (name, _) in FUZZ_TARGETS {
+            let folder = root().join("crates/log/fuzz");
+            assert!(folder.join(format!("fuzz_targets/{name}.rs")).exists(), "{name}");
+            assert!(folder.join("corpus").join(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn wishes_are_understood_or_refused_by_name() {
+        assert_eq!(asked(&[]), Ok((60, FUZZ_TARGETS.len())));
+        assert_eq!(asked(&["--seconds", "5", "--target", "batch"]), Ok((5, 1)));
+        assert!(asked(&["--seconds", "0"]).is_err_and(|told| told.contains("above 0")));
+        assert!(asked(&["--target", "nothing"]).is_err_and(|told| told.contains("recovery")));
+        assert!(asked(&["--minutes", "1"]).is_err_and(|told| told.contains("--seconds")));
+        assert!(asked(&["--seconds"]).is_err_and(|told| told.contains("needs a value")));
+    }
+}

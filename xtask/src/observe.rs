@@ -1,0 +1,258 @@
+//! Do real databases commit as fast as the gauge says they should? PostgreSQL and SQLite, predicted and observed.
+//!
+//! ```text
+//!   predicted = the product without syncs (fsync = off, synchronous = OFF)
+//!             + its file operations with syncs, replayed by the gauge's own methods
+//!             - the same file operations without syncs
+//! ```
+//!
+//! The first line is the product's own work: parsing, locks, its writes into the cache, the client's round trip. It is
+//! measured, not guessed, in every round beside what it is compared to.
+//!
+//! Invariants: everything lives in one new folder, which is removed at the end; nothing of an existing database is
+//! touched; a case outside the tolerance or the order is told and is the exit code.
+
+mod postgres;
+mod replay;
+mod sqlite;
+mod verdict;
+
+use crate::shell::target;
+use crate::tools;
+use postgres::Cluster;
+use replay::{Journal, Segment, Synchronous};
+use sqlite::Database;
+use std::path::{Path, PathBuf};
+use verdict::{Case, TOLERANCE, misranked};
+
+const POSTGRES: &str = "PostgreSQL";
+const SQLITE: &str = "SQLite";
+
+/// Values of `wal_sync_method` and the row that makes the same calls (with `wal_level` above minimal).
+const METHODS: [(&str, &str); 4] = [
+    ("fdatasync", "buffered+fdatasync"),
+    ("open_datasync", "dsync"),
+    ("fsync", "buffered+fsync"),
+    ("open_sync", "sync"),
+];
+
+const LEVELS: [(&str, Journal, Synchronous); 4] = [
+    ("WAL, synchronous = NORMAL", Journal::Wal, Synchronous::Normal),
+    ("WAL, synchronous = FULL", Journal::Wal, Synchronous::Full),
+    ("DELETE, synchronous = NORMAL", Journal::Delete, Synchronous::Normal),
+    ("DELETE, synchronous = FULL", Journal::Delete, Synchronous::Full),
+];
+
+/// Transactions of a first try.
+const TRIAL: u64 = 500;
+
+struct Options {
+    folder: PathBuf,
+    rounds: usize,
+    seconds: f64,
+}
+
+/// A folder of our own, removed with all that is in it.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Runs both products and prints the table.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    println!("{}", tools::provide_for_observe()?);
+    let scratch = Scratch(options.folder.join(format!("seawall-observe-{}", std::process::id())));
+    std::fs::create_dir(&scratch.0)
+        .map_err(|error| format!("cannot make {}: {error}; name another with --dir", scratch.0.display()))?;
+    crate::fidelity::tell_load();
+    let mut cases = postgres_cases(&scratch.0, &options)?;
+    cases.extend(sqlite_cases(&scratch.0, &options)?);
+    drop(scratch);
+    print(&cases);
+    judge(&cases)
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options { folder: target(), rounds: 12, seconds: 0.4 };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let wrong = || format!("{word} {value}: not a number");
+        match word.as_str() {
+            "--dir" => options.folder = value.into(),
+            "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
+            "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
+            _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
+        }
+    }
+    if options.rounds == 0 || !(0.1..=60.0).contains(&options.seconds) {
+        return Err("--rounds must be at least 1 and --seconds from 0.1 to 60".to_owned());
+    }
+    options.folder = std::path::absolute(&options.folder)
+        .map_err(|error| format!("--dir {}: {error}", options.folder.display()))?;
+    Ok(options)
+}
+
+fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
+    let own = folder.join("pg");
+    std::fs::create_dir(&own).map_err(|error| format!("cannot make {}: {error}", own.display()))?;
+    let segment = Segment::make(folder)?;
+    let cluster = Cluster::start(&own)?;
+    println!("{POSTGRES} {}, one client, pgbench, one INSERT a transaction, prepared", cluster.version()?);
+    let mut cases: Vec<Case> = METHODS
+        .into_iter()
+        .map(|(setting, method)| Case { product: POSTGRES, setting, method, syncs: 1.0, ..Case::default() })
+        .collect();
+    let budget_ns = options.seconds * 1e9;
+    let own_part = transactions(budget_ns, cluster.commit(TRIAL)?);
+    let mut parts = vec![TRIAL; cases.len()];
+    for round in 0..=options.rounds {
+        let mut found = vec![None; cases.len()];
+        cluster.sync_by(None)?;
+        let own_ns = cluster.commit(own_part)?;
+        let written_ns = segment.replay("buffered", whole(budget_ns / 4.0))?.mean_ns();
+        for turn in 0..cases.len() {
+            let at = (round + turn) % cases.len();
+            cluster.sync_by(Some(cases[at].setting))?;
+            let before = segment.replay(cases[at].method, whole(budget_ns / 2.0))?.mean_ns();
+            let observed_ns = cluster.commit(parts[at])?;
+            parts[at] = transactions(budget_ns, observed_ns);
+            let after = segment.replay(cases[at].method, whole(budget_ns / 2.0))?.mean_ns();
+            found[at] = Some((f64::midpoint(before, after) - written_ns, observed_ns));
+        }
+        eprintln!("{POSTGRES}: round {round} of {} done{}", options.rounds, warming(round));
+        if round > 0 {
+            for (case, (sync_ns, observed_ns)) in cases.iter_mut().zip(found.into_iter().flatten()) {
+                case.own_ns.push(own_ns);
+                case.sync_ns.push(sync_ns);
+                case.observed_ns.push(observed_ns);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+fn warming(round: usize) -> &'static str {
+    if round == 0 { " (to warm up, not counted)" } else { "" }
+}
+
+fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
+    let database = Database::make(folder)?;
+    println!("{SQLITE} {}, one UPDATE of one row a transaction", Database::version()?);
+    let mut cases: Vec<Case> = LEVELS
+        .into_iter()
+        .map(|(setting, ..)| Case {
+            product: SQLITE,
+            setting,
+            method: "buffered+fdatasync",
+            ..Case::default()
+        })
+        .collect();
+    let budget_ns = options.seconds * 1e9;
+    for round in 0..=options.rounds {
+        let mut found = vec![None; cases.len()];
+        for turn in 0..cases.len() {
+            let at = (round + turn) % cases.len();
+            let (_, journal, synchronous) = LEVELS[at];
+            let trial = replay::sqlite(folder, journal, synchronous, 1000)?;
+            let commits = transactions(budget_ns, trial.mean_ns());
+            let own_ns = database.commit(journal, Synchronous::Off, commits)?;
+            // As many commits as the product makes: each begins with a new log, whose first thousand frames make
+            // the file longer, and that costs more than the rest.
+            let replayed = || replay::sqlite(folder, journal, synchronous, commits);
+            let before = if round % 2 == 0 { Some(replayed()?) } else { None };
+            let observed_ns = database.commit(journal, synchronous, commits)?;
+            let synced = before.map_or_else(replayed, Ok)?;
+            let written = replay::sqlite(folder, journal, Synchronous::Off, commits)?;
+            found[at] = Some((own_ns, synced.mean_ns() - written.mean_ns(), observed_ns));
+            cases[at].syncs = synced.syncs as f64 / synced.commits as f64;
+        }
+        eprintln!("{SQLITE}: round {round} of {} done{}", options.rounds, warming(round));
+        if round > 0 {
+            for (case, (own_ns, sync_ns, observed_ns)) in cases.iter_mut().zip(found.into_iter().flatten()) {
+                case.own_ns.push(own_ns);
+                case.sync_ns.push(sync_ns);
+                case.observed_ns.push(observed_ns);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// As many as take about the time that was asked for; bounded, because one may be wrong about the disk.
+fn transactions(budget_ns: f64, each_ns: f64) -> u64 {
+    whole((budget_ns / each_ns).clamp(500.0, 20_000.0))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded times and counts")]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+fn print(cases: &[Case]) {
+    println!(
+        "\n{:10} {:29} {:19} {:>6} {:>8} {:>8} {:>9} {:>9} {:>6}  {:13}",
+        "", "", "", "syncs/", "own µs", "syncs µs", "predicted", "observed", "", "ratio by"
+    );
+    println!(
+        "{:10} {:29} {:19} {:>6} {:>8} {:>8} {:>9} {:>9} {:>6}  {:13}",
+        "product",
+        "setting",
+        "method",
+        "commit",
+        "a commit",
+        "a commit",
+        "commits/s",
+        "commits/s",
+        "ratio",
+        "round"
+    );
+    for case in cases {
+        let micros = |values: &[f64]| {
+            verdict::median(values.iter().copied())
+                .map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3))
+        };
+        let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
+        let [least, middle, largest] = case.ratio().unwrap_or([f64::NAN; 3]);
+        println!(
+            "{:10} {:29} {:19} {:>6.2} {:>8} {:>8} {:>9} {:>9} {middle:>6.3}  {least:.2} to {largest:.2}  {}",
+            case.product,
+            case.setting,
+            case.method,
+            case.syncs,
+            micros(&case.own_ns),
+            micros(&case.sync_ns),
+            rate(case.predicted()),
+            rate(case.observed()),
+            if case.holds() { "within 15 %" } else { "NOT within 15 %" }
+        );
+    }
+    println!(
+        "\nown: the product without syncs. syncs: its file operations replayed with syncs less without. predicted: both\ntogether. ratio: observed over predicted rate within a round, the median of rounds."
+    );
+}
+
+fn judge(cases: &[Case]) -> Result<(), String> {
+    let missed = cases.iter().filter(|case| !case.holds()).count();
+    let pairs = misranked(cases);
+    for (faster, slower) in &pairs {
+        println!("order: {faster} was observed to be faster than {slower}, and predicted to be slower");
+    }
+    if pairs.is_empty() {
+        println!("order: as predicted, except where the rounds do not tell");
+    }
+    let percent = TOLERANCE * 100.0;
+    match (missed, pairs.len()) {
+        (0, 0) => Ok(()),
+        (missed, wrong) => Err(format!(
+            "{missed} of {} cases are not within {percent:.0} %, {wrong} pair(s) in the other order",
+            cases.len()
+        )),
+    }
+}

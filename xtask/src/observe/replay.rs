@@ -1,0 +1,303 @@
+//! What does the disk's part of a product's commit cost? The product's own file operations, without the product.
+//!
+//! ```text
+//!   PostgreSQL        a client's request; 8 KiB page of a recycled 16 MiB segment, the same page until it is full;
+//!                     sync by the setting; the answer
+//!   SQLite WAL        frame header 24 B, page 4 KiB; sync (FULL). At 1000 frames: sync, pages to the database, sync;
+//!                     the next commit starts at the front: header 32 B, sync
+//!   SQLite DELETE     journal: create, header, two pages with number and checksum; sync, sync of the folder,
+//!                     [count into the header, sync (FULL)]; two pages of the database, sync; unlink
+//! ```
+//!
+//! Seen with strace at PostgreSQL 15.18 and SQLite 3.40.1. What is wanted is a difference: the same operations with
+//! the syncs and without, so that the cost of the writes into the cache, which the product pays without syncs too,
+//! cancels out. The client is there because it sleeps for as long as the sync takes, and waking a CPU that has gone
+//! idle costs more than the quick exchange of a server that never waits.
+//!
+//! Invariants: every write and sync runs through a row of the method table; files live in the folder that was given
+//! and are removed.
+
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::durability::FileState;
+use seawall_sys::journal::{Recipe, make};
+use seawall_sys::method::Method;
+use seawall_sys::store::sync_directory;
+use seawall_sys::{Commit, Target, methods, open};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+const SEGMENT_BYTES: u64 = 16 << 20;
+const PAGE_BYTES: usize = 8 << 10;
+/// Commits of one small row that share a page: about 190 bytes of WAL each.
+const COMMITS_A_PAGE: u64 = 42;
+
+/// What pgbench sends for a prepared statement, and what it gets.
+const REQUEST_BYTES: usize = 40;
+const ANSWER_BYTES: usize = 32;
+
+const SQLITE_PAGE: usize = 4 << 10;
+/// Pages of the database that the commits touch, one each.
+pub(super) const TABLE_PAGES: u64 = 25;
+/// `wal_autocheckpoint`.
+const CHECKPOINT_FRAMES: u64 = 1000;
+
+/// The time that a replay took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replayed {
+    pub(super) commits: u64,
+    pub(super) elapsed_ns: u64,
+    pub(super) syncs: u64,
+}
+
+impl Replayed {
+    /// Nanoseconds a commit.
+    pub(super) fn mean_ns(self) -> f64 {
+        self.elapsed_ns as f64 / self.commits.max(1) as f64
+    }
+}
+
+fn row(id: &str) -> Result<&'static Method, String> {
+    methods::find(id).ok_or_else(|| format!("this system has no method {id}"))
+}
+
+/// A file of one replay, written by one row, and the count of its syncs.
+struct Written {
+    commit: Box<dyn Commit>,
+    bytes: Aligned,
+    stamp: u64,
+    syncs: u64,
+    synced: bool,
+}
+
+impl Written {
+    fn open(path: &Path, id: &str, bytes: u64, synced: bool) -> Result<Self, String> {
+        let target = Target { path: path.to_path_buf(), journal_bytes: bytes, write_bytes: PAGE_BYTES };
+        let commit = open(row(id)?, &target).map_err(|error| error.to_string())?;
+        let mut data = Aligned::zeroed(PAGE_BYTES);
+        data.as_mut_slice().iter_mut().zip((0..=250_u8).cycle()).for_each(|(byte, value)| *byte = value);
+        Ok(Self { commit, bytes: data, stamp: 0, syncs: 0, synced })
+    }
+
+    fn write(&mut self, at: u64, bytes: usize) -> Result<(), String> {
+        self.stamp += 1;
+        let stamp = self.stamp.to_le_bytes();
+        let len = bytes.min(stamp.len());
+        self.bytes.as_mut_slice()[..len].copy_from_slice(&stamp[..len]);
+        self.commit.write(at, &self.bytes.as_slice()[..bytes]).map_err(|error| error.to_string())
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        if self.synced {
+            self.syncs += 1;
+            self.commit.sync().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a file when dropped.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // The figures have been told; the folder is removed as a whole afterwards.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A segment of PostgreSQL's log, recycled, its pages in the cache as the server left them.
+pub(super) struct Segment(Removed);
+
+impl Segment {
+    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+        let path = folder.join("replayed-segment");
+        let fill_bytes = PAGE_BYTES as u64;
+        let recipe =
+            Recipe { state: FileState::Recycled, bytes: SEGMENT_BYTES, fill_bytes, keep_cached: true };
+        make(&path, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
+        Ok(Self(Removed(path)))
+    }
+
+    /// Commits by the row `id` for `time_ns` nanoseconds, each asked for by a client; the row `buffered` is the commit
+    /// without its sync.
+    pub(super) fn replay(&self, id: &str, time_ns: u64) -> Result<Replayed, String> {
+        let told = |error: io::Error| format!("a pipe between client and server: {error}");
+        let (mut requests, ask) = io::pipe().map_err(told)?;
+        let (answers, mut answer) = io::pipe().map_err(told)?;
+        let mut file = Written::open(&self.0.0, id, SEGMENT_BYTES, true)?;
+        std::thread::scope(|scope| {
+            scope.spawn(move || client(ask, answers));
+            let mut request = [0; REQUEST_BYTES];
+            let (began_ns, mut commits, mut elapsed_ns) = (monotonic_ns(), 0, 0);
+            while elapsed_ns < time_ns {
+                requests.read_exact(&mut request).map_err(told)?;
+                let page = commits / COMMITS_A_PAGE % (SEGMENT_BYTES / PAGE_BYTES as u64);
+                file.write(page * PAGE_BYTES as u64, PAGE_BYTES)?;
+                file.sync()?;
+                answer.write_all(&[0; ANSWER_BYTES]).map_err(told)?;
+                commits += 1;
+                elapsed_ns = monotonic_ns() - began_ns;
+            }
+            // Both ends go before the client is waited for, so that it sees the end.
+            drop((requests, answer));
+            Ok(Replayed { commits, elapsed_ns, syncs: file.syncs })
+        })
+    }
+}
+
+/// Asks and waits for the answer until the server has gone.
+fn client(mut ask: io::PipeWriter, mut answers: io::PipeReader) {
+    let mut answer = [0; ANSWER_BYTES];
+    while ask.write_all(&[0; REQUEST_BYTES]).and_then(|()| answers.read_exact(&mut answer)).is_ok() {}
+}
+
+/// How SQLite keeps its promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// `journal_mode = WAL`.
+    Wal,
+    /// `journal_mode = DELETE`.
+    Delete,
+}
+
+/// `PRAGMA synchronous`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Synchronous {
+    /// No syncs.
+    Off,
+    /// `NORMAL`.
+    Normal,
+    /// `FULL`.
+    Full,
+}
+
+/// SQLite's file operations for `commits` commits of one changed row each, on files of its own in `folder`.
+pub(super) fn sqlite(
+    folder: &Path,
+    journal: Journal,
+    synchronous: Synchronous,
+    commits: u64,
+) -> Result<Replayed, String> {
+    let database = Removed(folder.join("replayed-database"));
+    let bytes = (TABLE_PAGES + 2) * SQLITE_PAGE as u64;
+    let fill_bytes = SQLITE_PAGE as u64;
+    let recipe = Recipe { state: FileState::Recycled, bytes, fill_bytes, keep_cached: true };
+    make(&database.0, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
+    let synced = synchronous != Synchronous::Off;
+    let mut table = Written::open(&database.0, "buffered+fdatasync", bytes, synced)?;
+    match journal {
+        Journal::Wal => wal(folder, &mut table, synchronous, commits),
+        Journal::Delete => rollback(folder, &mut table, synchronous, commits),
+    }
+}
+
+/// The page of the table that a commit changes.
+fn page_of(commit: u64) -> u64 {
+    (1 + commit * 7 % TABLE_PAGES) * SQLITE_PAGE as u64
+}
+
+fn wal(
+    folder: &Path,
+    table: &mut Written,
+    synchronous: Synchronous,
+    commits: u64,
+) -> Result<Replayed, String> {
+    const HEADER: u64 = 32;
+    const FRAME_HEADER: u64 = 24;
+    let frame = FRAME_HEADER + SQLITE_PAGE as u64;
+    let path = Removed(folder.join("replayed-database-wal"));
+    let began_ns = monotonic_ns();
+    File::create_new(&path.0).map_err(|error| format!("cannot make {}: {error}", path.0.display()))?;
+    let bytes = HEADER + frame * (CHECKPOINT_FRAMES + 1);
+    let mut log = Written::open(&path.0, "buffered+fdatasync", bytes, synchronous != Synchronous::Off)?;
+    let mut frames = 0;
+    for commit in 0..commits {
+        if frames == 0 {
+            log.write(0, 32)?;
+            log.sync()?;
+        }
+        let at = HEADER + frames * frame;
+        log.write(at, 24)?;
+        log.write(at + FRAME_HEADER, SQLITE_PAGE)?;
+        if synchronous == Synchronous::Full {
+            log.sync()?;
+        }
+        frames += 1;
+        if frames == CHECKPOINT_FRAMES || commit + 1 == commits {
+            log.sync()?;
+            (0..TABLE_PAGES.min(frames)).try_for_each(|page| table.write(page_of(page), SQLITE_PAGE))?;
+            table.sync()?;
+            frames = 0;
+        }
+    }
+    drop(path);
+    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs: log.syncs + table.syncs })
+}
+
+fn rollback(
+    folder: &Path,
+    table: &mut Written,
+    synchronous: Synchronous,
+    commits: u64,
+) -> Result<Replayed, String> {
+    /// The journal's header, then each page with its number before and its checksum behind it.
+    const RECORDS: [(u64, usize); 7] =
+        [(0, 512), (512, 4), (516, SQLITE_PAGE), (4612, 4), (4616, 4), (4620, SQLITE_PAGE), (8716, 4)];
+    let path = folder.join("replayed-database-journal");
+    let synced = synchronous != Synchronous::Off;
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let (began_ns, mut syncs) = (monotonic_ns(), 0);
+    for commit in 0..commits {
+        let removed = Removed(path.clone());
+        File::create_new(&path).map_err(told)?;
+        let mut journal = Written::open(&path, "buffered+fdatasync", 16 << 10, synced)?;
+        RECORDS.into_iter().try_for_each(|(at, bytes)| journal.write(at, bytes))?;
+        if synchronous == Synchronous::Full {
+            journal.sync()?;
+        } else {
+            journal.write(0, 12)?;
+            journal.sync()?;
+        }
+        if synced {
+            sync_directory(folder).map_err(|error| error.to_string())?;
+            syncs += 1;
+        }
+        if synchronous == Synchronous::Full {
+            journal.write(0, 12)?;
+            journal.sync()?;
+        }
+        table.write(0, SQLITE_PAGE)?;
+        table.write(page_of(commit), SQLITE_PAGE)?;
+        table.sync()?;
+        syncs += journal.syncs;
+        drop(journal);
+        drop(removed);
+    }
+    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs: syncs + table.syncs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_syncs_as_often_as_sqlite_was_seen_to() {
+        let folder = std::env::temp_dir().join(format!("seawall-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let syncs = |journal, synchronous, commits| {
+            sqlite(&folder, journal, synchronous, commits).expect("replayed").syncs
+        };
+        assert_eq!(syncs(Journal::Delete, Synchronous::Off, 3), 0);
+        assert_eq!(syncs(Journal::Delete, Synchronous::Normal, 3), 3 * 3);
+        assert_eq!(syncs(Journal::Delete, Synchronous::Full, 3), 3 * 4);
+        assert_eq!(syncs(Journal::Wal, Synchronous::Off, 3), 0);
+        // A header and two ends of a checkpoint each time the log starts at the front.
+        assert_eq!(syncs(Journal::Wal, Synchronous::Normal, 1500), 2 * 3);
+        assert_eq!(syncs(Journal::Wal, Synchronous::Full, 1500), 2 * 3 + 1500);
+        let left = std::fs::read_dir(&folder).expect("readable").count();
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(left, 0, "files of a replay are removed");
+    }
+}

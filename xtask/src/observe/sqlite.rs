@@ -1,0 +1,84 @@
+//! How is the real SQLite run? Its shell reads one `UPDATE` of one row after another, each a transaction.
+//!
+//! Invariant: the time to start the shell and to make the connection is measured apart and taken off, because no
+//! commit pays it.
+
+use super::replay::{Journal, Synchronous};
+use crate::shell::{command, output};
+use seawall_sys::clock::monotonic_ns;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Rows of about a hundred bytes, which fill [`super::replay::TABLE_PAGES`] pages.
+const ROWS: u64 = 1000;
+
+/// A database of our own.
+pub(super) struct Database {
+    folder: PathBuf,
+}
+
+impl Database {
+    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+        let database = Self { folder: folder.to_path_buf() };
+        let script = format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER, filler TEXT);
+             WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {ROWS})
+             INSERT INTO t SELECT x, 0, printf('%080d', x) FROM c;\n"
+        );
+        database.shell(&script)?;
+        Ok(database)
+    }
+
+    /// What the shell says of itself.
+    pub(super) fn version() -> Result<String, String> {
+        let text = output(command("sqlite3", &["--version"]))?;
+        Ok(text.split_whitespace().next().unwrap_or("unknown").to_owned())
+    }
+
+    /// Runs `script`; gives the nanoseconds that it took.
+    fn shell(&self, script: &str) -> Result<u64, String> {
+        let path = self.folder.join("script.sql");
+        std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let input =
+            std::fs::File::open(&path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        let database = self.folder.join("observed.db").display().to_string();
+        let mut shell = command("sqlite3", &["-bail", database.as_str()]);
+        shell.stdin(Stdio::from(input)).current_dir(&self.folder);
+        let began_ns = monotonic_ns();
+        output(shell)?;
+        Ok(monotonic_ns() - began_ns)
+    }
+
+    /// Nanoseconds a commit over `commits` of them.
+    pub(super) fn commit(
+        &self,
+        journal: Journal,
+        synchronous: Synchronous,
+        commits: u64,
+    ) -> Result<f64, String> {
+        let mode = match journal {
+            Journal::Wal => "WAL",
+            Journal::Delete => "DELETE",
+        };
+        let level = match synchronous {
+            Synchronous::Off => "OFF",
+            Synchronous::Normal => "NORMAL",
+            Synchronous::Full => "FULL",
+        };
+        // Changing the journal's mode is work of its own, and syncs: done before the clock runs.
+        self.shell(&format!("PRAGMA journal_mode = {mode};\n"))?;
+        let head = format!("PRAGMA journal_mode = {mode};\nPRAGMA synchronous = {level};\n");
+        let mut start_ns = u64::MAX;
+        for _ in 0..3 {
+            start_ns = start_ns.min(self.shell(&head)?);
+        }
+        let mut script = head;
+        for commit in 0..commits {
+            let row = commit * 37 % ROWS + 1;
+            writeln!(script, "UPDATE t SET v = v + 1 WHERE id = {row};")
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(self.shell(&script)?.saturating_sub(start_ns) as f64 / commits as f64)
+    }
+}
