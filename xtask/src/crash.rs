@@ -7,12 +7,14 @@
 //! | --- | --- |
 //! | `cargo xtask crash [MORE]` | the portion for every change: fixed work, counted in states; MORE goes to the third program |
 //! | `cargo xtask crash --long [--minutes N]` | the campaign, which goes on where it stopped; its figures go to `results/crash` |
+//! | `cargo xtask crash --second-kernel [MORE]` | power cuts of another kernel in an emulator; MORE goes to `seawall-crash second-kernel` |
 //!
 //! Invariant: what could not run is counted as skipped and said; nothing is made smaller because the machine is slow,
 //! and a program that takes far too long has failed.
 
 use std::path::Path;
 
+use crate::second_kernel;
 use crate::shell::{cargo, output, root, status};
 
 /// States of the simulated disk for every change, and of the campaign.
@@ -33,6 +35,9 @@ const RESULTS: &str = "results/crash";
 /// # Errors
 /// What did not hold.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "--second-kernel") {
+        return second_kernel::run(rest);
+    }
     if arguments.iter().any(|argument| argument == "--long") {
         return long(arguments);
     }

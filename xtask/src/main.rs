@@ -7,6 +7,7 @@ mod deny;
 mod explore;
 mod fidelity;
 mod observe;
+mod second_kernel;
 mod shell;
 mod tally;
 mod test;
@@ -37,7 +38,7 @@ const COMMANDS: [Command; 11] = [
     },
     Command {
         name: "crash",
-        about: "the log's core on a simulated disk; the release binary and the library on recorded file systems, failing disks and kill -9 (root); --long [--minutes N]: the campaign",
+        about: "the log's core on a simulated disk; the release binary and the library on recorded file systems, failing disks and kill -9 (root); --long [--minutes N]: the campaign; --second-kernel: power cuts of Debian's kernel in an emulator",
         run: crash::run,
     },
     Command {

@@ -37,6 +37,13 @@ const FIDELITY_TOOLS: [Tool; 2] = [
     Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a yardstick of fidelity" },
 ];
 
+/// What only `cargo xtask crash --second-kernel` needs.
+const SECOND_KERNEL_TOOLS: [Tool; 3] = [
+    Tool { probe: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "the emulated machine" },
+    Tool { probe: "busybox", package: "busybox-static", purpose: "what runs in it" },
+    Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "its file system" },
+];
+
 /// What only `cargo xtask observe` needs: the products themselves.
 const OBSERVE_TOOLS: [Tool; 3] = [
     Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a product to observe" },
@@ -58,6 +65,14 @@ pub(crate) fn provide() -> Result<String, String> {
 /// As [`provide`].
 pub(crate) fn provide_for_fidelity() -> Result<String, String> {
     provide_these(&FIDELITY_TOOLS)
+}
+
+/// Provides what `crash --second-kernel` needs.
+///
+/// # Errors
+/// As [`provide`].
+pub(crate) fn provide_for_second_kernel() -> Result<String, String> {
+    provide_these(&SECOND_KERNEL_TOOLS)
 }
 
 /// Provides what `observe` needs.
@@ -139,11 +154,12 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY_TOOLS, OBSERVE_TOOLS, TOOLS};
+    use super::{FIDELITY_TOOLS, OBSERVE_TOOLS, SECOND_KERNEL_TOOLS, TOOLS};
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        for tool in TOOLS.iter().chain(&FIDELITY_TOOLS).chain(&OBSERVE_TOOLS) {
+        let rare = FIDELITY_TOOLS.iter().chain(&SECOND_KERNEL_TOOLS).chain(&OBSERVE_TOOLS);
+        for tool in TOOLS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }
     }

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Log(crate::log_command::LogArgs),
     /// Lists the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
+    /// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
+    Powercut(crate::powercut::PowercutArgs),
     /// Asks a disk in a second what a durable commit costs, for services; never fails
     Probe(crate::probe::ProbeArgs),
     /// Prints the completions of a shell

@@ -10,6 +10,7 @@ pub(crate) const CODES: &str = "Exit codes:
   1    could not be done: the message says what and why
   2    the command line is wrong
   3    a requirement (--require) was missed or could not be judged
+  4    powercut check: a promise was broken, acknowledged data is lost
   130  interrupted; what was measured until then was kept";
 
 /// The colour of `error:`.
@@ -17,6 +18,8 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
 /// A requirement was missed.
 pub(crate) const MISSED: u8 = 3;
+/// A promise was broken.
+pub(crate) const BROKEN: u8 = 4;
 /// Interrupted by a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 

@@ -15,6 +15,7 @@ mod log_command;
 mod methods;
 mod output;
 mod pages;
+mod powercut;
 mod probe;
 mod progress;
 mod report;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         args::Command::Compare(options) => compare::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
+        args::Command::Powercut(options) => powercut::run(&options),
         args::Command::Probe(options) => probe::run(&options),
         args::Command::Completions(options) => pages::completions(&options),
         args::Command::Man(options) => pages::man(&options),

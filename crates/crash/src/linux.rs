@@ -5,6 +5,7 @@
 //! | (none) | the portion for every change: fixed work, a hard cap in time |
 //! | `long` | the campaign: seed after seed until told to stop; picks up where the last one stopped |
 //! | `replay FILE --state N` | one state of a kept recording, alone |
+//! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; picks up where it stopped |
 //!
 //! Without root, `/dev/fuse` or a file system the rest still runs and what does not is printed as SKIPPED; with
 //! `CI` set in the environment a skip is a failure.
@@ -79,6 +80,8 @@ enum Command {
         #[arg(long)]
         state: u64,
     },
+    /// Cuts the power under Debian's kernel in an emulator
+    SecondKernel(crate::second::campaign::Wishes),
     /// Runs as the child that is recorded, cut off or killed
     #[command(hide = true)]
     Victim(Orders),
@@ -98,6 +101,10 @@ pub(crate) fn main() -> ExitCode {
             .map_err(Into::into)
             .and_then(|()| victim::run(orders).map(|()| true)),
         Some(Command::Replay { file, state }) => repeat(file, *state),
+        Some(Command::SecondKernel(wishes)) => {
+            let Common { seed, keep, results, .. } = &arguments.common;
+            crate::second::campaign::run(wishes, *seed, keep, results.as_deref())
+        }
         Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
         None => once(&arguments.common),
     };

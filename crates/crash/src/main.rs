@@ -38,6 +38,8 @@ mod run;
 #[cfg(target_os = "linux")]
 mod scene;
 #[cfg(target_os = "linux")]
+mod second;
+#[cfg(target_os = "linux")]
 mod victim;
 #[cfg(target_os = "linux")]
 mod workload;

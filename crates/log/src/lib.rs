@@ -70,7 +70,7 @@ mod lsn;
 mod metered;
 pub mod mutant;
 mod options;
-#[cfg(feature = "simulation")]
+#[cfg_attr(not(feature = "simulation"), doc(hidden))]
 pub mod oracle;
 mod os_disk;
 mod probe;

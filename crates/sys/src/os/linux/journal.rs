@@ -57,7 +57,14 @@ const FIEMAP_EXTENT_LAST: u32 = 0x1;
 const FIEMAP_EXTENT_DELALLOC: u32 = 0x4;
 const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
 /// `_IOWR('f', 11, struct fiemap)`.
-const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
+///
+/// glibc takes requests as `unsigned long`, musl as `int`: the same 32 bits.
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_lossless,
+    reason = "32 bits of a request, whatever the C library"
+)]
+const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

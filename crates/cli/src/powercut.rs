@@ -1,0 +1,258 @@
+//! What does `seawall powercut …` do? Arguments in, the library's work, tables and exit codes out.
+//!
+//! Invariants: the verdict goes to standard output, everything else to standard error, but for the lines that a script
+//! waits for: where a witness listens, which run began. Exit code 0 is given for a verdict without a broken promise
+//! only; what could not be judged is exit code 1.
+
+use crate::exit::{BROKEN, Failure};
+use crate::signals;
+use bytesize::ByteSize;
+use clap::{Args, Subcommand, ValueEnum};
+use seawall_powercut::check::{Question, check};
+use seawall_powercut::run::{Begun, Plan};
+use seawall_powercut::verdict::Judgement;
+use seawall_powercut::witness::Witness;
+use seawall_powercut::{PORT, RunId, Token};
+use seawall_sys::durability::Class;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "Example, with two hosts that share a token:
+  head -c 32 /dev/urandom | base64 > token                                   once; copy it to both
+  seawall powercut witness --token-file token --ledger ledger                on the host that keeps its power
+  seawall powercut run /data --witness HOST --token-file token --method all  on the host that will lose it
+  … cut the power, start the host again, mount /data …
+  seawall powercut check /data --witness HOST --token-file token
+";
+
+/// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n{}", crate::exit::CODES))]
+pub(crate) struct PowercutArgs {
+    #[command(subcommand)]
+    command: PowercutCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PowercutCommand {
+    /// Keeps the ledger of acknowledgements, on a host that keeps its power
+    Witness(WitnessArgs),
+    /// Writes and has every acknowledgement witnessed, until the power goes
+    Run(RunArgs),
+    /// Judges what is left when the power is back; exit code 4 if a promise was broken
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+struct WitnessArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value_t = format!("0.0.0.0:{PORT}"))]
+    listen: String,
+    /// The file with the token that both hosts share, at least 16 bytes
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// The folder of the ledger; made if there is none
+    #[arg(long, value_name = "DIR")]
+    ledger: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// A folder on the disk under test; the run makes a folder of its own in it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The witness; the port is 7643 if left out
+    #[arg(long, value_name = "HOST:PORT")]
+    witness: String,
+    /// The file with the token that both hosts share
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Commit methods by id (see `seawall methods`), log, log:ID, and the groups durable and all, separated by commas
+    #[arg(long, value_name = "IDS", default_value = "log")]
+    method: String,
+    /// Size of a record
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    size: ByteSize,
+    /// Size of each method's journal; a log is trimmed to it
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    journal: ByteSize,
+    /// Records written ahead of what the witness has confirmed; 1 waits for it after each commit
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    window: u32,
+    /// How long one method writes before the next one's turn
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    turn: Duration,
+    /// Ends by itself after this time
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+    /// Threads that commit to the log at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    committers: u8,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// The folder that `run` was given
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The witness; the port is 7643 if left out
+    #[arg(long, value_name = "HOST:PORT")]
+    witness: String,
+    /// The file with the token that both hosts share
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// The run to judge [default: the one that began last]
+    #[arg(long, value_name = "ID")]
+    run: Option<RunId>,
+    /// Holds every method to this class, whatever it promised
+    #[arg(long, value_name = "CLASS")]
+    hold_to: Option<HoldTo>,
+    /// The file system is mounted: a run's folder that is not there counts as lost
+    #[arg(long)]
+    mounted: bool,
+    /// Write the verdict as JSON to this file (- for standard output, instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The classes as words of the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum HoldTo {
+    ProcessCrash,
+    SystemCrash,
+    PowerLoss,
+}
+
+fn told(error: impl std::fmt::Display) -> Failure {
+    Failure::Told(error.to_string())
+}
+
+/// The witness's address with a port.
+fn with_port(address: &str) -> String {
+    let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
+        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+    });
+    if has_port {
+        address.to_owned()
+    } else if address.contains(':') && !address.starts_with('[') {
+        format!("[{address}]:{PORT}")
+    } else {
+        format!("{address}:{PORT}")
+    }
+}
+
+/// Runs one `seawall powercut` command.
+pub(crate) fn run(args: &PowercutArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        PowercutCommand::Witness(options) => witness(options),
+        PowercutCommand::Run(options) => write(options),
+        PowercutCommand::Check(options) => judge(options),
+    }
+}
+
+/// A line that scripts wait for.
+fn announce(line: &str) -> Result<(), Failure> {
+    crate::output::print(&format!("{line}\n"))
+}
+
+fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
+    signals::listen().map_err(Failure::Told)?;
+    let token = Token::read(&options.token_file).map_err(told)?;
+    let say = |line: &str| anstream::eprintln!("{line}");
+    let witness = Witness::bind(&options.listen, token, &options.ledger, say).map_err(told)?;
+    announce(&format!("listening on {}", witness.address().map_err(told)?))?;
+    witness.serve(&signals::STOP).map_err(told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn begun(run: &Begun) {
+    for (method, why) in &run.not_available {
+        anstream::eprintln!("n/a: {method}: {why}");
+    }
+    for (method, class) in &run.methods {
+        anstream::eprintln!("writes by {method}, which promises to outlive: {}", class.name());
+    }
+    // Whoever waited for the line may have gone; the run goes on.
+    let mut stdout = std::io::stdout().lock();
+    let line = format!("run {} writes in {}\n", run.run, run.folder.display());
+    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
+    signals::listen().map_err(Failure::Told)?;
+    let plan = Plan {
+        folder: options.folder.clone(),
+        witness: with_port(&options.witness),
+        token: Token::read(&options.token_file).map_err(told)?,
+        methods: options.method.clone(),
+        record_bytes: u32::try_from(options.size.as_u64()).unwrap_or(u32::MAX),
+        journal_bytes: options.journal.as_u64(),
+        window: options.window,
+        turn: options.turn.max(Duration::from_millis(1)),
+        duration: options.duration,
+        committers: usize::from(options.committers),
+    };
+    let ended = seawall_powercut::run::run(&plan, &signals::STOP, begun).map_err(told)?;
+    for (method, acknowledged) in &ended.acknowledged {
+        announce(&format!("{method:26} {acknowledged:>12} acknowledged"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
+    let question = Question {
+        folder: options.folder.clone(),
+        witness: with_port(&options.witness),
+        token: Token::read(&options.token_file).map_err(told)?,
+        run: options.run,
+        hold_to: options.hold_to.map(|class| match class {
+            HoldTo::ProcessCrash => Class::ProcessCrash,
+            HoldTo::SystemCrash => Class::SystemCrash,
+            HoldTo::PowerLoss => Class::PowerLoss,
+        }),
+        missing_is_lost: options.mounted,
+    };
+    let judgement = check(&question).map_err(told)?;
+    tell(&judgement, options.json.as_deref())?;
+    if judgement.is_broken() {
+        return Ok(ExitCode::from(BROKEN));
+    }
+    if judgement.is_empty() {
+        return Err(Failure::Told(format!(
+            "run {} had nothing acknowledged when it was cut off: there is nothing to judge; let it write for longer",
+            judgement.run
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(judgement: &Judgement, json: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = json else { return crate::output::print(&judgement.text()) };
+    let text = serde_json::to_string_pretty(judgement).map_err(told)? + "\n";
+    if path == Path::new("-") {
+        return crate::output::print(&text);
+    }
+    std::fs::write(path, text).map_err(|error| told(format!("cannot write {}: {error}", path.display())))?;
+    crate::output::print(&judgement.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_port;
+
+    #[test]
+    fn a_witness_without_a_port_gets_the_usual_one() {
+        for (given, meant) in [
+            ("host", "host:7643"),
+            ("host:9", "host:9"),
+            ("10.0.2.2", "10.0.2.2:7643"),
+            ("::1", "[::1]:7643"),
+            ("[::1]:9", "[::1]:9"),
+            ("[::1]", "[::1]:7643"),
+        ] {
+            assert_eq!(with_port(given), meant);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Cut after cut: what came of it?
+//!
+//! One disk a campaign. Each life of the machine judges what the cut before it has left, then writes until it is cut
+//! off itself. The seed draws when the power goes and what the cache keeps; the emulator's own timing is not in its hand,
+//! so a cut is not repeated bit by bit: the image of a finding is kept instead.
+//!
+//! Invariants: a cut counts when its verdict was heard; the sums are written down after every cut, so that a campaign
+//! goes on where it stopped; on an honest disk every broken promise and every file system that does not mount fails the
+//! run, on a lying one a campaign without a conviction does.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use seawall::sim::rng::{Rng, mix};
+use seawall_powercut::Token;
+use seawall_powercut::witness::Witness;
+use seawall_sys::clock::unix_seconds;
+
+use super::cache::{Disk, Nature, Traffic};
+use super::initramfs::{FRESH, Kernel, METHODS, Orders, build};
+use super::machine::{Machine, Said};
+use super::nbd::{Shared, lock, serve};
+
+/// What a campaign is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Wishes {
+    /// Cuts in all, those of earlier sittings included
+    #[arg(long, default_value_t = 10)]
+    cuts: u64,
+    /// Whether the disk keeps its promises
+    #[arg(long, value_enum, default_value_t = Nature::Honest)]
+    disk: Nature,
+    /// Where the campaign stands; made if there is none
+    #[arg(long, value_name = "FILE", default_value = "target/crash/second-kernel.json")]
+    progress: PathBuf,
+    /// The folder that the kernel's package was unpacked to
+    #[arg(long, value_name = "DIR", default_value = "target/second-kernel")]
+    kernel: PathBuf,
+    /// The release binary, built static for x86_64-unknown-linux-musl
+    #[arg(long, value_name = "FILE", default_value = "target/x86_64-unknown-linux-musl/release/seawall")]
+    guest_binary: PathBuf,
+    /// A static busybox
+    #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
+    busybox: PathBuf,
+    /// Commit methods in the machine; by default a few, drawn anew for each cut
+    #[arg(long, value_name = "IDS")]
+    methods: Option<String>,
+    /// The longest time between the first acknowledgement and the cut, in milliseconds
+    #[arg(long, default_value_t = 6_000)]
+    life_ms: u64,
+}
+
+const DISK_BYTES: usize = 128 << 20;
+const TOKEN: &str = "known to one emulated machine only";
+
+/// One method in all cuts.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+struct MethodSum {
+    method: String,
+    promised: String,
+    /// Cuts before which something was acknowledged.
+    cuts: u64,
+    /// Of these, in its own turn.
+    in_turn: u64,
+    acknowledged: u64,
+    expected: u64,
+    lost: u64,
+    torn: u64,
+    reordered: u64,
+    phantom: u64,
+    /// Cuts after which a promise was broken.
+    broken: u64,
+}
+
+/// The sum of a campaign.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+struct Progress {
+    kernel: String,
+    command: String,
+    disk: Option<Nature>,
+    seed: u64,
+    /// Cuts that were judged.
+    cuts: u64,
+    /// Cuts after which the file system did not mount.
+    unmountable: u64,
+    /// Cuts after which the file system mounted and could not be read.
+    unreadable: u64,
+    /// Cuts after which a promise was found broken.
+    convicted: u64,
+    /// Writes in the cache at a cut, in all; of these gone; of these torn.
+    pending: u64,
+    dropped: u64,
+    torn: u64,
+    traffic: Traffic,
+    methods: Vec<MethodSum>,
+    findings: Vec<String>,
+    unix_seconds: u64,
+}
+
+impl Progress {
+    fn load(path: &Path, fresh: Self) -> Result<Self, Box<dyn Error>> {
+        let known: Self = match std::fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(fresh),
+            Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+        };
+        if (known.disk, known.seed) != (fresh.disk, fresh.seed) {
+            let text = "holds a campaign with another disk or seed; name another --progress";
+            return Err(format!("{} {text}", path.display()).into());
+        }
+        Ok(Self { kernel: fresh.kernel, command: fresh.command, ..known })
+    }
+
+    fn save(&self, path: &Path) -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let draft = path.with_extension("new");
+        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)?;
+        std::fs::rename(&draft, path)
+    }
+
+    /// Takes in what check found after one cut; whether a promise was broken.
+    fn add(&mut self, code: i32, json: &str) -> Result<bool, Box<dyn Error>> {
+        let verdict: serde_json::Value = serde_json::from_str(json)
+            .map_err(|error| format!("check ended with {code} and said {json:?}: {error}"))?;
+        let streams = verdict["streams"].as_array().ok_or("a verdict without streams")?;
+        for stream in streams {
+            let count = |name: &str| stream[name].as_u64().unwrap_or(0);
+            if count("acknowledged") == 0 {
+                continue;
+            }
+            let method = stream["method"].as_str().unwrap_or("?");
+            let at = self.methods.iter().position(|sum| sum.method == method).unwrap_or_else(|| {
+                let promised = stream["promised"].as_str().unwrap_or("?").to_owned();
+                self.methods.push(MethodSum { method: method.to_owned(), promised, ..MethodSum::default() });
+                self.methods.len() - 1
+            });
+            let sum = &mut self.methods[at];
+            sum.cuts += 1;
+            sum.in_turn += u64::from(stream["last"] == true);
+            sum.acknowledged += count("acknowledged");
+            sum.expected += count("expected");
+            sum.lost += count("lost");
+            sum.torn += count("torn");
+            sum.reordered += count("reordered");
+            sum.phantom += count("phantom");
+            sum.broken += u64::from(stream["verdict"] == "broken");
+        }
+        Ok(code == 4)
+    }
+
+    /// What makes the campaign fail.
+    fn failures(&self) -> Vec<String> {
+        let mut failures = self.findings.clone();
+        if self.disk == Some(Nature::Lying) && self.cuts > 0 && self.convicted == 0 {
+            failures.push("the lying disk was not convicted by any cut".to_owned());
+        }
+        failures
+    }
+
+    fn markdown(&self) -> String {
+        let nature = match self.disk {
+            Some(Nature::Lying) => "a disk that acknowledges flushes and does not do them",
+            _ => "a disk that keeps its promises",
+        };
+        let mut text = format!(
+            "# Power cuts of a second kernel, {nature}\n\n`{}` on {}\n\n{} cuts judged, {} convicted; after {} more the file system did not mount, after {} it could not be read. \
+             {} writes were in the disk's cache at the cuts: {} of them lost, {} torn.\nThe disk saw {} writes ({} with \
+             FUA), {} flushes, {} trims.\n\n",
+            self.command,
+            self.kernel,
+            self.cuts,
+            self.convicted,
+            self.unmountable,
+            self.unreadable,
+            self.pending,
+            self.dropped,
+            self.torn,
+            self.traffic.writes,
+            self.traffic.forced,
+            self.traffic.flushes,
+            self.traffic.trims
+        );
+        text += "| method | promised to outlive | cuts | in its turn | acknowledged | held against the disk | lost | torn | \
+                 reordered | phantom | cuts that broke a promise |\n";
+        text += "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+        for sum in &self.methods {
+            let MethodSum { method, promised, cuts, in_turn, acknowledged, expected, .. } = sum;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "| {method} | {promised} | {cuts} | {in_turn} | {acknowledged} | {expected} | {} | {} | {} | {} | {} |",
+                sum.lost, sum.torn, sum.reordered, sum.phantom, sum.broken
+            );
+        }
+        for failure in self.failures() {
+            let _ = write!(text, "\n- {failure}");
+        }
+        text + &format!("\n{} failures\n", self.failures().len())
+    }
+}
+
+/// A campaign under way.
+struct Campaign<'a> {
+    wishes: &'a Wishes,
+    keep: &'a Path,
+    kernel: Kernel,
+    initramfs: PathBuf,
+    dir: PathBuf,
+    disk: Shared,
+    socket: PathBuf,
+    /// Whether nothing was ever written to the disk.
+    fresh: bool,
+    progress: Progress,
+}
+
+/// What Debian's kernel, or its virtio disk, does not have.
+const NOT_THERE: [&str; 4] = ["dontcache", "dontcache+fdatasync", "atomic+dsync", "uring-direct-iopoll"];
+
+/// The log and three other methods, in any order: few, so that each one's turn comes often.
+fn draw(rng: &mut Rng) -> String {
+    let known = seawall_sys::methods::here().iter().map(|method| method.id);
+    let mut known: Vec<&str> = known.filter(|id| !NOT_THERE.contains(id)).collect();
+    let mut drawn = vec!["log"];
+    for _ in 0..3 {
+        let method = known.swap_remove(rng.index(known.len()));
+        drawn.insert(rng.index(drawn.len() + 1), method);
+    }
+    drawn.join(",")
+}
+
+/// A file system that is made and has never been used.
+fn blank(dir: &Path) -> io::Result<Vec<u8>> {
+    let path = dir.join("blank");
+    std::fs::write(&path, [])?;
+    std::fs::File::options().write(true).open(&path)?.set_len(DISK_BYTES as u64)?;
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&path);
+    let status =
+        mkfs.status().map_err(|error| io::Error::new(error.kind(), format!("mkfs.ext4: {error}")))?;
+    if !status.success() {
+        return Err(io::Error::other(format!("mkfs.ext4 ended with {status}")));
+    }
+    std::fs::read(&path)
+}
+
+impl Campaign<'_> {
+    fn number(&self) -> u64 {
+        self.progress.cuts + self.progress.unmountable + self.progress.unreadable
+    }
+
+    /// Starts over with a disk of its own.
+    fn renew(&mut self, image: &[u8]) -> io::Result<()> {
+        let traffic = lock(&self.disk).traffic;
+        self.sum_up(traffic);
+        self.fresh = true;
+        self.disk = Arc::new(Mutex::new(Disk::new(self.wishes.disk, image.to_vec())));
+        self.socket = self.dir.join(format!("disk-{}-{}", self.number(), unix_seconds()));
+        serve(&self.socket, &self.disk)
+    }
+
+    fn sum_up(&mut self, traffic: Traffic) {
+        let sum = &mut self.progress.traffic;
+        sum.writes += traffic.writes;
+        sum.forced += traffic.forced;
+        sum.flushes += traffic.flushes;
+        sum.trims += traffic.trims;
+    }
+
+    fn keep(&mut self, what: &str) -> io::Result<()> {
+        std::fs::create_dir_all(self.keep)?;
+        let path = self.keep.join(format!("second-kernel-{}-{}.img", self.progress.seed, self.number()));
+        std::fs::write(&path, lock(&self.disk).image())?;
+        let finding = format!("cut {}: {what}; the disk is in {}", self.number(), path.display());
+        eprintln!("FOUND {finding}");
+        self.progress.findings.push(finding);
+        Ok(())
+    }
+
+    /// One life: judges the cut before, if there was one, writes, and is cut off. Whether there is something to judge.
+    fn life(&mut self, blank: &[u8]) -> Result<(), Box<dyn Error>> {
+        // The verdict on the last cut is still to come.
+        let lives = self.number() + u64::from(!self.fresh);
+        let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
+        let methods = self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng));
+        let fresh = if self.fresh { FRESH } else { "" };
+        let words = format!("{METHODS}{methods} {fresh}");
+        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, &words)?;
+        loop {
+            match machine.expect()? {
+                Said::Writes => break,
+                Said::Verdict(_, json) if json.is_empty() => {
+                    let words = machine.last_words();
+                    machine.cut()?;
+                    if self.wishes.disk == Nature::Honest {
+                        self.keep(&format!("what is left could not be judged:\n{words}"))?;
+                    }
+                    self.progress.unreadable += 1;
+                    return Ok(self.renew(blank)?);
+                }
+                Said::Verdict(code, json) => self.verdict(code, &json)?,
+                Said::Unmountable => {
+                    let words = machine.last_words();
+                    machine.cut()?;
+                    if self.fresh {
+                        return Err(format!("a new file system does not mount:\n{words}").into());
+                    }
+                    if self.wishes.disk == Nature::Honest {
+                        self.keep(&format!("the file system did not mount:\n{words}"))?;
+                    }
+                    self.progress.unmountable += 1;
+                    return Ok(self.renew(blank)?);
+                }
+                Said::Ended => return Err(format!("the run ended:\n{}", machine.last_words()).into()),
+            }
+        }
+        if self.number() >= self.wishes.cuts {
+            return Ok(machine.cut()?);
+        }
+        let life = Duration::from_millis(300 + rng.below(self.wishes.life_ms));
+        if let Some(said) = machine.hear(life)? {
+            return Err(format!("the machine said {said:?} before its cut:\n{}", machine.last_words()).into());
+        }
+        machine.cut()?;
+        self.fresh = false;
+        // What the emulator had sent before it was killed still arrives.
+        std::thread::sleep(Duration::from_millis(500));
+        let cut = lock(&self.disk).cut(&mut rng);
+        self.progress.pending += cut.pending as u64;
+        self.progress.dropped += cut.dropped as u64;
+        self.progress.torn += cut.torn as u64;
+        Ok(())
+    }
+
+    fn verdict(&mut self, code: i32, json: &str) -> Result<(), Box<dyn Error>> {
+        let convicted = self.progress.add(code, json)?;
+        self.progress.convicted += u64::from(convicted);
+        if convicted && self.wishes.disk == Nature::Honest {
+            self.keep(&format!("a promise was broken: {json}"))?;
+        }
+        self.progress.cuts += 1;
+        Ok(())
+    }
+}
+
+/// Makes the campaign's cuts; whether every promise was kept, or every lie found.
+///
+/// # Errors
+/// Whatever keeps the harness from cutting or judging.
+pub(crate) fn run(
+    wishes: &Wishes,
+    seed: u64,
+    keep: &Path,
+    results: Option<&Path>,
+) -> Result<bool, Box<dyn Error>> {
+    crate::interrupt::listen()?;
+    let scratch = tempfile::tempdir()?;
+    let dir = scratch.path().to_owned();
+    std::fs::write(dir.join("token"), TOKEN)?;
+    let token = Token::read(&dir.join("token"))?;
+    // The ledger's log wants a disk, which a temporary folder need not be.
+    std::fs::create_dir_all(keep)?;
+    let ledger = tempfile::tempdir_in(keep)?;
+    let witness = Arc::new(Witness::bind("127.0.0.1:0", token, ledger.path(), |_| {})?);
+    let port = witness.address()?.port();
+    let serving = Arc::clone(&witness);
+    std::thread::spawn(move || serving.serve(&AtomicBool::new(false)));
+    let kernel = Kernel::find(&wishes.kernel)?;
+    let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
+    let initramfs = dir.join("initramfs");
+    let orders = Orders { port, run };
+    std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;
+    let blank = blank(&dir)?;
+    let nature = match wishes.disk {
+        Nature::Honest => "honest",
+        Nature::Lying => "lying",
+    };
+    let (cuts, life_ms) = (wishes.cuts, wishes.life_ms);
+    let mut command = format!(
+        "cargo xtask crash --second-kernel --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}"
+    );
+    if let Some(methods) = &wishes.methods {
+        command += " --methods ";
+        command += methods;
+    }
+    let fresh = Progress {
+        kernel: format!("Linux {} in {}", kernel.release, super::machine::EMULATOR),
+        command,
+        disk: Some(wishes.disk),
+        seed,
+        ..Progress::default()
+    };
+    let progress = Progress::load(&wishes.progress, fresh)?;
+    let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, Vec::new())));
+    let socket = dir.clone();
+    let mut campaign = Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, fresh: true, progress };
+    campaign.renew(&blank)?;
+    while campaign.number() < wishes.cuts
+        && !crate::interrupt::asked()
+        && campaign.progress.findings.is_empty()
+    {
+        let before = campaign.number();
+        campaign.life(&blank)?;
+        if campaign.number() > before {
+            campaign.progress.unix_seconds = unix_seconds();
+            campaign.progress.save(&wishes.progress)?;
+            eprintln!("{} cuts, {} convicted", campaign.number(), campaign.progress.convicted);
+        }
+    }
+    let traffic = lock(&campaign.disk).traffic;
+    campaign.sum_up(traffic);
+    campaign.progress.save(&wishes.progress)?;
+    let progress = &campaign.progress;
+    print!("{}", progress.markdown());
+    if let Some(results) = results {
+        std::fs::create_dir_all(results)?;
+        let name = match wishes.disk {
+            Nature::Honest => "second-kernel",
+            Nature::Lying => "second-kernel-lying",
+        };
+        std::fs::write(results.join(format!("{name}.md")), progress.markdown())?;
+        std::fs::write(results.join(format!("{name}.json")), serde_json::to_string_pretty(progress)?)?;
+    }
+    Ok(progress.failures().is_empty() && campaign.number() >= wishes.cuts)
+}

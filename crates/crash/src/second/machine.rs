@@ -1,0 +1,178 @@
+//! How is the emulated machine started, heard and cut off?
+//!
+//! Invariants: every wait has an end; a machine that is dropped is dead.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use seawall_sys::clock::monotonic_ns;
+
+use super::initramfs::Kernel;
+
+/// The emulator.
+pub(super) const EMULATOR: &str = "qemu-system-x86_64";
+/// How long a machine may take until it says what is waited for: emulation is slow, a shared host slower.
+const BOOT_SECONDS_MAX: u64 = 600;
+
+/// A machine that runs.
+pub(super) struct Machine {
+    child: Child,
+    lines: Receiver<String>,
+    /// What it said last, for whoever asks why it stopped.
+    said: Vec<String>,
+}
+
+/// What a machine said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The file system cannot be mounted.
+    Unmountable,
+    /// The exit code of check and its JSON.
+    Verdict(i32, String),
+    /// Writing has begun.
+    Writes,
+    /// Writing ended by itself.
+    Ended,
+}
+
+/// What a line of the console says, if anything.
+fn meaning(line: &str) -> Option<Said> {
+    if let Some(rest) = line.trim().strip_prefix("SEAWALL ") {
+        return match rest.split_once(' ').unwrap_or((rest, "")) {
+            ("unmountable", _) => Some(Said::Unmountable),
+            ("ended", _) => Some(Said::Ended),
+            ("verdict", rest) => {
+                let (code, json) = rest.split_once(' ').unwrap_or((rest, ""));
+                Some(Said::Verdict(code.parse().ok()?, json.to_owned()))
+            }
+            _ => None,
+        };
+    }
+    let mut words = line.split_whitespace();
+    (words.next() == Some("run") && words.nth(1) == Some("writes")).then_some(Said::Writes)
+}
+
+impl Machine {
+    /// Starts it with the disk behind `socket`; these `words` go to the kernel's command line for its script.
+    ///
+    /// # Errors
+    /// The emulator cannot be started.
+    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path, words: &str) -> io::Result<Self> {
+        let append = format!("console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off rdinit=/init {words}");
+        let drive = format!(
+            "if=none,id=disk,format=raw,cache=none,aio=threads,discard=unmap,file=nbd:unix:{}:exportname=disk",
+            socket.display()
+        );
+        let mut child = Command::new(EMULATOR)
+            .args(["-machine", "pc,accel=tcg", "-cpu", "max", "-m", "384", "-smp", "1", "-nodefaults"])
+            .args(["-display", "none", "-no-reboot", "-serial", "stdio", "-drive", &drive])
+            .args(["-device", "virtio-blk-pci,drive=disk", "-netdev", "user,id=net"])
+            .args(["-device", "virtio-net-pci,netdev=net,romfile="])
+            .arg("-kernel")
+            .arg(&kernel.image)
+            .arg("-initrd")
+            .arg(initramfs)
+            .args(["-append", &append])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("{EMULATOR}: {error}")))?;
+        let (told, lines) = channel();
+        let console = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(console);
+            let mut line = Vec::new();
+            while matches!(reader.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                line.clear();
+                if told.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, lines, said: Vec::new() })
+    }
+
+    /// The next thing it says that means something; nothing if it says nothing in time.
+    ///
+    /// # Errors
+    /// It ended.
+    pub(super) fn hear(&mut self, within: Duration) -> io::Result<Option<Said>> {
+        let until_ns = monotonic_ns() + u64::try_from(within.as_nanos()).unwrap_or(u64::MAX / 2);
+        loop {
+            let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    let said = meaning(&line);
+                    self.said.push(line);
+                    let old = self.said.len().saturating_sub(60);
+                    self.said.drain(..old);
+                    if said.is_some() {
+                        return Ok(said);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other(format!("the machine ended:\n{}", self.said.join("\n"))));
+                }
+            }
+        }
+    }
+
+    /// As [`Machine::hear`], but silence is an error.
+    ///
+    /// # Errors
+    /// It ended, or it was silent for too long.
+    pub(super) fn expect(&mut self) -> io::Result<Said> {
+        self.hear(Duration::from_secs(BOOT_SECONDS_MAX))?.ok_or_else(|| {
+            let said = self.said.join("\n");
+            io::Error::new(io::ErrorKind::TimedOut, format!("silent for {BOOT_SECONDS_MAX} s:\n{said}"))
+        })
+    }
+
+    /// What it said last.
+    pub(super) fn last_words(&self) -> String {
+        self.said.join("\n")
+    }
+
+    /// The power goes.
+    ///
+    /// # Errors
+    /// It cannot be killed.
+    pub(super) fn cut(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Said, meaning};
+
+    #[test]
+    fn the_console_is_understood() {
+        assert_eq!(meaning("SEAWALL unmountable\r"), Some(Said::Unmountable));
+        let verdict = Said::Verdict(4, "{ \"run\": 1 }".to_owned());
+        assert_eq!(meaning("SEAWALL verdict 4 { \"run\": 1 }\r"), Some(verdict));
+        assert_eq!(meaning("SEAWALL verdict 1"), Some(Said::Verdict(1, String::new())));
+        assert_eq!(meaning("run 00ff writes in /disk/powercut-00ff\r"), Some(Said::Writes));
+        assert_eq!(meaning("SEAWALL ended 1"), Some(Said::Ended));
+        for line in
+            ["", "[    0.1] Linux", "SEAWALL no module x.ko", "writes by log, which", "SEAWALL verdict x"]
+        {
+            assert_eq!(meaning(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Is everything there that was acknowledged before the power went?
+//!
+//! Asks the witness what was acknowledged, reads what is left, and gives a verdict for each method. Logs are opened as
+//! after any crash, which writes to them; journals are only read, past the page cache.
+//!
+//! Invariant: the witness learns that a run was judged, so that its ledger may forget it one day.
+
+use std::path::{Path, PathBuf};
+
+use seawall_sys::buffer::Aligned;
+use seawall_sys::durability::Class;
+use seawall_sys::store::{Access, StoreFile};
+
+use crate::error::{Error, Result};
+use crate::journal::{self, Held};
+use crate::log;
+use crate::message::{Ack, Message, RunId, Told};
+use crate::run::JOURNAL_BYTES_MAX;
+use crate::stream::{Kind, Stream};
+use crate::token::Token;
+use crate::verdict::{Judgement, StreamVerdict, verdict};
+use crate::wire::TcpWire;
+
+/// What is to be judged.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The folder that `run` was given.
+    pub folder: PathBuf,
+    /// The witness, `HOST:PORT`.
+    pub witness: String,
+    /// What both know.
+    pub token: Token,
+    /// Which run; the latest one if absent.
+    pub run: Option<RunId>,
+    /// Holds every method to this class instead of its own promise.
+    pub hold_to: Option<Class>,
+    /// The file system is known to be mounted, so that a folder that is not there is lost.
+    pub missing_is_lost: bool,
+}
+
+fn ask(wire: &mut TcpWire, run: RunId) -> Result<(Told, Vec<(Stream, Ack)>)> {
+    wire.send(&Message::Ask(run))?;
+    let Message::Told(told) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
+    let mut streams = Vec::new();
+    for _ in 0..told.streams {
+        let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("a stream")) };
+        let Message::Held(ack) = wire.receive()? else { return Err(wire.unexpected("what it holds")) };
+        let bounded = stream.journal_bytes <= JOURNAL_BYTES_MAX && stream.record_bytes > 0;
+        if !bounded {
+            let what = format!("the witness knows a stream of {} bytes", stream.journal_bytes);
+            return Err(Error::Protocol { what });
+        }
+        streams.push((stream, ack));
+    }
+    let Message::Done = wire.receive()? else { return Err(wire.unexpected("that this was all")) };
+    Ok((told, streams))
+}
+
+/// The bytes of a journal as the disk has them; nothing if the file is gone.
+fn read_journal(path: &Path, journal_bytes: u64) -> Result<Vec<u8>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let file = StoreFile::open_read_only(path, Access::Direct)?;
+    let failed = |source| Error::io("read", path, source);
+    let mut bytes = Vec::new();
+    let mut buffer = Aligned::zeroed(1 << 20);
+    while (bytes.len() as u64) < journal_bytes {
+        let read = file.read_at(bytes.len() as u64, buffer.as_mut_slice()).map_err(failed)?;
+        bytes.extend_from_slice(&buffer.as_slice()[..read]);
+        // Direct reads start on blocks: only the end of the file is shorter.
+        if read < buffer.as_slice().len() {
+            break;
+        }
+    }
+    Ok(bytes)
+}
+
+fn find(question: &Question, told: &Told) -> Result<PathBuf> {
+    let folder = question.folder.join(format!("powercut-{}", told.run));
+    if folder.is_dir() || question.missing_is_lost {
+        return Ok(folder);
+    }
+    Err(Error::Asked(format!(
+        "there is no {} in {}: run {} wrote in {}. Name that folder, see that its file system is mounted, or name another \
+         run by --run; if it is mounted and the folder is gone, --mounted has it counted as lost",
+        folder.file_name().unwrap_or_default().to_string_lossy(),
+        question.folder.display(),
+        told.run,
+        told.place
+    )))
+}
+
+/// Judges a run.
+///
+/// # Errors
+/// Whatever keeps it from being judged. A loss is no error.
+pub fn check(question: &Question) -> Result<Judgement> {
+    let mut wire = TcpWire::connect(&question.witness, &question.token)?;
+    let (told, streams) = ask(&mut wire, question.run.unwrap_or(RunId::LATEST))?;
+    let folder = find(question, &told)?;
+    let mut verdicts = Vec::new();
+    for (stream, ack) in streams {
+        let path = folder.join(stream.file_name());
+        let held =
+            Held { run: told.run.short(), acknowledged: ack.acknowledged, window: u64::from(told.window) };
+        let counts = match stream.kind {
+            Kind::Journal => journal::judge(&stream, held, &read_journal(&path, stream.journal_bytes)?),
+            Kind::Log => log::judge(&stream, held, ack.trimmed, &path)?,
+        };
+        let promised = question.hold_to.unwrap_or(stream.class);
+        verdicts.push(StreamVerdict {
+            verdict: verdict(&counts, ack.acknowledged, promised),
+            kind: stream.kind,
+            promised: stream.class,
+            acknowledged: ack.acknowledged,
+            last: ack.acknowledged > 0 && told.last_stream == stream.number,
+            method: stream.method,
+            counts,
+        });
+    }
+    let judgement = Judgement {
+        run: told.run,
+        place: told.place,
+        begun_unix_seconds: told.begun_unix_s,
+        ended: told.ended,
+        streams: verdicts,
+    };
+    wire.send(&Message::Judged { run: told.run, convicted: judgement.is_broken() })?;
+    let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it heard the verdict")) };
+    Ok(judgement)
+}

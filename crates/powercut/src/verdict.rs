@@ -1,0 +1,204 @@
+//! What was found, and which promises did it break?
+//!
+//! ```text
+//!   loss found?   promised to outlive a power cut   acknowledged anything   verdict
+//!   -----------   -------------------------------   ---------------------   -------
+//!   -             -                                 no                      nothing to judge
+//!   no            -                                 yes                     kept
+//!   yes           yes                               yes                     broken
+//!   yes           no                                yes                     lost as told
+//! ```
+//!
+//! Bytes that nobody ever wrote there break every promise, whatever was acknowledged.
+//!
+//! Invariant: a verdict is computed from counts, and every broken promise names its first place.
+
+use std::fmt::Write as _;
+
+use seawall_sys::durability::Class;
+
+use crate::message::RunId;
+use crate::stream::Kind;
+
+/// What became of the acknowledged records of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Records that must be there.
+    pub expected: u64,
+    /// Of these, there byte for byte, or overwritten since by a record that was issued later.
+    pub intact: u64,
+    /// Of these, not there: their place holds something older, or nothing.
+    pub lost: u64,
+    /// Of these, there in pieces.
+    pub torn: u64,
+    /// Of the lost and torn ones, how many were outlived by a record that was issued later.
+    pub reordered: u64,
+    /// Places that hold what was never issued there.
+    pub phantom: u64,
+    /// The first thing that is wrong, in words.
+    pub first: Option<String>,
+}
+
+impl Counts {
+    /// Whether anything is wrong.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        self.lost + self.torn + self.phantom > 0 || self.first.is_some()
+    }
+
+    /// Keeps the first thing that is wrong.
+    pub(crate) fn wrong(&mut self, what: impl FnOnce() -> String) {
+        if self.first.is_none() {
+            self.first = Some(what());
+        }
+    }
+}
+
+/// What a stream's method is found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Everything acknowledged is there.
+    Kept,
+    /// Something acknowledged is not, though it was promised to outlive a power cut.
+    Broken,
+    /// Something acknowledged is not, and nobody promised that it would be.
+    LostAsTold,
+    /// Nothing was acknowledged.
+    NothingToJudge,
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Broken => "BROKEN",
+            Self::LostAsTold => "lost as told",
+            Self::NothingToJudge => "nothing to judge",
+        }
+    }
+}
+
+/// The verdict on one stream.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StreamVerdict {
+    /// The commit method's id, or `log`.
+    pub method: String,
+    /// What it was written through.
+    pub kind: Kind,
+    /// What its acknowledged records were promised to outlive.
+    pub promised: Class,
+    /// Records acknowledged in all, as the witness holds it; older ones may have been overwritten or trimmed.
+    pub acknowledged: u64,
+    /// Whether it was acknowledged last, that is whether the cut came in its turn.
+    pub last: bool,
+    /// What became of them.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// The verdict on one run.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Judgement {
+    /// Which run.
+    pub run: RunId,
+    /// Where it wrote.
+    pub place: String,
+    /// When it began by the witness's clock, seconds since 1970.
+    pub begun_unix_seconds: u64,
+    /// Whether it ended by itself, without any cut.
+    pub ended: bool,
+    /// By stream.
+    pub streams: Vec<StreamVerdict>,
+}
+
+/// Which verdict counts mean.
+pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class) -> Verdict {
+    match (counts.is_loss(), promised) {
+        _ if counts.phantom > 0 => Verdict::Broken,
+        _ if acknowledged == 0 => Verdict::NothingToJudge,
+        (false, _) => Verdict::Kept,
+        (true, Class::PowerLoss) => Verdict::Broken,
+        (true, _) => Verdict::LostAsTold,
+    }
+}
+
+impl Judgement {
+    /// Whether any promise was broken.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.streams.iter().any(|stream| stream.verdict == Verdict::Broken)
+    }
+
+    /// Whether there was anything to judge.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.streams.iter().all(|stream| stream.verdict == Verdict::NothingToJudge)
+    }
+
+    /// As a table for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let how = if self.ended { "ended by itself: no cut came in its time" } else { "was cut off" };
+        writeln!(out, "run {} in {} {how}\n", self.run, self.place)?;
+        writeln!(
+            out,
+            "{:26} {:14} {:>12} {:>9} {:>9} {:>6} {:>6} {:>9} {:>7}  verdict",
+            "method",
+            "promised",
+            "acknowledged",
+            "expected",
+            "intact",
+            "lost",
+            "torn",
+            "reordered",
+            "phantom"
+        )?;
+        for stream in &self.streams {
+            let Counts { expected, intact, lost, torn, reordered, phantom, first } = &stream.counts;
+            writeln!(
+                out,
+                "{:26} {:14} {:>12} {expected:>9} {intact:>9} {lost:>6} {torn:>6} {reordered:>9} {phantom:>7}  {}{}",
+                stream.method,
+                stream.promised.name(),
+                stream.acknowledged,
+                stream.verdict.name(),
+                if stream.last { ", last" } else { "" }
+            )?;
+            if let Some(first) = first {
+                writeln!(out, "{:26} {first}", "")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, Counts, Verdict, verdict};
+
+    #[test]
+    fn the_table_in_the_header_holds() {
+        let clean = Counts { expected: 3, intact: 3, ..Counts::default() };
+        let lost = Counts { expected: 3, intact: 2, lost: 1, ..Counts::default() };
+        let phantom = Counts { phantom: 1, ..Counts::default() };
+        for class in Class::ALL {
+            let broken = if class == Class::PowerLoss { Verdict::Broken } else { Verdict::LostAsTold };
+            assert_eq!(verdict(&clean, 3, class), Verdict::Kept);
+            assert_eq!(verdict(&lost, 3, class), broken);
+            assert_eq!(verdict(&phantom, 0, class), Verdict::Broken);
+            assert_eq!(verdict(&Counts::default(), 0, class), Verdict::NothingToJudge);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How does another host remember what was acknowledged?
+//!
+//! One thread a connection. What has arrived is entered in the ledger together, made durable by one commit, and only
+//! then confirmed.
+//!
+//! Invariants: nobody without the token learns or changes anything; connections are bounded; a connection that breaks
+//! the rules is told why and ended, and disturbs no other.
+
+use std::collections::HashMap;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seawall::Log;
+
+use crate::error::{Error, Result};
+use crate::ledger::{Ledger, STREAMS_MAX};
+use crate::message::{Ack, Begin, Message, RunId};
+use crate::token::Token;
+use crate::wire::{Side, TcpWire};
+
+/// Connections at the same time.
+const CONNECTIONS_MAX: usize = 64;
+/// How long a runner may be silent before its connection is given up.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
+/// How often it is looked whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A witness.
+pub struct Witness {
+    listener: TcpListener,
+    state: Arc<State>,
+}
+
+struct State {
+    token: Token,
+    ledger: Mutex<Ledger>,
+    log: Arc<Log>,
+    connections: Mutex<HashMap<u64, TcpStream>>,
+    told: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked left numbers that only grow.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Witness {
+    /// Opens the ledger in `ledger` and listens on `address`; `told` gets a line for everything worth telling.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the address cannot be listened on, and those of the ledger's log.
+    pub fn bind(
+        address: &str,
+        token: Token,
+        ledger: &Path,
+        told: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let ledger = Ledger::open(ledger)?;
+        let failed = |source| Error::Io { operation: "listen on", place: address.to_owned(), source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let log = ledger.log();
+        let (connections, told) = (Mutex::default(), Box::new(told));
+        Ok(Self {
+            listener,
+            state: Arc::new(State { token, ledger: Mutex::new(ledger), log, connections, told }),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let failed = |source| Error::Io { operation: "ask for", place: "its own address".to_owned(), source };
+        self.listener.local_addr().map_err(failed)
+    }
+
+    /// Serves until `stop` is set.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if listening fails.
+    pub fn serve(&self, stop: &AtomicBool) -> Result<()> {
+        let mut number = 0;
+        while !stop.load(Ordering::Relaxed) {
+            match self.listener.accept() {
+                Ok((stream, peer)) => {
+                    number += 1;
+                    self.state.welcome(number, stream, peer);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                // A connection that broke before it was accepted.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+                Err(source) => {
+                    return Err(Error::Io { operation: "accept", place: "connections".to_owned(), source });
+                }
+            }
+        }
+        self.state.part();
+        Ok(())
+    }
+}
+
+impl State {
+    fn welcome(self: &Arc<Self>, number: u64, stream: TcpStream, peer: SocketAddr) {
+        let state = Arc::clone(self);
+        let kept = stream.set_nonblocking(false).and_then(|()| stream.try_clone());
+        let wire = TcpWire::over(stream, peer.to_string());
+        let (Ok(kept), Ok(mut wire)) = (kept, wire) else { return };
+        {
+            let mut connections = lock(&self.connections);
+            if connections.len() >= CONNECTIONS_MAX {
+                wire.refuse(format!("{CONNECTIONS_MAX} others are connected; try again later"));
+                return;
+            }
+            connections.insert(number, kept);
+        }
+        let spawned = std::thread::Builder::new().name("powercut-witness".to_owned()).spawn(move || {
+            if let Err(error) = state.converse(&mut wire) {
+                match &error {
+                    // What a power cut looks like from here.
+                    Error::Gone { .. } | Error::Silent { .. } => {}
+                    Error::Refused { text } => wire.refuse(text.clone()),
+                    Error::NotAuthentic { .. } => wire.refuse("the token is another one".to_owned()),
+                    other => wire.refuse(other.to_string()),
+                }
+                (state.told)(&format!("{}: {error}", wire.peer()));
+            }
+            lock(&state.connections).remove(&number);
+        });
+        if let Err(error) = spawned {
+            lock(&self.connections).remove(&number);
+            (self.told)(&format!("{peer}: no thread for it: {error}"));
+        }
+    }
+
+    /// Ends all connections.
+    fn part(&self) {
+        for _ in 0..200 {
+            for stream in lock(&self.connections).values() {
+                // It may have ended by itself.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            if lock(&self.connections).is_empty() {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn converse(&self, wire: &mut TcpWire) -> Result<()> {
+        wire.greet(&self.token, Side::Witness)?;
+        wire.patience(IDLE_TIMEOUT)?;
+        loop {
+            match wire.receive() {
+                Ok(Message::Begin(begin)) => return self.follow(wire, &begin),
+                Ok(Message::Ask(run)) => {
+                    let run = lock(&self.ledger).tell(run)?;
+                    wire.send(&Message::Told(run.told))?;
+                    for (stream, ack) in run.streams {
+                        wire.send(&Message::Stream(stream))?;
+                        wire.send(&Message::Held(ack))?;
+                    }
+                    wire.send(&Message::Done)?;
+                }
+                Ok(Message::Judged { run, convicted }) => {
+                    let lsn = lock(&self.ledger).judged(run, convicted)?;
+                    self.log.commit(lsn)?;
+                    let verdict = if convicted { "broke a promise" } else { "broke no promise" };
+                    (self.told)(&format!("run {run} {verdict}"));
+                    wire.send(&Message::Done)?;
+                }
+                // A checker has nothing more to ask.
+                Err(Error::Gone { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(_) => return Err(wire.unexpected("who it is")),
+            }
+        }
+    }
+
+    /// Follows a run to its end.
+    fn follow(&self, wire: &mut TcpWire, begin: &Begin) -> Result<()> {
+        let mut streams = Vec::new();
+        for _ in 0..begin.streams.min(STREAMS_MAX) {
+            let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("its streams")) };
+            streams.push(stream);
+        }
+        let lsn = lock(&self.ledger).begin(begin, &streams)?;
+        self.log.commit(lsn)?;
+        wire.send(&Message::Done)?;
+        let run = begin.run;
+        (self.told)(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
+        let ended = self.acknowledgements(wire, run);
+        let sum = lock(&self.ledger).tell(run)?;
+        let sum: u64 = sum.streams.iter().map(|(_, ack)| ack.acknowledged).sum();
+        let how = if ended.is_ok() { "ended by itself" } else { "was cut off" };
+        (self.told)(&format!("run {run} {how} after {sum} acknowledgements"));
+        ended
+    }
+
+    fn acknowledgements(&self, wire: &mut TcpWire, run: RunId) -> Result<()> {
+        let mut held: Vec<Ack> = Vec::new();
+        loop {
+            // What has arrived together is entered together.
+            let durable = loop {
+                match wire.receive()? {
+                    Message::Ack(ack) => {
+                        let (now, lsn) = lock(&self.ledger).ack(run, &ack)?;
+                        held.retain(|before| before.stream != now.stream);
+                        held.push(now);
+                        if !wire.has_more() {
+                            break lsn;
+                        }
+                    }
+                    Message::End => {
+                        let lsn = lock(&self.ledger).end(run)?;
+                        self.log.commit(lsn)?;
+                        return wire.send(&Message::Done);
+                    }
+                    _ => return Err(wire.unexpected("acknowledgements")),
+                }
+            };
+            self.log.commit(durable)?;
+            for ack in held.drain(..) {
+                wire.send(&Message::Held(ack))?;
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! How is one record written, committed and acknowledged?
+//!
+//! Invariant: the order of calls here is the promise: room, write, sync, and only then the acknowledgement.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seawall::{Log, Lsn, MethodChoice, Options};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::{Commit, Method, Target};
+
+use crate::error::{Error, Result};
+use crate::line::Line;
+use crate::record::encode;
+use crate::stream::{Stream, ends_transaction};
+
+/// The end of a turn: a time, or that somebody asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) until_ns: u64,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Turn<'_> {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || monotonic_ns() >= self.until_ns
+    }
+}
+
+/// Writes one stream.
+pub(crate) enum Writer {
+    Journal(JournalWriter),
+    Log(LogWriter),
+}
+
+impl Writer {
+    /// Writes for one turn.
+    ///
+    /// # Errors
+    /// The first failure; nothing was acknowledged after it.
+    pub(crate) fn take_turn(&mut self, line: &Line, turn: Turn<'_>) -> Result<()> {
+        match self {
+            Self::Journal(writer) => {
+                while !turn.is_over() {
+                    writer.step(line)?;
+                }
+                Ok(())
+            }
+            Self::Log(writer) => writer.turn(line, turn),
+        }
+    }
+
+    /// Ends in order.
+    ///
+    /// # Errors
+    /// Those of closing a log.
+    pub(crate) fn close(self) -> Result<()> {
+        match self {
+            Self::Journal(_) => Ok(()),
+            Self::Log(writer) => Ok(writer.log.close()?),
+        }
+    }
+}
+
+/// Writes a journal by one commit method.
+pub(crate) struct JournalWriter {
+    commit: Box<dyn Commit>,
+    stream: Stream,
+    run: u64,
+    buffer: Aligned,
+    next: u64,
+}
+
+impl JournalWriter {
+    /// Opens the journal at `path`.
+    ///
+    /// # Errors
+    /// Those of opening it by the method.
+    pub(crate) fn open(method: &'static Method, path: &Path, run: u64, stream: Stream) -> Result<Self> {
+        let write_bytes = stream.record_bytes as usize;
+        let target = Target { path: path.to_owned(), journal_bytes: stream.journal_bytes, write_bytes };
+        let commit = seawall_sys::open(method, &target)
+            .map_err(|error| Error::Asked(format!("{}: {error}", method.id)))?;
+        Ok(Self { commit, stream, run, buffer: Aligned::zeroed(write_bytes), next: 0 })
+    }
+
+    fn step(&mut self, line: &Line) -> Result<()> {
+        line.room(self.stream.number, self.next)?;
+        encode(self.stream.name(self.run, self.next), self.buffer.as_mut_slice());
+        let slot = self.next % self.stream.slots();
+        self.commit.write(slot * u64::from(self.stream.record_bytes), self.buffer.as_slice())?;
+        self.commit.sync()?;
+        self.next += 1;
+        line.ack(self.stream.number, self.next)
+    }
+}
+
+/// Writes a Seawall log with several committers.
+pub(crate) struct LogWriter {
+    log: Log,
+    stream: Stream,
+    run: u64,
+    committers: usize,
+    place: Mutex<Place>,
+}
+
+/// How far the log was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    next: u64,
+    trimmed: u64,
+}
+
+/// The options of the log that a stream is.
+pub(crate) fn log_options(stream: &Stream) -> Options {
+    let segment_bytes = (stream.journal_bytes / 4).clamp(64 << 10, 1 << 30) & !4095;
+    let options = Options::default().segment_bytes(segment_bytes);
+    match stream.method.split_once(':') {
+        Some((_, id)) => options.method(MethodChoice::Named(id.to_owned())),
+        None => options,
+    }
+}
+
+impl LogWriter {
+    /// Makes the log in `dir`.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub(crate) fn open(dir: &Path, run: u64, stream: Stream, committers: usize) -> Result<Self> {
+        let log = Log::open(dir, log_options(&stream))?;
+        Ok(Self { log, stream, run, committers: committers.max(1), place: Mutex::default() })
+    }
+
+    fn turn(&self, line: &Line, turn: Turn<'_>) -> Result<()> {
+        std::thread::scope(|scope| {
+            let committers: Vec<_> = (0..self.committers)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while !turn.is_over() {
+                            let (end, lsn) = self.append(line)?;
+                            self.log.commit(lsn)?;
+                            line.ack(self.stream.number, end)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            let panicked = |_| Err(Error::Asked("a committer ended without a word".to_owned()));
+            // All of them have ended before the first failure is told.
+            let ended: Vec<Result<()>> =
+                committers.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+            ended.into_iter().collect()
+        })
+    }
+
+    /// Appends the next transaction; returns the number of the record behind it, and its end.
+    fn append(&self, line: &Line) -> Result<(u64, Lsn)> {
+        let mut place = self.place.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let first = place.next;
+        let mut end = first + 1;
+        while !ends_transaction(end - 1) {
+            end += 1;
+        }
+        line.room(self.stream.number, end - 1)?;
+        self.trim(line, &mut place)?;
+        let lsn = self.log.transaction::<Error>(|tx| {
+            (first..end).try_for_each(|sequence| Ok(tx.append(&self.stream.log_record(self.run, sequence))?))
+        })?;
+        if lsn.get() != self.stream.lsn(end) {
+            // The judge computes where every record lies.
+            let what = format!("record {end} of the log lies at LSN {lsn}, not {}", self.stream.lsn(end));
+            return Err(Error::Asked(what));
+        }
+        place.next = end;
+        Ok((end, lsn))
+    }
+
+    fn trim(&self, line: &Line, place: &mut Place) -> Result<()> {
+        let kept = self.stream.lsn(place.next) - self.stream.lsn(place.trimmed);
+        if kept < self.stream.journal_bytes {
+            return Ok(());
+        }
+        let target = self.stream.sequence_at(self.stream.lsn(place.next) - self.stream.journal_bytes / 2);
+        let mut target = target.min(line.acknowledged(self.stream.number));
+        while target > 0 && !ends_transaction(target - 1) {
+            target -= 1;
+        }
+        if target > place.trimmed {
+            line.trim(self.stream.number, target)?;
+            self.log.trim(Lsn::new(self.stream.lsn(target)))?;
+            place.trimmed = target;
+        }
+        Ok(())
+    }
+}
