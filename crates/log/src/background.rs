@@ -34,6 +34,11 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
                 drove = true;
                 continue;
             }
+            // Whoever came meanwhile has gone to sleep, because somebody was gathering already.
+            let waiting = core.waiting();
+            drop(core);
+            group.hand_over(waiting);
+            core = lock(&group.core);
         }
         let now = seawall_sys::clock::monotonic_ns();
         let activity = group.activity.load(Ordering::Relaxed);

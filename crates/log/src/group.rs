@@ -399,15 +399,24 @@ impl Group {
         self.room.open();
         self.news.open();
         self.wake_futures(durable);
-        if let Some((next, newest)) = waiting {
-            let led = (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one());
-            if !led && (self.wanted.load(Ordering::SeqCst) > durable.get() || newest > next) {
-                self.wake_writer();
-            }
+        let led = self.hand_over(waiting);
+        if let Some((next, newest)) = waiting
+            && !led
+            && (self.wanted.load(Ordering::SeqCst) > durable.get() || newest > next)
+        {
+            self.wake_writer();
         }
         if self.writer_asleep.load(Ordering::Relaxed) {
             self.wake_writer();
         }
+    }
+
+    /// Wakes one of those who wait for the batches `waiting` to be issued, so that it leads; returns whether there was
+    /// anyone. Whoever has gathered, or finished a batch, and does not lead the next one must do this.
+    pub(crate) fn hand_over(&self, waiting: Option<(u64, u64)>) -> bool {
+        waiting.is_some_and(|(next, newest)| {
+            (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one())
+        })
     }
 
     fn wake_futures(&self, durable: Lsn) {

@@ -286,3 +286,33 @@ fn a_commit_that_outlives_its_log_is_told_and_writes_nothing() {
     assert!(was_durable || matches!(late, Err(Error::Closed)), "{late:?}");
     assert_eq!(all(&again, Lsn::ZERO).len(), if was_durable { 2 } else { 1 });
 }
+
+/// The writer carries full batches, and then looks whether more is coming: whoever commits meanwhile must not take it for
+/// somebody who will lead.
+#[test]
+fn a_commit_behind_a_full_batch_never_sleeps_for_ever() {
+    let dir = scratch();
+    let options = Options::default().batch_bytes(4096).memory_bytes(64 << 10).segment_bytes(4 << 20);
+    let log = Log::open(dir.path(), options).expect("opens");
+    let (done, stop) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let shared = &log;
+        scope.spawn(move || {
+            // A thread that hangs cannot be joined: this test would never end, instead of failing.
+            if stop.recv_timeout(std::time::Duration::from_secs(120)).is_err() {
+                eprintln!("a commit sleeps for ever: {:?}", shared.stats());
+                std::process::abort();
+            }
+        });
+        for i in 0..2000 {
+            let mut end = Lsn::ZERO;
+            // Six of these fill a batch.
+            for _ in 0..1 + i % 20 {
+                end = log.append(&[7; 600]).expect("appends");
+            }
+            log.commit(end).expect("commits");
+            assert!(log.durable_lsn() >= end);
+        }
+        done.send(()).expect("somebody listens");
+    });
+}
