@@ -66,7 +66,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
     };
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
     let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
-    let lanes = Lanes::new(std::path::Path::new("nowhere"), rows(), 2, 512).fail(fails);
+    let lanes = Lanes::nowhere(std::path::Path::new("nowhere"), rows()).fail(fails);
     let shelf = Shelf::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1);
     Arc::new(Group::new(shape, Core::new(shape, beginning), Chain { link: 0 }, lanes, shelf))
 }
@@ -198,4 +198,25 @@ fn a_weaker_committer_beside_a_strict_one_is_told() {
 #[test]
 fn a_failed_settlement_reaches_everyone() {
     two([Grade::Full, Grade::System], false, 1);
+}
+
+/// The writer looks whether more is coming, and then leaves it to whoever came: it must wake them.
+#[test]
+fn a_committer_beside_one_who_gathers_and_does_not_lead_is_told() {
+    explore(|| {
+        let group = group(NEVER, 2);
+        group.expect_crowd(2);
+        let onlooker = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                let (_, core) = group.gather(lock(&group.core));
+                let waiting = core.waiting();
+                drop(core);
+                group.hand_over(waiting);
+            })
+        };
+        let mine = commit(&group, Grade::Full);
+        onlooker.join().expect("ends");
+        assert!(mine.is_ok_and(|lsn| group.durable() >= lsn));
+    });
 }

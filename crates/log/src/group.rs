@@ -31,7 +31,7 @@ use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::stats::Meters;
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, yield_now,
+    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, try_lock, yield_now,
 };
 use crate::weaker::Weaker;
 
@@ -307,7 +307,7 @@ impl Group {
             yield_now();
             let now = monotonic_ns();
             // Who appends right now must not have to wait for somebody who only looks.
-            let Ok(core) = self.core.try_lock() else { continue };
+            let Some(core) = try_lock(&self.core) else { continue };
             let gathered = core.gathered_records();
             let here = self.crowd.is_here(gathered) || core.in_flight() > 0;
             if here || !patience.lasts(gathered, now) {

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seawall_sys::engine::Works;
+
 use crate::beside::Rows;
 use crate::error::{Error, Result};
 use crate::seal::Job;
@@ -22,7 +24,12 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(dir: &Path, rows: Rows, _: usize, _: usize) -> Self {
+    pub(crate) fn new(dir: &Path, _: Works, rows: Rows, _: usize, _: usize) -> Self {
+        Self::nowhere(dir, rows)
+    }
+
+    /// On no engine.
+    pub(crate) fn nowhere(dir: &Path, rows: Rows) -> Self {
         Self {
             dir: dir.to_path_buf(),
             rows,

@@ -17,6 +17,15 @@ mod imp {
     pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
+    /// The lock, if nobody holds it; a thread that panicked while holding it does not stop the others.
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        match mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// A word that threads sleep on until it changes.
     #[derive(Debug, Default)]
     pub(crate) struct Word(AtomicU32);
@@ -61,8 +70,14 @@ mod imp {
 
     /// Time passes by being looked at, so that every run of one order sees the same.
     pub(crate) fn monotonic_ns() -> u64 {
-        static NOW: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        NOW.fetch_add(10_000, Ordering::Relaxed)
+        // All threads of a scene run on one thread of the test, and scenes beside it must not move its clock.
+        std::thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+        NOW.with(|now| now.replace(now.get() + 10_000))
+    }
+
+    /// The lock, waiting for it: a `try_lock` in a loop of yields confuses `loom` 0.7 about who holds it.
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        Some(super::lock(mutex))
     }
 
     fn with_fences<T>(order: Ordering, access: impl FnOnce() -> T) -> T {
