@@ -42,6 +42,22 @@ const TABLE: &[Row] = &[
         ("seawall man log append", "the page of one command"),
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
+    (&["powercut"], &[
+        ("seawall powercut witness --token-file token --ledger ledger", "on the host that keeps its power"),
+        ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
+        ("seawall powercut check /data --witness HOST --token-file token", "when the power is back"),
+    ]),
+    (&["powercut", "witness"], &[
+        ("seawall powercut witness --token-file token --ledger ledger", "listens until interrupted"),
+    ]),
+    (&["powercut", "run"], &[
+        ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes"),
+        ("seawall powercut run /data --witness HOST --token-file token --method all", "every commit method in turn"),
+    ]),
+    (&["powercut", "check"], &[
+        ("seawall powercut check /data --witness HOST --token-file token", "exit code 4 if a promise was broken"),
+        ("seawall powercut check /data --witness HOST --token-file token --json -", "for programs"),
+    ]),
     (&["log"], &[
         ("seawall log append orders", "a line of standard input is a record"),
         ("seawall log cat orders", "prints them"),

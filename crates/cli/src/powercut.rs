@@ -19,17 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "Example, with two hosts that share a token:
-  head -c 32 /dev/urandom | base64 > token                                   once; copy it to both
-  seawall powercut witness --token-file token --ledger ledger                on the host that keeps its power
-  seawall powercut run /data --witness HOST --token-file token --method all  on the host that will lose it
-  … cut the power, start the host again, mount /data …
-  seawall powercut check /data --witness HOST --token-file token
-";
-
 /// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n{}", crate::exit::CODES))]
 pub(crate) struct PowercutArgs {
     #[command(subcommand)]
     command: PowercutCommand,
@@ -50,7 +41,7 @@ struct WitnessArgs {
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value_t = format!("0.0.0.0:{PORT}"))]
     listen: String,
-    /// The file with the token that both hosts share, at least 16 bytes
+    /// The file with the token that both hosts share, at least 16 bytes: `head -c 32 /dev/urandom | base64 > token` makes one
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// The folder of the ledger; made if there is none

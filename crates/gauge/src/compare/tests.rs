@@ -104,7 +104,7 @@ fn what_cannot_be_compared_is_refused_in_words() {
     assert!(refused(&[LINUX, "published:kafka-stall"], None).contains("`stall`"));
     assert!(
         refused(&["published:solaris9-ufs", "published:solaris9-vxfs-timex"], None)
-            .contains("no row in common")
+            .contains("no figure that all of them have")
     );
 }
 
