@@ -13,6 +13,7 @@ use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{self, BlockStart, Observer, RunError, SCENARIOS};
 use seawall_gauge::stage::sim::SimStage;
 use seawall_gauge::study::{Study, StudyOutcome};
+#[cfg(target_os = "linux")]
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,6 +80,7 @@ fn found(result: &RunResult, rule: &str) -> Option<Finding> {
     findings::study::find(result).into_iter().find(|finding| finding.rule == rule)
 }
 
+#[cfg(target_os = "linux")]
 fn compare(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {

@@ -112,6 +112,12 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
             Err(Setback { error, fatal: false }) => {
                 tracing::warn!(%error, "a segment could not be prepared");
                 lock(&group.shelf).set_back();
+                // The spare that was to be replaced is as it was, but for its lanes.
+                let held = lock(&group.core).held_spare();
+                if let Some(Err(error)) = held.map(|spare| group.lanes.open(spare.number, spare.bytes)) {
+                    group.fail(error);
+                    return;
+                }
                 lock(&group.core).release_spare(None);
                 *lock(&group.desk) = Desk { setback: Some(error), needed: None };
                 group.room.open();
@@ -123,6 +129,9 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
 }
 
 fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
+    if let Task::Replace(spare) = task {
+        group.lanes.close(spare.number);
+    }
     let soft = |error: Error| Setback { error, fatal: false };
     let _span = match task {
         Task::Prepare(to) | Task::Replace(to) => tracing::debug_span!("prepare", segment = to.number),
@@ -152,7 +161,7 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     }
     let mut core = lock(&group.core);
     match lock(&group.shelf).finished(end) {
-        Some(spare) if core.holds_spare() => core.release_spare(Some(spare)),
+        Some(spare) if core.held_spare().is_some() => core.release_spare(Some(spare)),
         Some(spare) => core.add_spare(spare),
         None => {}
     }

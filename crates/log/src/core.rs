@@ -562,9 +562,9 @@ impl Core {
         }
     }
 
-    /// Whether a spare is being replaced.
-    pub(crate) fn holds_spare(&self) -> bool {
-        self.held.is_some()
+    /// The spare that is being replaced.
+    pub(crate) fn held_spare(&self) -> Option<Spare> {
+        self.held
     }
 
     /// Hands out the next batch to be written, if one may be issued now.

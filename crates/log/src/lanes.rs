@@ -151,6 +151,13 @@ impl Lanes {
         drop(closed);
     }
 
+    /// Closes the lanes of one segment, because its file is about to be replaced: some systems (Windows) let nobody take
+    /// the name of a file that is open.
+    pub(crate) fn close(&self, number: u64) {
+        let closed = lock(&self.segments).remove(&number);
+        drop(closed);
+    }
+
     /// Carries out a job: when this returns, the batch is as safe as its grade says.
     pub(crate) fn carry(&self, job: &Job) -> Result<()> {
         if job.settle.is_some() {

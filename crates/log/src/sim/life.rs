@@ -418,7 +418,7 @@ impl Life {
             Ok(end) => {
                 self.keeper = None;
                 match self.shelf.finished(end) {
-                    Some(spare) if self.core.holds_spare() => self.core.release_spare(Some(spare)),
+                    Some(spare) if self.core.held_spare().is_some() => self.core.release_spare(Some(spare)),
                     Some(spare) => self.core.add_spare(spare),
                     None => {}
                 }
