@@ -50,9 +50,10 @@ const FIXED: &[&str] = &[
     "io_uring_setup",
     "io_uring_register IORING_REGISTER_BUFFERS",
     "io_uring_register IORING_REGISTER_FILES",
+    "io_uring_register IORING_REGISTER_FILES_UPDATE",
 ];
-const FIXED_SQPOLL: &[&str] = &["io_uring_setup IORING_SETUP_SQPOLL", FIXED[1], FIXED[2]];
-const FIXED_IOPOLL: &[&str] = &["io_uring_setup IORING_SETUP_IOPOLL", FIXED[1], FIXED[2]];
+const FIXED_SQPOLL: &[&str] = &["io_uring_setup IORING_SETUP_SQPOLL", FIXED[1], FIXED[2], FIXED[3]];
+const FIXED_IOPOLL: &[&str] = &["io_uring_setup IORING_SETUP_IOPOLL", FIXED[1], FIXED[2], FIXED[3]];
 /// One request submitted and waited for; two.
 const ENTER: &str = "io_uring_enter 1 1";
 const ENTER_TWO: &str = "io_uring_enter 2 2";
@@ -164,7 +165,9 @@ fn in_words(call: &Call, opens: &[&Call], writer: u32, polled: bool) -> String {
         "msync" => with_flags(&["MS_SYNC", "MS_ASYNC"]),
         "mmap" => with_flags(&["MAP_SHARED", "MAP_PRIVATE"]),
         "io_uring_setup" => with_flags(&["IORING_SETUP_SQPOLL", "IORING_SETUP_IOPOLL"]),
-        "io_uring_register" => with_flags(&["IORING_REGISTER_BUFFERS", "IORING_REGISTER_FILES"]),
+        "io_uring_register" => {
+            with_flags(&["IORING_REGISTER_BUFFERS", "IORING_REGISTER_FILES", "IORING_REGISTER_FILES_UPDATE"])
+        }
         // Who polls submissions may have taken the request before the program asks to wait.
         "io_uring_enter" if polled => call.name.clone(),
         "io_uring_enter" => {
