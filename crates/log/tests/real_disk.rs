@@ -228,7 +228,7 @@ fn remount_read_only(at: &std::path::Path) {
     const TRIES: u32 = 100;
     for last in (0..TRIES).rev() {
         match run("mount", &["-o", "remount,ro", text(at)]) {
-            Ok(_) => return,
+            Ok(()) => return,
             Err(why) => assert!(last > 0, "{why}"),
         }
         std::thread::sleep(std::time::Duration::from_millis(100));

@@ -114,8 +114,10 @@ fn figures_row(page: &mut Page, study: &Study, row: &StudyRow) {
     let place = row.place.and_then(|place| study.places.get(place));
     let place =
         place.map_or(String::new(), |place| format!(" <span class=\"muted\">{}</span>", Text(&place.label)));
+    let group = group(study, row)
+        .map_or(String::new(), |group| format!(" <span class=\"muted\">{}</span>", Text(group)));
     page.add(&format!(
-        "<tr data-row=\"{}\"><th scope=\"row\" title=\"{}\">{}{place}</th>",
+        "<tr data-row=\"{}\"><th scope=\"row\" title=\"{}\">{}{group}{place}</th>",
         Text(&row.id),
         Text(&row.what),
         Text(&row.label)
@@ -248,8 +250,15 @@ fn percentiles(page: &mut Page, study: &Study) {
 }
 
 fn label(study: &Study, row: &StudyRow) -> String {
-    let place = row.place.and_then(|place| study.places.get(place));
-    place.map_or(row.label.clone(), |place| format!("{}, {}", row.label, place.label))
+    let place = row.place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
+    let parts = [group(study, row), Some(row.label.as_str()), place];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The row's group, where rows of other groups bear the same label.
+fn group<'a>(study: &Study, row: &'a StudyRow) -> Option<&'a str> {
+    let twin = |other: &StudyRow| other.group != row.group && other.label == row.label;
+    (!row.group.is_empty() && study.rows.iter().any(twin)).then_some(row.group.as_str())
 }
 
 /// Series where a row kept them; its blocks where it did not.
