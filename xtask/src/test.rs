@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -43,6 +43,7 @@ const STEPS: [Step; 20] = [
     Step { name: "builds for Windows", run: || builds_for("x86_64-pc-windows-gnu") },
     Step { name: "Windows tests", run: windows },
     Step { name: "call sequences", run: || on_real_systems("calls::") },
+    Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
