@@ -74,10 +74,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
 /// Appends a record and commits it in the grade.
 fn commit(group: &Group, grade: Grade) -> Result<Lsn, Error> {
     let (lsn, core) = group.accept(|core| core.append(b"record"))?;
-    match grade {
-        Grade::Full => group.settle(core, lsn)?,
-        grade => group.settle_as(core, lsn, grade)?,
-    }
+    group.settle(core, lsn, grade)?;
     assert!(group.reached(grade) >= lsn, "told before it was so");
     Ok(lsn)
 }

@@ -248,11 +248,24 @@ impl Group {
         }
     }
 
-    /// Returns when everything before `lsn` is durable, leading the write if nobody else does.
-    pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn) -> Result<()> {
-        core.want(Grade::Full, lsn);
+    /// Returns when everything before `lsn`, which may have been reached already, has reached the grade.
+    pub(crate) fn commit(&self, lsn: Lsn, grade: Grade) -> Result<()> {
+        if self.reached(grade) >= lsn {
+            return Ok(());
+        }
+        let core = lock(&self.core);
+        let end = core.watermarks().appended;
+        if lsn > end {
+            return Err(Error::BeyondEnd { lsn, end });
+        }
+        self.settle(core, lsn, grade)
+    }
+
+    /// Returns when everything before `lsn` has reached the grade, leading the write if nobody else does.
+    pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn, grade: Grade) -> Result<()> {
+        core.want(grade, lsn);
         loop {
-            if core.watermarks().durable >= lsn {
+            if core.reached(grade) >= lsn {
                 return Ok(());
             }
             if let Some(ended) = self.ended() {
@@ -266,20 +279,20 @@ impl Group {
             }
             if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
                 self.drive(core, issue);
-                if self.durable() >= lsn {
+                if self.reached(grade) >= lsn {
                     return Ok(());
                 }
                 core = lock(&self.core);
                 continue;
             }
-            if core.watermarks().durable >= lsn {
+            if core.reached(grade) >= lsn {
                 return Ok(());
             }
             let gate = self.gate(core.batch_of(lsn));
             let ticket = gate.ticket();
             drop(core);
             gate.wait(ticket);
-            if self.durable() >= lsn {
+            if self.reached(grade) >= lsn {
                 return Ok(());
             }
             core = lock(&self.core);
@@ -477,7 +490,7 @@ impl Group {
     pub(crate) fn seal_log(&self) -> Result<()> {
         let core = lock(&self.core);
         let end = core.watermarks().appended;
-        self.settle(core, end)?;
+        self.settle(core, end, Grade::Full)?;
         let mut core = lock(&self.core);
         if core.mark(Kind::Close)
             && let Some(issue) = core.issue()

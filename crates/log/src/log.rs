@@ -241,15 +241,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
     pub fn commit(&self, lsn: Lsn) -> Result<()> {
-        if self.group.durable() >= lsn {
-            return Ok(());
-        }
-        let core = lock(&self.group.core);
-        let end = core.watermarks().appended;
-        if lsn > end {
-            return Err(Error::BeyondEnd { lsn, end });
-        }
-        self.group.settle(core, lsn)
+        self.group.commit(lsn, Grade::Full)
     }
 
     /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
@@ -262,18 +254,7 @@ impl Log {
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
-        match self.group.grade(class)? {
-            Grade::Full => self.commit(lsn),
-            grade if self.group.reached(grade) >= lsn => Ok(()),
-            grade => {
-                let core = lock(&self.group.core);
-                let end = core.watermarks().appended;
-                if lsn > end {
-                    return Err(Error::BeyondEnd { lsn, end });
-                }
-                self.group.settle_as(core, lsn, grade)
-            }
-        }
+        self.group.commit(lsn, self.group.grade(class)?)
     }
 
     /// Appends a record and returns when it is durable.
@@ -283,7 +264,7 @@ impl Log {
     pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
         self.check_length(record.len())?;
         let (lsn, core) = self.group.accept(|core| core.append(record))?;
-        self.group.settle(core, lsn)?;
+        self.group.settle(core, lsn, Grade::Full)?;
         Ok(lsn)
     }
 
@@ -338,10 +319,14 @@ impl Log {
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
     /// will be, whether the future is polled or not.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        if self.group.durable() < lsn {
-            self.group.want(lsn);
+        self.commit_async_in(lsn, Grade::Full)
+    }
+
+    fn commit_async_in(&self, lsn: Lsn, grade: Grade) -> Commit {
+        if self.group.reached(grade) < lsn {
+            self.group.want_as(lsn, grade);
         }
-        Commit { group: Arc::clone(&self.group), lsn, grade: Grade::Full }
+        Commit { group: Arc::clone(&self.group), lsn, grade }
     }
 
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
@@ -349,11 +334,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        let grade = self.group.grade(class)?;
-        if self.group.reached(grade) < lsn {
-            self.group.want_as(lsn, grade);
-        }
-        Ok(Commit { group: Arc::clone(&self.group), lsn, grade })
+        Ok(self.commit_async_in(lsn, self.group.grade(class)?))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -578,10 +559,7 @@ impl Commit {
     /// Whether it is ready now: whether everything before its LSN is as durable as was asked for.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        match self.grade {
-            Grade::Full => self.group.durable() >= self.lsn,
-            grade => self.group.reached(grade) >= self.lsn,
-        }
+        self.group.reached(self.grade) >= self.lsn
     }
 
     /// Waits for it, without a runtime.
@@ -589,18 +567,7 @@ impl Commit {
     /// # Errors
     /// As [`Log::commit`].
     pub fn wait(self) -> Result<Lsn> {
-        if !self.is_durable() {
-            let core = lock(&self.group.core);
-            let end = core.watermarks().appended;
-            if self.lsn > end {
-                return Err(Error::BeyondEnd { lsn: self.lsn, end });
-            }
-            match self.grade {
-                Grade::Full => self.group.settle(core, self.lsn)?,
-                grade => self.group.settle_as(core, self.lsn, grade)?,
-            }
-        }
-        Ok(self.lsn)
+        self.group.commit(self.lsn, self.grade).map(|()| self.lsn)
     }
 
     fn look(&self) -> Option<Result<Lsn>> {

@@ -14,7 +14,7 @@ use crate::core::{Core, Issue};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::lsn::Lsn;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use seawall_sys::durability::Class;
 
 /// What the waiters of the weaker grades share.
@@ -52,45 +52,6 @@ impl Group {
             }
         }
         core.issue()
-    }
-
-    /// Returns when everything before `lsn` has reached the grade, leading the write if nobody else does.
-    pub(crate) fn settle_as<'a>(
-        &'a self,
-        mut core: MutexGuard<'a, Core>,
-        lsn: Lsn,
-        grade: Grade,
-    ) -> Result<()> {
-        core.want(grade, lsn);
-        loop {
-            if core.reached(grade) >= lsn {
-                return Ok(());
-            }
-            if let Some(ended) = self.ended() {
-                return Err(ended);
-            }
-            let (ready, gathered) = self.gather(core);
-            core = gathered;
-            if let Some(ended) = self.ended() {
-                return Err(ended);
-            }
-            if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
-                self.drive(core, issue);
-                core = lock(&self.core);
-                continue;
-            }
-            if core.reached(grade) >= lsn {
-                return Ok(());
-            }
-            let gate = self.gate(core.batch_of(lsn));
-            let ticket = gate.ticket();
-            drop(core);
-            gate.wait(ticket);
-            if self.reached(grade) >= lsn {
-                return Ok(());
-            }
-            core = lock(&self.core);
-        }
     }
 
     /// Wants everything before `lsn` in the grade without waiting for it.
