@@ -161,10 +161,16 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     Ok(None)
 }
 
+fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
+    if !mutant::on(Mutant::KeepCached) {
+        disk.forget_cached(file);
+    }
+}
+
 /// Opens a file to see what the disk has of it, whatever the page cache says.
 pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
     let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
-    disk.forget_cached(file);
+    forget_cached(disk, file);
     Ok(file)
 }
 
@@ -181,7 +187,7 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
                 let opened =
                     disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
                 if found.started.is_empty() {
-                    disk.forget_cached(opened);
+                    forget_cached(disk, opened);
                 }
                 let header = read_header(disk, opened, spare);
                 disk.close(opened);

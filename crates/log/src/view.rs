@@ -3,14 +3,18 @@
 //! A [`View`] reads the log in a directory without taking the lock. While a writer holds the log it shows what is known
 //! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
 //! batch, and after a few idle milliseconds all of it.
+//!
+//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed while the
+//! names changed is taken again, and only what stays wrong while nothing moves is reported.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Engine;
 
+use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::format::{LogId, SegmentHeader, segment_name};
+use crate::format::{FileRole, LogId, SegmentHeader, file_role, segment_name};
 use crate::log::LOCK_FILE;
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
@@ -20,6 +24,43 @@ use crate::scan::Scan;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
+
+/// Looks that are taken at most while the names change: a writer that starts a segment during each of so many has
+/// segments of a few batches.
+const LOOKS_MAX: u32 = 64;
+
+/// The segments that have a name now, in order.
+fn segment_numbers<D: Disk>(disk: &mut D) -> Result<Vec<u64>> {
+    let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
+    let mut numbers: Vec<u64> = entries
+        .iter()
+        .filter_map(|entry| match file_role(&entry.name) {
+            Some(FileRole::Segment(number)) => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Does `look` until it is content with what it saw, or no segment came or went while it looked.
+pub(crate) fn undisturbed<T>(
+    dir: &Path,
+    mut look: impl FnMut(&mut OsDisk) -> Result<T>,
+    content: impl Fn(&T) -> bool,
+) -> Result<T> {
+    let mut disk = OsDisk::read_only(dir);
+    let mut looks = 0;
+    loop {
+        let before = segment_numbers(&mut disk)?;
+        let seen = look(&mut disk);
+        looks += 1;
+        let fine = seen.as_ref().is_ok_and(&content);
+        if fine || looks >= LOOKS_MAX || segment_numbers(&mut disk)? == before {
+            return seen;
+        }
+    }
+}
 
 /// A look at a log at one moment.
 #[derive(Clone, Debug)]
@@ -50,25 +91,24 @@ impl View {
     /// [`Error::NotALog`], [`Error::Corrupt`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
-        Self::look(dir).map_err(|error| error.in_dir(dir))
+        undisturbed(dir, |disk| Self::look(dir, disk), |_| true).map_err(|error| error.in_dir(dir))
     }
 
-    fn look(dir: &Path) -> Result<Self> {
+    fn look(dir: &Path, disk: &mut OsDisk) -> Result<Self> {
         let written = is_held(dir);
-        let mut disk = OsDisk::read_only(dir);
-        let found = survey(&mut disk)?;
+        let found = survey(disk)?;
         let Some(last) = found.started.last().copied() else {
             return Err(Error::NotALog { path: ".".into() });
         };
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
-        let file = open_cold(&mut disk, &name)?;
+        let file = open_cold(disk, &name)?;
         let mut window = Window::new(READ_BYTES);
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
         let cursor = if written {
-            walk_tail(&mut disk, &mut window, file, last)?.cursor
+            walk_tail(disk, &mut window, file, last)?.cursor
         } else {
-            judge(&mut disk, &mut window, file, last, &found.unstarted)?.cursor
+            judge(disk, &mut window, file, last, &found.unstarted)?.cursor
         };
         let end = if written { cursor.witnessed } else { cursor.lsn };
         Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
@@ -114,7 +154,8 @@ impl View {
     /// Reads from the first record at or behind `from` to the end of the view.
     ///
     /// # Errors
-    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    /// [`Error::Trimmed`], also from the reader if the log is trimmed past it meanwhile, [`Error::BeyondEnd`],
+    /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<ViewReader> {
         if from < self.first {
             return Err(Error::Trimmed { lsn: from, first: self.first });
@@ -127,8 +168,10 @@ impl View {
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);
-        scan.seek(&mut files, from, self.end).map_err(|error| error.in_dir(&self.dir))?;
-        Ok(ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end })
+        let sought = scan.seek(&mut files, from, self.end);
+        let reader = ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end };
+        sought.map_err(|error| reader.explain(error))?;
+        Ok(reader)
     }
 }
 
@@ -153,8 +196,17 @@ impl ViewReader {
             match self.scan.next_batch(&mut self.files, self.end) {
                 Ok(Some(batch)) => self.unpacked.load(batch),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(error.in_dir(&self.files.dir)),
+                Err(error) => return Err(self.explain(error)),
             }
+        }
+    }
+
+    /// A segment that was trimmed under the reader is missing or looks damaged, and is neither.
+    fn explain(&self, error: Error) -> Error {
+        let lsn = self.scan.cursor().lsn;
+        match View::open(&self.files.dir) {
+            Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
+            _ => error.in_dir(&self.files.dir),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! One thread a connection. What has arrived is entered in the ledger together, made durable by one commit, and only
 //! then confirmed.
 //!
-//! Invariants: nobody without the token learns or changes anything; connections are bounded; a connection that breaks
-//! the rules is told why and ended, and disturbs no other.
+//! Invariants: nobody without the token learns or changes anything, nor keeps out who has it: of those that have proven
+//! nothing yet the oldest goes when one more comes; connections are bounded; a connection that breaks the rules is told
+//! why and ended, and disturbs no other.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,8 +22,10 @@ use crate::message::{Ack, Begin, Message, RunId};
 use crate::token::Token;
 use crate::wire::{Side, TcpWire};
 
-/// Connections at the same time.
+/// Connections at the same time of those who know the token.
 const CONNECTIONS_MAX: usize = 64;
+/// Connections at the same time that have not proven it yet.
+const STRANGERS_MAX: usize = 64;
 /// How long a runner may be silent before its connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How often it is looked whether to stop.
@@ -38,8 +41,15 @@ struct State {
     token: Token,
     ledger: Mutex<Ledger>,
     log: Arc<Log>,
-    connections: Mutex<HashMap<u64, TcpStream>>,
+    guests: Mutex<HashMap<u64, Guest>>,
     told: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// One connection.
+struct Guest {
+    stream: TcpStream,
+    /// Whether it has proven to know the token.
+    known: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,10 +73,10 @@ impl Witness {
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let log = ledger.log();
-        let (connections, told) = (Mutex::default(), Box::new(told));
+        let (guests, told) = (Mutex::default(), Box::new(told));
         Ok(Self {
             listener,
-            state: Arc::new(State { token, ledger: Mutex::new(ledger), log, connections, told }),
+            state: Arc::new(State { token, ledger: Mutex::new(ledger), log, guests, told }),
         })
     }
 
@@ -79,16 +89,15 @@ impl Witness {
         self.listener.local_addr().map_err(failed)
     }
 
-    /// Serves until `stop` is set.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if listening fails.
-    pub fn serve(&self, stop: &AtomicBool) -> Result<()> {
+    /// Serves until `stop` is set. What keeps it from accepting one connection is told and does not end it: a flood
+    /// that uses up the system's descriptors must not silence the witness of a run.
+    pub fn serve(&self, stop: &AtomicBool) {
         let mut number = 0;
+        let mut trouble = None;
         while !stop.load(Ordering::Relaxed) {
             match self.listener.accept() {
                 Ok((stream, peer)) => {
-                    number += 1;
+                    (number, trouble) = (number + 1, None);
                     self.state.welcome(number, stream, peer);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
@@ -96,13 +105,17 @@ impl Witness {
                 }
                 // A connection that broke before it was accepted.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
-                Err(source) => {
-                    return Err(Error::Io { operation: "accept", place: "connections".to_owned(), source });
+                Err(error) => {
+                    let kind = Some(error.kind());
+                    if trouble != kind {
+                        (self.state.told)(&format!("cannot accept a connection: {error}; tries again"));
+                    }
+                    trouble = kind;
+                    std::thread::sleep(LOOK_EVERY);
                 }
             }
         }
         self.state.part();
-        Ok(())
     }
 }
 
@@ -113,15 +126,19 @@ impl State {
         let wire = TcpWire::over(stream, peer.to_string());
         let (Ok(kept), Ok(mut wire)) = (kept, wire) else { return };
         {
-            let mut connections = lock(&self.connections);
-            if connections.len() >= CONNECTIONS_MAX {
-                wire.refuse(format!("{CONNECTIONS_MAX} others are connected; try again later"));
-                return;
+            let mut guests = lock(&self.guests);
+            let strangers = guests.iter().filter(|(_, guest)| !guest.known).map(|(number, _)| *number);
+            if strangers.clone().count() >= STRANGERS_MAX
+                && let Some(oldest) = strangers.min()
+                && let Some(guest) = guests.remove(&oldest)
+            {
+                // Its thread ends by itself then.
+                let _ = guest.stream.shutdown(Shutdown::Both);
             }
-            connections.insert(number, kept);
+            guests.insert(number, Guest { stream: kept, known: false });
         }
         let spawned = std::thread::Builder::new().name("powercut-witness".to_owned()).spawn(move || {
-            if let Err(error) = state.converse(&mut wire) {
+            if let Err(error) = state.converse(number, &mut wire) {
                 match &error {
                     // What a power cut looks like from here.
                     Error::Gone { .. } | Error::Silent { .. } => {}
@@ -131,10 +148,10 @@ impl State {
                 }
                 (state.told)(&format!("{}: {error}", wire.peer()));
             }
-            lock(&state.connections).remove(&number);
+            lock(&state.guests).remove(&number);
         });
         if let Err(error) = spawned {
-            lock(&self.connections).remove(&number);
+            lock(&self.guests).remove(&number);
             (self.told)(&format!("{peer}: no thread for it: {error}"));
         }
     }
@@ -142,19 +159,36 @@ impl State {
     /// Ends all connections.
     fn part(&self) {
         for _ in 0..200 {
-            for stream in lock(&self.connections).values() {
+            for guest in lock(&self.guests).values() {
                 // It may have ended by itself.
-                let _ = stream.shutdown(Shutdown::Both);
+                let _ = guest.stream.shutdown(Shutdown::Both);
             }
-            if lock(&self.connections).is_empty() {
+            if lock(&self.guests).is_empty() {
                 return;
             }
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
-    fn converse(&self, wire: &mut TcpWire) -> Result<()> {
+    /// The connection with this number has proven to know the token.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if too many have.
+    fn recognise(&self, number: u64) -> Result<()> {
+        let mut guests = lock(&self.guests);
+        if guests.values().filter(|guest| guest.known).count() >= CONNECTIONS_MAX {
+            let text = format!("{CONNECTIONS_MAX} others are connected; try again later");
+            return Err(Error::Refused { text });
+        }
+        if let Some(guest) = guests.get_mut(&number) {
+            guest.known = true;
+        }
+        Ok(())
+    }
+
+    fn converse(&self, number: u64, wire: &mut TcpWire) -> Result<()> {
         wire.greet(&self.token, Side::Witness)?;
+        self.recognise(number)?;
         wire.patience(IDLE_TIMEOUT)?;
         loop {
             match wire.receive() {

@@ -202,6 +202,7 @@ impl<'a> Run<'a> {
             number: seed,
             ending: if rng.one_in(3) { Ending::Close } else { Ending::Cut },
             weak: rng.coin(),
+            through_cache: rng.one_in(3),
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),

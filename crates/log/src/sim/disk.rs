@@ -5,7 +5,8 @@
 //! cut the power at every step.
 //!
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
-//! cache goes on showing the new data and the disk holds the old.
+//! cache goes on showing the new data and the disk holds the old. Reads go past the cache, or on a file system that lacks
+//! direct reads through it, and then dropping its clean pages is what shows the disk.
 
 use std::io;
 use std::rc::Rc;
@@ -84,6 +85,8 @@ struct View {
     direct: Vec<Rc<Inode>>,
     /// What the page cache shows.
     cached: Vec<Rc<Inode>>,
+    /// Whether reads go through the page cache.
+    through_cache: bool,
 }
 
 /// A simulated disk with one directory.
@@ -104,15 +107,16 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A disk that runs on from `media`; chance decides the order of completions.
-    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
+    /// A disk that runs on from `media`; chance decides the order of completions. Its file system reads `through_cache`
+    /// or past it.
+    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, through_cache: bool) -> Self {
         let names = media.current_names();
         let direct: Vec<Rc<Inode>> = (0..media.inodes.len()).map(|inode| media.current(inode)).collect();
         let mut cached = direct.clone();
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self { view: Some(View { names, direct, cached }), ..Self::settled(media, seed, fault) }
+        Self { view: Some(View { names, direct, cached, through_cache }), ..Self::settled(media, seed, fault) }
     }
 
     /// A disk on which everything is durable when it returns.
@@ -291,6 +295,14 @@ impl Disk for SimDisk {
 
     fn close(&mut self, _: FileId) {}
 
+    fn forget_cached(&mut self, file: FileId) {
+        if let Some(view) = self.view.as_mut().filter(|_| !mutant::on(Mutant::ReadThroughCache)) {
+            // Dirty pages stay, and the disk will get those.
+            let inode = file.0 as usize;
+            view.cached[inode] = Rc::clone(&view.direct[inode]);
+        }
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.plain()?;
         let inode = self.inode(from)?;
@@ -319,7 +331,7 @@ impl Disk for SimDisk {
         self.plain()?;
         let inode = file.0 as usize;
         let content = match &self.view {
-            Some(view) if mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
+            Some(view) if view.through_cache || mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
             Some(view) => &view.direct[inode],
             None => &self.media.inodes[inode],
         };

@@ -100,6 +100,8 @@ pub(crate) struct Habits {
     pub(crate) ending: Ending,
     /// Whether some commits ask for less than durable.
     pub(crate) weak: bool,
+    /// Whether the file system reads through its cache, because it cannot do otherwise.
+    pub(crate) through_cache: bool,
 }
 
 /// How a life ended.
@@ -145,7 +147,7 @@ struct Life {
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
-    let mut disk = SimDisk::running(media, seed, fault);
+    let mut disk = SimDisk::running(media, seed, fault, habits.through_cache);
     let mut trace = Vec::new();
     let opened = recovery::recover(&mut disk, &plan(habits.dsync));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));

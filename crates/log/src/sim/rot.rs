@@ -97,7 +97,7 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let end = live(
         Media::default(),
         seed,
-        Habits { dsync, depth, actions, number: seed, ending, weak: false },
+        Habits { dsync, depth, actions, number: seed, ending, weak: false, through_cache: false },
         None,
     );
     // A log that was to come to rest and could not counts as cut.

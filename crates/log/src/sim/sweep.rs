@@ -19,7 +19,15 @@ use crate::oracle::{Ledger, Violation};
 pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
     let mut tally = Tally::default();
     for (dsync, weak) in [(false, false), (true, false), (false, true), (true, true)] {
-        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, ending: Ending::Close, weak };
+        let habits = Habits {
+            dsync,
+            depth: 2,
+            actions: 500,
+            number: seed,
+            ending: Ending::Close,
+            weak,
+            through_cache: false,
+        };
         let operations = live(Media::default(), seed, habits, None).operations;
         for kind in [FaultKind::Io, FaultKind::Full, FaultKind::Short] {
             for sticky in [false, true] {
