@@ -266,3 +266,118 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::message::HEADER_BYTES;
+
+    const TOKEN: &[u8] = b"sixteen bytes ok";
+
+    /// A witness at work, ended with the test.
+    struct Stage {
+        witness: Arc<Witness>,
+        stop: Arc<AtomicBool>,
+        serving: Option<std::thread::JoinHandle<()>>,
+        told: Arc<Mutex<Vec<String>>>,
+        _ledger: tempfile::TempDir,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let ledger = tempfile::tempdir().expect("a folder");
+            let (stop, told) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<String>>>::default());
+            let lines = Arc::clone(&told);
+            let tell = move |line: &str| lock(&lines).push(line.to_owned());
+            let bound = Witness::bind("127.0.0.1:0", Token::of(TOKEN), ledger.path(), tell);
+            let witness = Arc::new(bound.expect("listens"));
+            let (serves, until) = (Arc::clone(&witness), Arc::clone(&stop));
+            let serving = Some(std::thread::spawn(move || serves.serve(&until)));
+            Self { witness, stop, serving, told, _ledger: ledger }
+        }
+
+        fn stranger(&self) -> TcpStream {
+            TcpStream::connect(self.witness.address().expect("an address")).expect("connects")
+        }
+
+        fn knows(&self, token: &[u8]) -> Result<TcpWire> {
+            let address = self.witness.address().expect("an address").to_string();
+            TcpWire::connect(&address, &Token::of(token))
+        }
+
+        /// Whoever knows the token is answered.
+        fn answers(&self) {
+            let mut wire = self.knows(TOKEN).expect("whoever knows the token gets in");
+            wire.send(&Message::Ask(RunId::LATEST)).expect("asks");
+            let answer = wire.receive();
+            assert!(matches!(&answer, Err(Error::Refused { text }) if text.contains("no run")), "{answer:?}");
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+            let ended = self.serving.take().map(std::thread::JoinHandle::join);
+            assert!(matches!(ended, Some(Ok(()))), "the witness ends when told to");
+            assert!(lock(&self.witness.state.guests).is_empty(), "and nobody is left");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_strangers_is_bounded_and_keeps_nobody_out() {
+        let stage = Stage::new();
+        let mut known = stage.knows(TOKEN).expect("gets in before the flood");
+        let mut flood: Vec<TcpStream> = (0..3 * STRANGERS_MAX).map(|_| stage.stranger()).collect();
+        for stranger in flood.iter_mut().step_by(2) {
+            // Half a frame, and then nothing. Some are cut off already.
+            let _ = stranger.write_all(&Message::header(1, 32, 0));
+        }
+        stage.answers();
+        assert!(lock(&stage.witness.state.guests).len() <= STRANGERS_MAX + 2);
+        known.send(&Message::Ask(RunId::LATEST)).expect("was not cut off by the flood");
+        assert!(matches!(known.receive(), Err(Error::Refused { .. })));
+    }
+
+    #[test]
+    fn too_many_who_know_the_token_are_told_so() {
+        let stage = Stage::new();
+        let full: Vec<TcpWire> =
+            (0..CONNECTIONS_MAX).map(|_| stage.knows(TOKEN).expect("there is room")).collect();
+        let mut late = stage.knows(TOKEN).expect("proves itself");
+        let refused = late.receive();
+        assert!(matches!(&refused, Err(Error::Refused { text }) if text.contains("try again")), "{refused:?}");
+        drop(full);
+    }
+
+    #[test]
+    fn garbage_and_lengths_out_of_bounds_are_refused_at_once_and_disturb_nobody() {
+        let stage = Stage::new();
+        let mut wrong_length = Message::header(1, 32, 0).to_vec();
+        wrong_length[6..8].copy_from_slice(&u16::MAX.to_le_bytes());
+        let not_a_hello = [&Message::header(9, 0, 0)[..], &[0; 16]].concat();
+        let early_ack = [&Message::header(7, 24, 0)[..], &[0; 24 + 16]].concat();
+        let text_as_number = [&Message::header(1, 512, 0)[..], &[0xFF; 512 + 16]].concat();
+        for (sent, said) in [
+            (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(), "no power-cut protocol"),
+            (vec![0xFF; HEADER_BYTES], "no power-cut protocol"),
+            (wrong_length, "a payload of 65535 bytes"),
+            (not_a_hello, "hello"),
+            (early_ack, "hello"),
+            (text_as_number, "token"),
+        ] {
+            let mut stranger = stage.stranger();
+            stranger.write_all(&sent).expect("is sent");
+            let mut answer = Vec::new();
+            // A reset in place of an orderly end is no difference here.
+            let _ = stranger.read_to_end(&mut answer);
+            let told = lock(&stage.told).last().cloned().unwrap_or_default();
+            assert!(told.contains(said), "{said:?} in {told:?}");
+            assert!(answer.len() <= 544, "{} bytes for a stranger", answer.len());
+        }
+        assert!(matches!(stage.knows(b"another of 16 by"), Err(Error::Refused { .. })));
+        stage.answers();
+    }
+}

@@ -9,13 +9,14 @@ use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{FaultKind, FaultPlan};
 use super::judge::{Terms, Verdict, judge};
 use super::life::{End, Ending, Habits, Step, live};
-use super::media::{DRAWS, Draw, Media};
+use super::draw::{DRAWS, Draw};
+use super::media::Media;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
 use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
 
-pub use super::sweep::sweep;
+pub use super::sweep::{Swept, WAYS, sweep};
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]

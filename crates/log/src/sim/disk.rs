@@ -8,6 +8,7 @@
 //! cache goes on showing the new data and the disk holds the old. Reads go past the cache, or on a file system that lacks
 //! direct reads through it, and then dropping its clean pages is what shows the disk.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
@@ -101,6 +102,8 @@ pub struct SimDisk {
     fault: Option<FaultPlan>,
     operations: u64,
     faults: u64,
+    /// What failed, by the operation's name.
+    failed: BTreeMap<&'static str, u64>,
     next_token: u64,
     trace: Vec<Event>,
     hold_back: u64,
@@ -130,6 +133,7 @@ impl SimDisk {
             fault,
             operations: 0,
             faults: 0,
+            failed: BTreeMap::new(),
             next_token: 1,
             trace: Vec::new(),
             hold_back: 2,
@@ -173,14 +177,20 @@ impl SimDisk {
         }
     }
 
+    /// What was made to fail, by the name of the operation.
+    pub(crate) fn failed(&self) -> &BTreeMap<&'static str, u64> {
+        &self.failed
+    }
+
     /// Counts an operation and says whether and how it is to fail.
-    fn fate(&mut self) -> Option<FaultKind> {
+    fn fate(&mut self, operation: &'static str) -> Option<FaultKind> {
         let number = self.operations;
         self.operations += 1;
         let plan = self.fault?;
         let due = number == plan.operation || (plan.sticky && number > plan.operation);
         if due {
             self.faults += 1;
+            *self.failed.entry(operation).or_default() += 1;
         }
         due.then_some(plan.kind)
     }
@@ -192,8 +202,8 @@ impl SimDisk {
         }
     }
 
-    fn plain(&mut self) -> io::Result<()> {
-        self.fate().map_or(Ok(()), |kind| Err(Self::error(kind)))
+    fn plain(&mut self, operation: &'static str) -> io::Result<()> {
+        self.fate(operation).map_or(Ok(()), |kind| Err(Self::error(kind)))
     }
 
     fn names(&self) -> &Names {
@@ -219,7 +229,7 @@ impl SimDisk {
     }
 
     fn end_write(&mut self, token: Token, inode: usize, bytes: usize, dsync: bool) -> io::Result<usize> {
-        let fate = self.fate();
+        let fate = self.fate("write");
         let sectors = bytes / SECTOR;
         let arrived = match fate {
             None => bytes,
@@ -243,7 +253,7 @@ impl SimDisk {
     }
 
     fn end_sync(&mut self, inode: usize, since: u64) -> io::Result<usize> {
-        match self.fate() {
+        match self.fate("sync") {
             None => {
                 self.event(Event::Synced { inode, since });
                 Ok(0)
@@ -264,7 +274,7 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
-        self.plain()?;
+        self.plain("list")?;
         let entry = |(name, inode): &(Name, usize)| DirEntry {
             name: name.text().to_owned(),
             bytes: self.length(*inode) as u64,
@@ -273,13 +283,13 @@ impl Disk for SimDisk {
     }
 
     fn open(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain()?;
+        self.plain("open")?;
         let inode = self.inode(name)?;
         Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain()?;
+        self.plain("create")?;
         if self.names().get(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -304,31 +314,31 @@ impl Disk for SimDisk {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.plain()?;
+        self.plain("rename")?;
         let inode = self.inode(from)?;
         self.name_changed(NameChange::Rename(Name::new(from), Name::new(to), inode));
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.plain()?;
+        self.plain("remove")?;
         self.inode(name)?;
         self.name_changed(NameChange::Remove(Name::new(name)));
         Ok(())
     }
 
     fn sync_dir(&mut self) -> io::Result<()> {
-        self.plain()?;
+        self.plain("sync the directory")?;
         self.event(Event::DirSynced);
         Ok(())
     }
 
     fn allocate(&mut self, _: FileId, _: u64) -> io::Result<()> {
-        self.plain()
+        self.plain("reserve space")
     }
 
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.plain()?;
+        self.plain("read")?;
         let inode = file.0 as usize;
         let content = match &self.view {
             Some(view) if view.through_cache || mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
