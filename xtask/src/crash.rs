@@ -105,7 +105,11 @@ fn long(arguments: &[String]) -> Result<(), String> {
     }
     let timed = |standing| ["--progress", standing, "--minutes", &third];
     let [at_rest, simulated, campaign] = STANDING;
-    keep("logs-at-rest", "rot", &[&["--logs", LOGS[1], "--per-log", INJECTIONS], &timed(at_rest)[..]].concat())?;
+    keep(
+        "logs-at-rest",
+        "rot",
+        &[&["--logs", LOGS[1], "--per-log", INJECTIONS], &timed(at_rest)[..]].concat(),
+    )?;
     status(real(&[&["long", "--results", RESULTS], &timed(campaign)[..]].concat())?)?;
     keep("simulated", "crash", &[&["--states", STATES[1]], &timed(simulated)[..]].concat())
 }

@@ -137,7 +137,10 @@ fn summary(said: &str) -> Result<String, String> {
     let first = covers.next().unwrap_or(0);
     let last = covers.next_back().unwrap_or(first);
     let (runs, added) = (number("stat::number_of_executed_units:")?, number("stat::new_units_added:")?);
-    Ok(format!("{runs} executions, {last} edges covered, {} of them new, {added} inputs kept", last - first.min(last)))
+    Ok(format!(
+        "{runs} executions, {last} edges covered, {} of them new, {added} inputs kept",
+        last - first.min(last)
+    ))
 }
 
 fn last_lines(said: &str) -> String {

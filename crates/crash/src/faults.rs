@@ -260,7 +260,9 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
             judge_log(&dir, &ledger)?;
             "opened"
         }
-        Err(error @ Error::DiskFull { .. }) if error.raw_os_error() == Some(ENOSPC) => "refused as a full disk",
+        Err(error @ Error::DiskFull { .. }) if error.raw_os_error() == Some(ENOSPC) => {
+            "refused as a full disk"
+        }
         Err(error) => return Err(io::Error::other(format!("a full disk was told as: {error}"))),
     };
     let view = View::open(&dir).map_err(told)?;

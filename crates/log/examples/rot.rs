@@ -63,7 +63,8 @@ struct Orders {
 
 fn orders() -> Result<Orders, Anything> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut orders = Orders { seed: 1, logs: 1_000, per_log: 200, workers, progress: None, minutes: u64::MAX };
+    let mut orders =
+        Orders { seed: 1, logs: 1_000, per_log: 200, workers, progress: None, minutes: u64::MAX };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;

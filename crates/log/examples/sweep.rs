@@ -40,8 +40,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, times) in &failed {
         println!("| {name} | {} |", cells(times.map(|times| times.to_string())));
     }
-    println!("\n{operations} operations in {} lives, each failed in {} ways: {lives} lives with a failure, {missed} in \
-              which it did not come,\n{states} states judged, 0 promises broken", seeds * 4, WAYS.len());
+    println!(
+        "\n{operations} operations in {} lives, each failed in {} ways: {lives} lives with a failure, {missed} in \
+              which it did not come,\n{states} states judged, 0 promises broken",
+        seeds * 4,
+        WAYS.len()
+    );
     println!("\nseeds {seed} to {}", seed + seeds - 1);
     Ok(())
 }

@@ -104,7 +104,10 @@ fn a_view_that_was_trimmed_away_says_so() {
         let outcome = view.read(view.first_lsn()).and_then(|mut reader| reader.next().transpose());
         stop.store(true, Ordering::SeqCst);
         writer.join().expect("the writer ends well");
-        assert!(matches!(outcome, Err(Error::Trimmed { first, .. }) if first > view.end_lsn()), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(Error::Trimmed { first, .. }) if first > view.end_lsn()),
+            "{outcome:?}"
+        );
     });
 }
 

@@ -73,7 +73,9 @@ impl Error {
 /// What can be done about what the system answered, where that is known.
 fn remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
-        io::ErrorKind::AddrInUse => "; is a witness running there already? choose another address with --listen",
+        io::ErrorKind::AddrInUse => {
+            "; is a witness running there already? choose another address with --listen"
+        }
         io::ErrorKind::AddrNotAvailable => "; --listen wants an address of this host, and a port",
         io::ErrorKind::ConnectionRefused => "; start `seawall powercut witness` there",
         _ => "",

@@ -486,11 +486,13 @@ mod tests {
         for message in every_message() {
             let name = format!("{message:?}").to_lowercase();
             let name = name.split(|c: char| !c.is_alphabetic()).next().expect("a name");
-            let row = document.lines().find(|line| line.starts_with(&format!("| {} | {name} |", message.kind())));
+            let row =
+                document.lines().find(|line| line.starts_with(&format!("| {} | {name} |", message.kind())));
             let row = row.unwrap_or_else(|| panic!("no row for {} {name}", message.kind()));
             let fields = row.split('|').nth(3).expect("its payload");
             // A number alone in parentheses is a length in bytes, a text is last.
-            let bytes = fields.split('(').skip(1).filter_map(|rest| rest.split(')').next()?.parse::<usize>().ok());
+            let bytes =
+                fields.split('(').skip(1).filter_map(|rest| rest.split(')').next()?.parse::<usize>().ok());
             let mut payload = Vec::new();
             message.payload(&mut payload);
             let text = match &message {
@@ -511,7 +513,11 @@ mod tests {
             format!("(n ≤ {PAYLOAD_BYTES_MAX})"),
             format!("at most {frame_max} bytes"),
             format!("at most {TEXT_BYTES_MAX} bytes"),
-            format!("at most {} streams and a window of {}", crate::ledger::STREAMS_MAX, crate::ledger::WINDOW_MAX),
+            format!(
+                "at most {} streams and a window of {}",
+                crate::ledger::STREAMS_MAX,
+                crate::ledger::WINDOW_MAX
+            ),
             format!("and {} runs in its ledger", crate::ledger::RUNS_MAX),
             format!("port {}", crate::PORT),
         ] {

@@ -74,10 +74,7 @@ impl Witness {
         listener.set_nonblocking(true).map_err(failed)?;
         let log = ledger.log();
         let (guests, told) = (Mutex::default(), Box::new(told));
-        Ok(Self {
-            listener,
-            state: Arc::new(State { token, ledger: Mutex::new(ledger), log, guests, told }),
-        })
+        Ok(Self { listener, state: Arc::new(State { token, ledger: Mutex::new(ledger), log, guests, told }) })
     }
 
     /// Where it listens.
@@ -348,7 +345,10 @@ mod tests {
             (0..CONNECTIONS_MAX).map(|_| stage.knows(TOKEN).expect("there is room")).collect();
         let mut late = stage.knows(TOKEN).expect("proves itself");
         let refused = late.receive();
-        assert!(matches!(&refused, Err(Error::Refused { text }) if text.contains("try again")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::Refused { text }) if text.contains("try again")),
+            "{refused:?}"
+        );
         drop(full);
     }
 

@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::ground::folder;
+use crate::ground::{Ground, folder};
 use crate::program::SEAWALL;
 use crate::trace::parse;
 
@@ -176,4 +176,33 @@ fn a_failed_call_acknowledges_nothing_falsely_by_one_synchronous_write() {
 fn a_failed_call_acknowledges_nothing_falsely_by_a_ring() {
     let calls = [&HOUSEKEEPING[..], &["io_uring_setup", "io_uring_register", "io_uring_enter"]].concat();
     every_call_fails_by("uring-direct-linked", "io_uring", &calls);
+}
+
+/// Opened again and again: recovery reads past the page cache, which such a disk allows in whole sectors only.
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_log_on_a_disk_with_sectors_of_4096_bytes_is_opened_again() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for kind in ["ext4", "xfs"] {
+        let ground = Ground::with_sectors(place, kind, 512, "defaults", 4096);
+        let log = ground.path().join("log");
+        for method in ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"] {
+            let mut append = Command::new(SEAWALL)
+                .args(["log", "append", "--quiet", "--method", method])
+                .arg(&log)
+                .stdin(Stdio::piped())
+                .spawn()
+                .expect("starts");
+            append
+                .stdin
+                .take()
+                .expect("is piped")
+                .write_all(format!("{method}\n").as_bytes())
+                .expect("writes");
+            assert!(append.wait().expect("ends").success(), "{method} on {kind}");
+        }
+        assert_eq!(recovered(&log), ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"], "{kind}");
+        let verified = Command::new(SEAWALL).args(["log", "verify"]).arg(&log).output().expect("runs");
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    }
 }

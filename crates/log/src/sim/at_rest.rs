@@ -55,7 +55,8 @@ impl Standing {
             for (kind, cell) in cells.iter().enumerate() {
                 let Cell { injections, refused, whole, shortened, window } = cell;
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "cell{ending}{kind} {injections} {refused} {whole} {shortened} {window}");
+                let _ =
+                    writeln!(text, "cell{ending}{kind} {injections} {refused} {whole} {shortened} {window}");
             }
         }
         text

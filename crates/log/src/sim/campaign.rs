@@ -7,9 +7,9 @@
 
 use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{FaultKind, FaultPlan};
+use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, Verdict, judge};
 use super::life::{End, Ending, Habits, Step, live};
-use super::draw::{DRAWS, Draw};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};

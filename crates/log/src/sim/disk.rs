@@ -119,7 +119,10 @@ impl SimDisk {
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self { view: Some(View { names, direct, cached, through_cache }), ..Self::settled(media, seed, fault) }
+        Self {
+            view: Some(View { names, direct, cached, through_cache }),
+            ..Self::settled(media, seed, fault)
+        }
     }
 
     /// A disk on which everything is durable when it returns.

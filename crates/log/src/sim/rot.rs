@@ -20,10 +20,10 @@ use std::rc::Rc;
 
 use super::campaign::Failure;
 use super::disk::Event;
+use super::draw::Draw;
 use super::file::{SECTOR, Sector};
 use super::judge::{Terms, judge};
 use super::life::{BLOCK_BYTES, Ending, Habits, Step, live};
-use super::draw::Draw;
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};

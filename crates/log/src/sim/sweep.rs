@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::campaign::{Failure, Tally};
 use super::disk::{FaultKind, FaultPlan};
+use super::draw::DRAWS;
 use super::judge::{Terms, Verdict, judge};
 use super::life::{Ending, Habits, live};
-use super::draw::DRAWS;
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::oracle::{Ledger, Violation};
