@@ -4,8 +4,8 @@
 //! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
 //! batch, and after a few idle milliseconds all of it.
 //!
-//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed while the
-//! names changed is taken again, and only what stays wrong while nothing moves is reported.
+//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed is taken
+//! again, and only what is wrong while nothing moves is reported.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use seawall_sys::Engine;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::format::{FileRole, LogId, SegmentHeader, file_role, segment_name};
+use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::log::LOCK_FILE;
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
@@ -29,34 +29,32 @@ const READ_BYTES: usize = 1 << 20;
 /// segments of a few batches.
 const LOOKS_MAX: u32 = 64;
 
-/// The segments that have a name now, in order.
-fn segment_numbers<D: Disk>(disk: &mut D) -> Result<Vec<u64>> {
-    let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    let mut numbers: Vec<u64> = entries
-        .iter()
-        .filter_map(|entry| match file_role(&entry.name) {
-            Some(FileRole::Segment(number)) => Some(number),
-            _ => None,
-        })
-        .collect();
-    numbers.sort_unstable();
-    Ok(numbers)
+/// What a writer changes under whoever looks: which segments there are, and which of them are started; or what keeps one
+/// from seeing that.
+fn shape<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
+    let found = survey(disk).map_err(|error| error.to_string())?;
+    let started = found.started.iter().map(|header| header.number).collect();
+    Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
 }
 
-/// Does `look` until it is content with what it saw, or no segment came or went while it looked.
+/// Does `look` until it is content with what it saw, or nothing moved while it looked.
 pub(crate) fn undisturbed<T>(
     dir: &Path,
     mut look: impl FnMut(&mut OsDisk) -> Result<T>,
     content: impl Fn(&T) -> bool,
 ) -> Result<T> {
     let mut disk = OsDisk::read_only(dir);
-    let mut looks = 0;
+    let seen = look(&mut disk);
+    if seen.as_ref().is_ok_and(&content) {
+        return seen;
+    }
+    let mut looks = 1;
     loop {
-        let before = segment_numbers(&mut disk)?;
+        let before = shape(&mut disk);
         let seen = look(&mut disk);
         looks += 1;
         let fine = seen.as_ref().is_ok_and(&content);
-        if fine || looks >= LOOKS_MAX || segment_numbers(&mut disk)? == before {
+        if fine || looks >= LOOKS_MAX || shape(&mut disk) == before {
             return seen;
         }
     }
