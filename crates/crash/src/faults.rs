@@ -204,7 +204,8 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
     Ok((before, after))
 }
 
-/// A log in use on a file system of its own.
+/// A log in use on a file system of its own. Who takes it apart names the parts from the volume up, so that they are
+/// dropped from the log down.
 struct InUse {
     ledger: Ledger,
     log: Log,
@@ -245,7 +246,7 @@ fn remove_spares(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// Whatever did not hold, in words.
 pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<String> {
-    let InUse { ledger, log, dir, mounted, volume } = in_use(file_system, 5)?;
+    let InUse { volume, mounted, dir, ledger, log } = in_use(file_system, 5)?;
     // Not closed: its tail counts as torn.
     drop(log);
     remove_spares(&dir)?;
@@ -287,7 +288,7 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
 /// # Errors
 /// Whatever did not hold, in words.
 pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
-    let InUse { mut ledger, log, dir, mounted, volume } = in_use(file_system, 3)?;
+    let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 3)?;
     volume.file().fail(Failing { writes: true, flushes: true, pages: None });
     let acknowledged = ledger.acknowledged;
     let failed = commit_one(&log, &mut ledger);
@@ -317,7 +318,7 @@ const EIO: i32 = 5;
 /// # Errors
 /// Whatever did not hold, in words.
 pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> {
-    let InUse { mut ledger, log, dir, mounted, volume } = in_use(file_system, 4)?;
+    let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 4)?;
     log.close().map_err(told)?;
     mounted.remount("ro")?;
     match Log::open(&dir, options()) {
