@@ -251,8 +251,9 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
     drop(log);
     remove_spares(&dir)?;
     let filler = mounted.path().join("filler");
-    fill_up(&filler, 0)?;
+    // A disk without a byte left has none for a name either.
     let mut crumbs = File::create(mounted.path().join("crumbs"))?;
+    fill_up(&filler, 0)?;
     // The file system keeps some of what it calls free until it is asked for it.
     while crumbs.write_all(&[0xA5; PAGE]).and_then(|()| crumbs.sync_data()).is_ok() {}
     let first = match Log::open(&dir, options()) {
