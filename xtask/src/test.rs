@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -47,6 +47,7 @@ const STEPS: [Step; 21] = [
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
+    Step { name: "failing calls of the log", run: || on_real_systems("log_faults::") },
     Step { name: "crashes", run: crashes },
     Step { name: "report in a browser", run: report_in_a_browser },
     Step { name: "dependencies", run: dependencies },
