@@ -17,6 +17,7 @@ mod replay;
 mod sqlite;
 mod verdict;
 
+use crate::rounds::{Options, median};
 use crate::shell::target;
 use crate::tools;
 use postgres::Cluster;
@@ -46,12 +47,6 @@ const LEVELS: [(&str, Journal, Synchronous); 4] = [
 /// Transactions of a first try.
 const TRIAL: u64 = 500;
 
-struct Options {
-    folder: PathBuf,
-    rounds: usize,
-    seconds: f64,
-}
-
 /// A folder of our own, removed with all that is in it.
 struct Scratch(PathBuf);
 
@@ -65,8 +60,8 @@ impl Drop for Scratch {
 
 /// Runs both products and prints the table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    println!("{}", tools::provide_for_observe()?);
+    let options = Options { folder: target(), rounds: 12, seconds: 0.4 }.changed_by(arguments, 0.1)?;
+    println!("{}", tools::provide(&tools::OBSERVE)?);
     let scratch = Scratch(options.folder.join(format!("seawall-observe-{}", std::process::id())));
     std::fs::create_dir(&scratch.0)
         .map_err(|error| format!("cannot make {}: {error}; name another with --dir", scratch.0.display()))?;
@@ -76,27 +71,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     drop(scratch);
     print(&cases);
     judge(&cases)
-}
-
-fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { folder: target(), rounds: 12, seconds: 0.4 };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        let wrong = || format!("{word} {value}: not a number");
-        match word.as_str() {
-            "--dir" => options.folder = value.into(),
-            "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
-            "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
-            _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
-        }
-    }
-    if options.rounds == 0 || !(0.1..=60.0).contains(&options.seconds) {
-        return Err("--rounds must be at least 1 and --seconds from 0.1 to 60".to_owned());
-    }
-    options.folder = std::path::absolute(&options.folder)
-        .map_err(|error| format!("--dir {}: {error}", options.folder.display()))?;
-    Ok(options)
 }
 
 fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
@@ -215,8 +189,7 @@ fn print(cases: &[Case]) {
     );
     for case in cases {
         let micros = |values: &[f64]| {
-            verdict::median(values.iter().copied())
-                .map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3))
+            median(values.iter().copied()).map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3))
         };
         let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
         let [least, middle, largest] = case.ratio().unwrap_or([f64::NAN; 3]);

@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -44,6 +44,7 @@ const STEPS: [Step; 21] = [
     Step { name: "Windows tests", run: windows },
     Step { name: "call sequences", run: || on_real_systems("calls::") },
     Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
+    Step { name: "scenarios everywhere", run: || on_real_systems("everywhere::") },
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
@@ -199,7 +200,7 @@ fn fuzzing() -> Outcome {
 }
 
 fn set_up() -> Outcome {
-    match tools::provide() {
+    match tools::provide(&tools::TESTS) {
         Ok(told) => {
             println!("{told}");
             Outcome::Held
