@@ -231,7 +231,7 @@ fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
     let walking =
         run_on(&mut stage, "cached", &settings("cached"), &mut Watcher::default()).expect("a result");
     let finding = found(&walking, "cached-write").expect("said");
-    assert!(finding.sentence.contains("a write costs") && finding.remedy.contains("O_DIRECT"), "{finding:?}");
+    assert!(finding.sentence.contains("A write costs") && finding.remedy.contains("O_DIRECT"), "{finding:?}");
     let figures =
         table(&walking).row("through-100").and_then(|row| row.measured()?.figure("cpu_per_write_ns"));
     assert!(figures.is_some_and(|ns| ns > 65_536.0), "{figures:?}");

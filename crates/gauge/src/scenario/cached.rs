@@ -304,6 +304,11 @@ pub fn judge(study: &Study) -> Vec<Finding> {
         .collect()
 }
 
+/// A sentence's first words: with a capital where nothing leads it.
+fn begun(lead: &str, words: &str) -> String {
+    if lead.is_empty() { super::group::capital(words) } else { format!("{lead}{words}") }
+}
+
 fn growth(study: &Study, place: usize, suspect: &Suspect) -> Option<Finding> {
     let several = !study.places.is_empty();
     let of = |id: &str| {
@@ -324,7 +329,8 @@ fn growth(study: &Study, place: usize, suspect: &Suspect) -> Option<Finding> {
         (
             Severity::Caution,
             format!(
-                "{lead}{words} costs {} times the CPU when the file is cached: {figures}.",
+                "{} costs {} times the CPU when the file is cached: {figures}.",
+                begun(&lead, words),
                 significant(full_ns / cold_ns)
             ),
             suspect.remedy,
@@ -332,7 +338,7 @@ fn growth(study: &Study, place: usize, suspect: &Suspect) -> Option<Finding> {
     } else {
         (
             Severity::Note,
-            format!("{lead}what is cached does not make {words} much dearer: {figures}."),
+            format!("{} does not make {words} much dearer: {figures}.", begun(&lead, "what is cached")),
             "Nothing to do; the published system took seconds for an fsync.",
         )
     };

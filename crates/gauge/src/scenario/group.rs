@@ -244,7 +244,8 @@ fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
     Some(Finding { rule: "group-gain", severity, sentence, remedy: remedy.to_owned() })
 }
 
-fn capital(words: &str) -> String {
+/// The same with a capital letter.
+pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

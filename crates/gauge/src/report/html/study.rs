@@ -144,14 +144,15 @@ fn against_axis(page: &mut Page, study: &Study) {
             [group.as_str()].into_iter().chain(place).filter(|part| !part.is_empty()).collect();
         // A group may be the place itself.
         parts.dedup();
-        if parts.is_empty() { study.row_title.clone() } else { parts.join(", ") }
+        parts.join(", ")
     };
     let columns = study.columns.iter().filter(|column| column.better != Better::Neither);
     for column in columns.filter(|column| column.essential).take(AXIS_PICTURES_MAX) {
         let curve = |group: &(String, Option<usize>)| {
             let points = placed.iter().filter(|row| (&row.group, row.place) == (&group.0, group.1));
             let points = points.filter_map(|row| Some((row.x?, Study::value(row, column)?.value)));
-            (name(group), points.collect::<Vec<_>>())
+            let name = Some(name(group)).filter(|name| !name.is_empty());
+            (name.unwrap_or_else(|| column.title.clone()), points.collect::<Vec<_>>())
         };
         let curves: Vec<_> = groups.iter().map(curve).filter(|(_, points)| !points.is_empty()).collect();
         if !curves.is_empty() {
@@ -177,7 +178,7 @@ fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[pictu
     let title = if column.group.is_empty() {
         column.title.clone()
     } else {
-        format!("{}, {}", column.title, column.group)
+        format!("{}: {}", column.group, column.title)
     };
     let xs = || curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x));
     // Steps by a constant factor (1, 2, 4, 8 writers) read best on a logarithmic axis.
@@ -186,7 +187,11 @@ fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[pictu
     let (x_title, x_unit) = axis(study);
     let mut x = Axis::new(x_title, kind(x_unit), log);
     x.at_points = curves.iter().map(|(_, points)| points.len()).max().unwrap_or(0) <= 10;
-    let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds);
+    // Little spread has too few marks on a logarithmic axis, and zero has no place there.
+    let ys = || curves.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
+    let wide = ys().fold(f64::INFINITY, f64::min) * 10.0 <= ys().fold(0.0, f64::max);
+    let positive = ys().all(|y| y > 0.0);
+    let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds && wide && positive);
     let rows = curves.iter().flat_map(|(name, points)| {
         points.iter().map(move |(x, value)| {
             let told = |value: f64, unit| shown(Value { value, uncertain: false }, unit);
@@ -269,15 +274,22 @@ fn pauses(series: &Series, rounds: &[Round]) -> Vec<f64> {
 
 /// Series where a row kept them; its blocks where it did not.
 fn over_time(page: &mut Page, study: &Study) {
-    let (mut series, mut breaks) = (Vec::new(), Vec::new());
+    let (mut series, mut breaks, mut titles) = (Vec::new(), Vec::new(), Vec::new());
     for (row, measured) in study.measured() {
         for one in measured.series.iter().filter(|one| !one.points.is_empty()) {
             let points = one.points.iter().map(|point| (point.at_ns as f64 / 1e9, point.max_ns as f64));
-            series.push((format!("{}: {}", label(study, row), one.title), points.collect::<Vec<_>>()));
+            titles.push(one.title.as_str());
+            series.push((label(study, row), points.collect::<Vec<_>>()));
             breaks.push(pauses(one, &measured.rounds));
         }
     }
     if !series.is_empty() {
+        // What all lines show is said once.
+        let one = titles.iter().all(|title| *title == titles[0]);
+        let what = if one { titles[0] } else { "longest in each span" };
+        if !one {
+            series.iter_mut().zip(&titles).for_each(|((name, _), title)| *name = format!("{name}: {title}"));
+        }
         let id = page.id("picture");
         let rows = series.iter().map(|(name, points)| {
             let longest = points.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
@@ -287,7 +299,7 @@ fn over_time(page: &mut Page, study: &Study) {
         let table = table("Latency over time", &["", "Spans", "Longest", "At"], rows);
         let x = Axis::new("time since the run began", Kind::Seconds, false);
         page.picture(
-            picture::curves(id, x, Axis::new("longest in each span", Kind::Ns, true), &series, false)
+            picture::curves(id, x, Axis::new(what, Kind::Ns, true), &series, false)
                 .broken(&breaks),
             &Caption {
                 title: "Latency over time",
