@@ -7,6 +7,7 @@ mod deny;
 mod explore;
 mod fidelity;
 mod observe;
+mod rounds;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -94,7 +95,7 @@ fn help(_: &[String]) -> Result<(), String> {
 }
 
 fn setup(_: &[String]) -> Result<(), String> {
-    tools::provide().map(|told| println!("{told}"))
+    tools::provide(&tools::TESTS).map(|told| println!("{told}"))
 }
 
 fn loom(_: &[String]) -> Result<(), String> {

@@ -99,16 +99,14 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
     let html = || Ok(report::html::html(result));
-    for (file, text) in [
-        (&options.json, &json as &dyn Fn() -> Result<String, String>),
-        (&options.csv, &csv),
-        (&options.markdown, &markdown),
+    let files = &options.files;
+    let to_standard_output = output::give_all(&[
+        (&files.json, &json),
+        (&files.csv, &csv),
+        (&files.markdown, &markdown),
         (&options.html, &html),
-    ] {
-        let Some(file) = file else { continue };
-        output::give(file, &text().map_err(Failure::Told)?)?;
-    }
-    if !options.prints_a_format() {
+    ])?;
+    if !to_standard_output {
         output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
