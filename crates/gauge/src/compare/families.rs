@@ -64,7 +64,7 @@ impl Families {
             }
         }
         if made.comparisons.is_empty() {
-            return Err(refused(sides, by, refusals));
+            return Err(refused(sides, by, &refusals));
         }
         Ok(made)
     }
@@ -97,7 +97,7 @@ fn alone(side: &Side, sides: &[Side]) -> Alone {
 }
 
 /// Why nothing at all can be compared.
-fn refused(sides: Vec<Side>, by: Option<&str>, refusals: Vec<String>) -> String {
+fn refused(sides: Vec<Side>, by: Option<&str>, refusals: &[String]) -> String {
     if !refusals.is_empty() {
         return refusals.join("; ");
     }
