@@ -5,7 +5,8 @@
  *   ------|---------|--- write ---|------   service = t1 - t0, response = t1 - due (on a schedule)
  *
  * Invariants: between the two readings of the clock stands one write and nothing else; leaving a file for the next is timed
- * apart and is part of no write's service time; its allocations are not the writes'.
+ * apart and is part of no write's service time; what opening a file allocates, and what the first write through it sets up,
+ * is not counted as the writes'.
  */
 package seawall.path;
 
@@ -20,7 +21,8 @@ final class Loop {
     private final Sample sample;
     private Writer writer;
     private int file;
-    private long rollAllocatedBytes;
+    private long openAllocatedBytes;
+    private boolean fresh = true;
 
     private Loop(Row row, Order order, Record record, Sample sample) {
         this.row = row;
@@ -48,7 +50,7 @@ final class Loop {
             time();
             long after = Accounts.allocatedBytes();
             sample.allocatedBytes =
-                    after < 0 || sample.allocatedBytes < 0 ? -1 : sample.allocatedBytes + after - allocated - rollAllocatedBytes;
+                    after < 0 || sample.allocatedBytes < 0 ? -1 : sample.allocatedBytes + after - allocated - openAllocatedBytes;
             sample.times = Accounts.now().since(before);
         } finally {
             writer.close();
@@ -76,9 +78,14 @@ final class Loop {
                 nowNs = System.nanoTime();
             }
             long position = inPass / order.writesPerPlace() * record.bytes();
+            long allocated = fresh ? Accounts.allocatedBytes() : 0;
             long beginNs = System.nanoTime();
             writer.write(position);
             doneNs = System.nanoTime();
+            if (fresh) {
+                openAllocatedBytes += Accounts.allocatedBytes() - allocated;
+                fresh = false;
+            }
             inPass++;
             sample.service.recordValue(doneNs - beginNs);
             if (scheduled) {
@@ -91,7 +98,7 @@ final class Loop {
 
     /** Leaves the file for the next, or goes back to its start if it is the only one. */
     private void roll() throws IOException, Unavailable {
-        if (order.files().size() > 1) {
+        if (order.files().size() > 1 && order.pace() != Order.Pace.TIGHT) {
             long allocated = Accounts.allocatedBytes();
             long beginNs = System.nanoTime();
             writer.close();
@@ -99,7 +106,8 @@ final class Loop {
             Path next = order.files().get(file);
             writer = Ways.open(row, next, order.fileBytes(), record);
             sample.roll.recordValue(System.nanoTime() - beginNs);
-            rollAllocatedBytes += Accounts.allocatedBytes() - allocated;
+            openAllocatedBytes += Accounts.allocatedBytes() - allocated;
+            fresh = true;
         }
         writer.rewind();
     }

@@ -14,7 +14,7 @@ import java.util.List;
  * @param fileBytes how long each file is
  * @param places how many records are written in a file before it is left
  * @param writesPerPlace how often each is written before the next
- * @param files the files, taken in turn; the loop rolls from one to the next unless there is only one
+ * @param files the files, taken in turn; the loop rolls from one to the next unless there is only one, or the pace is tight
  */
 record Order(
         Pace pace,

@@ -29,6 +29,7 @@ final class Serve {
     private Serve() {}
 
     static final int PROTOCOL = 1;
+    private static final int CLOSED_MAPPINGS = 64;
     private static final int FIXED_FIELDS = 7;
     private static final int CLOCK_READINGS = 2_000_000;
 
@@ -37,6 +38,7 @@ final class Serve {
         out.println(hello());
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             out.println(answer(line));
+            Mapped.release(CLOSED_MAPPINGS);
         }
     }
 

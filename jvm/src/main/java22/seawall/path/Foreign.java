@@ -66,11 +66,19 @@ final class Foreign {
         if (!System.getProperty("os.name").equals("Linux")) {
             throw new Unavailable("these calls are Linux's: measure on Linux");
         }
-        int descriptor = Calls.open(file);
-        return switch (sync) {
-            case NONE, FDATASYNC -> new Pwrite(descriptor, record, data, sync == Sync.FDATASYNC);
-            case RWF_DSYNC -> new Flagged(descriptor, record, data);
+        int fd = Calls.open(file);
+        if (sync == Sync.RWF_DSYNC) {
+            return data == Data.CRITICAL ? new CriticalFlagged(fd, record) : new PlainFlagged(fd, record);
+        }
+        Writer pwrite = switch (data) {
+            case NATIVE -> new Pwrite(fd, record);
+            case CRITICAL -> new CriticalPwrite(fd, record);
+            case HEAP -> new HeapPwrite(fd, record);
         };
+        if (sync == Sync.NONE) {
+            return pwrite;
+        }
+        return data == Data.CRITICAL ? new CriticalDatasync(fd, record, pwrite) : new Datasync(fd, record, pwrite);
     }
 
     /** The C library's functions, bound once. */
@@ -137,98 +145,192 @@ final class Foreign {
         }
     }
 
-    /** pwrite, and fdatasync if asked for. */
-    private static final class Pwrite implements Writer {
-        private final Arena arena = Arena.ofConfined();
-        private final MemorySegment state = arena.allocate(Linker.Option.captureStateLayout());
-        private final int descriptor;
-        private final MemorySegment record;
-        private final Data data;
-        private final boolean sync;
-        private final long bytes;
+    /**
+     * A descriptor and a record. Each row is a class of its own, with its handles as constants, so that no row is compiled
+     * for what another one did.
+     */
+    private abstract static class Call implements Writer {
+        final Arena arena = Arena.ofConfined();
+        final MemorySegment state = arena.allocate(Linker.Option.captureStateLayout());
+        final int descriptor;
+        final long bytes;
 
-        Pwrite(int descriptor, Record record, Data data, boolean sync) {
+        Call(int descriptor, Record record) {
             this.descriptor = descriptor;
-            this.data = data;
-            this.sync = sync;
             this.bytes = record.bytes();
-            MemorySegment heap = MemorySegment.ofArray(record.heap);
-            this.record = data == Data.HEAP ? heap : arena.allocate(bytes, PAGE_BYTES).copyFrom(heap);
         }
 
-        @Override
-        public void write(long position) throws IOException {
-            long written;
-            int synced = 0;
-            try {
-                written = switch (data) {
-                    case NATIVE -> (long) Calls.PLAIN_PWRITE.invokeExact(state, descriptor, record, bytes, position);
-                    case CRITICAL -> (long) Calls.CRITICAL_PWRITE.invokeExact(state, descriptor, record, bytes, position);
-                    case HEAP -> (long) Calls.HEAP_PWRITE.invokeExact(state, descriptor, record, bytes, position);
-                };
-                if (sync && written == bytes) {
-                    synced = data == Data.CRITICAL
-                            ? (int) Calls.CRITICAL_FDATASYNC.invokeExact(state, descriptor)
-                            : (int) Calls.PLAIN_FDATASYNC.invokeExact(state, descriptor);
-                }
-            } catch (Throwable e) {
-                throw new IllegalStateException(e);
-            }
+        /** The record outside the heap. */
+        final MemorySegment outside(Record record) {
+            return arena.allocate(bytes, PAGE_BYTES).copyFrom(MemorySegment.ofArray(record.heap));
+        }
+
+        final void check(String call, long written) throws IOException {
             if (written < 0) {
-                throw Calls.failed("pwrite", state);
+                throw Calls.failed(call, state);
             }
             Writer.whole(written, bytes);
-            if (synced != 0) {
+        }
+
+        final void checkSync(int code) throws IOException {
+            if (code != 0) {
                 throw Calls.failed("fdatasync", state);
             }
         }
 
         @Override
-        public void close() throws IOException {
+        public final void close() throws IOException {
             arena.close();
             Calls.close(descriptor);
         }
     }
 
-    /** pwritev2 with RWF_DSYNC. */
-    private static final class Flagged implements Writer {
-        private final Arena arena = Arena.ofConfined();
-        private final MemorySegment state = arena.allocate(Linker.Option.captureStateLayout());
-        /** One struct iovec: the address of the record and its length. */
-        private final MemorySegment vector = arena.allocate(ADDRESS.byteSize() * 2, ADDRESS.byteAlignment());
-        private final int descriptor;
-        private final boolean critical;
-        private final long bytes;
+    private static final class Pwrite extends Call {
+        private final MemorySegment record;
 
-        Flagged(int descriptor, Record record, Data data) {
-            this.descriptor = descriptor;
-            this.critical = data == Data.CRITICAL;
-            this.bytes = record.bytes();
-            MemorySegment own = arena.allocate(bytes, PAGE_BYTES).copyFrom(MemorySegment.ofArray(record.heap));
-            vector.set(ADDRESS, 0, own);
-            vector.set(JAVA_LONG, ADDRESS.byteSize(), bytes);
+        Pwrite(int descriptor, Record record) {
+            super(descriptor, record);
+            this.record = outside(record);
         }
 
         @Override
         public void write(long position) throws IOException {
             long written;
             try {
-                written = critical
-                        ? (long) Calls.CRITICAL_PWRITEV2.invokeExact(state, descriptor, vector, 1, position, RWF_DSYNC)
-                        : (long) Calls.PLAIN_PWRITEV2.invokeExact(state, descriptor, vector, 1, position, RWF_DSYNC);
+                written = (long) Calls.PLAIN_PWRITE.invokeExact(state, descriptor, record, bytes, position);
             } catch (Throwable e) {
                 throw new IllegalStateException(e);
             }
-            if (written < 0) {
-                throw Calls.failed("pwritev2", state);
-            }
-            Writer.whole(written, bytes);
+            check("pwrite", written);
+        }
+    }
+
+    private static final class CriticalPwrite extends Call {
+        private final MemorySegment record;
+
+        CriticalPwrite(int descriptor, Record record) {
+            super(descriptor, record);
+            this.record = outside(record);
         }
 
         @Override
-        public void close() throws IOException {
-            arena.close();
-            Calls.close(descriptor);
+        public void write(long position) throws IOException {
+            long written;
+            try {
+                written = (long) Calls.CRITICAL_PWRITE.invokeExact(state, descriptor, record, bytes, position);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            check("pwrite", written);
+        }
+    }
+
+    private static final class HeapPwrite extends Call {
+        private final MemorySegment record;
+
+        HeapPwrite(int descriptor, Record record) {
+            super(descriptor, record);
+            this.record = MemorySegment.ofArray(record.heap);
+        }
+
+        @Override
+        public void write(long position) throws IOException {
+            long written;
+            try {
+                written = (long) Calls.HEAP_PWRITE.invokeExact(state, descriptor, record, bytes, position);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            check("pwrite", written);
+        }
+    }
+
+    /** pwrite by another row, whose descriptor this one closes, then fdatasync. */
+    private static final class Datasync extends Call {
+        private final Writer pwrite;
+
+        Datasync(int descriptor, Record record, Writer pwrite) {
+            super(descriptor, record);
+            this.pwrite = pwrite;
+        }
+
+        @Override
+        public void write(long position) throws IOException {
+            pwrite.write(position);
+            int code;
+            try {
+                code = (int) Calls.PLAIN_FDATASYNC.invokeExact(state, descriptor);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            checkSync(code);
+        }
+    }
+
+    private static final class CriticalDatasync extends Call {
+        private final Writer pwrite;
+
+        CriticalDatasync(int descriptor, Record record, Writer pwrite) {
+            super(descriptor, record);
+            this.pwrite = pwrite;
+        }
+
+        @Override
+        public void write(long position) throws IOException {
+            pwrite.write(position);
+            int code;
+            try {
+                code = (int) Calls.CRITICAL_FDATASYNC.invokeExact(state, descriptor);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            checkSync(code);
+        }
+    }
+
+    /** pwritev2 with RWF_DSYNC. */
+    private abstract static class Flagged extends Call {
+        /** One struct iovec: the address of the record and its length. */
+        final MemorySegment vector = arena.allocate(ADDRESS.byteSize() * 2, ADDRESS.byteAlignment());
+
+        Flagged(int descriptor, Record record) {
+            super(descriptor, record);
+            vector.set(ADDRESS, 0, outside(record));
+            vector.set(JAVA_LONG, ADDRESS.byteSize(), bytes);
+        }
+    }
+
+    private static final class PlainFlagged extends Flagged {
+        PlainFlagged(int descriptor, Record record) {
+            super(descriptor, record);
+        }
+
+        @Override
+        public void write(long position) throws IOException {
+            long written;
+            try {
+                written = (long) Calls.PLAIN_PWRITEV2.invokeExact(state, descriptor, vector, 1, position, RWF_DSYNC);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            check("pwritev2", written);
+        }
+    }
+
+    private static final class CriticalFlagged extends Flagged {
+        CriticalFlagged(int descriptor, Record record) {
+            super(descriptor, record);
+        }
+
+        @Override
+        public void write(long position) throws IOException {
+            long written;
+            try {
+                written = (long) Calls.CRITICAL_PWRITEV2.invokeExact(state, descriptor, vector, 1, position, RWF_DSYNC);
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+            check("pwritev2", written);
         }
     }
 
