@@ -18,13 +18,13 @@ import java.util.Optional;
  * A way to write a journal.
  *
  * @param id stable name
- * @param floor the native row that makes the same calls, "-" if none
+ * @param like the native row that makes the same calls
  * @param jdk the first JDK that has it
  * @param file how its file is to be made
  * @param allocatesNothing whether it promises to allocate no byte per write, once compiled
  * @param what what it does, for people
  */
-record Row(String id, String floor, int jdk, Kind file, boolean allocatesNothing, String what) {
+record Row(String id, String like, int jdk, Kind file, boolean allocatesNothing, String what) {
 
     /** How a row's file is made. */
     enum Kind {

@@ -179,7 +179,7 @@ final class Foreign {
         }
 
         @Override
-        public final void close() throws IOException {
+        public void close() throws IOException {
             arena.close();
             Calls.close(descriptor);
         }
@@ -265,6 +265,12 @@ final class Foreign {
             }
             checkSync(code);
         }
+
+        @Override
+        public void close() throws IOException {
+            arena.close();
+            pwrite.close();
+        }
     }
 
     private static final class CriticalDatasync extends Call {
@@ -285,6 +291,12 @@ final class Foreign {
                 throw new IllegalStateException(e);
             }
             checkSync(code);
+        }
+
+        @Override
+        public void close() throws IOException {
+            arena.close();
+            pwrite.close();
         }
     }
 
