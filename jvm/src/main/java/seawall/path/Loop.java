@@ -98,17 +98,17 @@ final class Loop {
 
     /** Leaves the file for the next, or goes back to its start if it is the only one. */
     private void roll() throws IOException, Unavailable {
+        long allocated = Accounts.allocatedBytes();
         if (order.files().size() > 1 && order.pace() != Order.Pace.TIGHT) {
-            long allocated = Accounts.allocatedBytes();
             long beginNs = System.nanoTime();
             writer.close();
             file = (file + 1) % order.files().size();
             Path next = order.files().get(file);
             writer = Ways.open(row, next, order.fileBytes(), record);
             sample.roll.recordValue(System.nanoTime() - beginNs);
-            openAllocatedBytes += Accounts.allocatedBytes() - allocated;
             fresh = true;
         }
         writer.rewind();
+        openAllocatedBytes += Accounts.allocatedBytes() - allocated;
     }
 }
