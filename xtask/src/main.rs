@@ -6,6 +6,7 @@ mod crash;
 mod deny;
 mod explore;
 mod fidelity;
+mod jvm;
 mod observe;
 mod second_kernel;
 mod shell;

@@ -275,3 +275,79 @@ impl Machine for Absent {
         Err(OpenError::Unavailable(Unavailable(self.0.clone())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_gauge::scenario::path::Pace;
+    use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
+
+    /// What the jar answered once to an order on a schedule.
+    const ANSWER: &str = include_str!("../tests/answer.json");
+
+    #[test]
+    fn percentiles_of_the_histogram_are_those_that_the_jvm_s_own_told() {
+        let Ok(Answer::Measured(measured)) = serde_json::from_str(ANSWER) else {
+            panic!("it is an answer");
+        };
+        let told: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
+        let both =
+            [("service", &measured.service), ("response", measured.response.as_ref().expect("scheduled"))];
+        for (name, latency) in both {
+            let told = |field: &str| told[name][field].as_u64().expect("a figure");
+            assert_eq!(latency.count(), 12_000);
+            let points = [
+                ("p50_ns", 50.0),
+                ("p90_ns", 90.0),
+                ("p99_ns", 99.0),
+                ("p999_ns", 99.9),
+                ("p9999_ns", 99.99),
+            ];
+            for (field, percent) in points {
+                assert_eq!(latency.raw_percentile_ns(percent), told(field), "{name} {field}");
+            }
+            assert_eq!((latency.min_ns(), latency.max_ns()), (told("min_ns"), told("max_ns")), "{name}");
+            assert!((latency.mean_ns() / told_mean(name) - 1.0).abs() < 0.001, "{name}");
+        }
+        let trace = measured.trace();
+        assert!(trace.times.wait_ns.is_some() && trace.allocated_bytes.is_some());
+    }
+
+    fn told_mean(name: &str) -> f64 {
+        let told: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
+        told[name]["mean_ns"].as_f64().expect("a figure")
+    }
+
+    #[test]
+    fn a_reason_and_an_error_are_told_apart_from_figures() {
+        let read = |text: &str| serde_json::from_str::<Answer>(text).expect("an answer");
+        assert!(matches!(read(r#"{"na":"needs JDK 22"}"#), Answer::Unavailable { na } if na.contains("22")));
+        assert!(matches!(read(r#"{"error":"java.io.IOException"}"#), Answer::Failed { .. }));
+        assert!(serde_json::from_str::<Answer>(r#"{"elapsed_ns":5}"#).is_err());
+    }
+
+    #[test]
+    fn an_order_is_a_line_of_fields_and_a_name_that_would_break_it_is_refused() {
+        let row = JvmRow {
+            id: "raf-rwd".to_owned(),
+            like: "dsync".to_owned(),
+            shape: Shape::Fixed,
+            allocates_nothing: true,
+            what: String::new(),
+            not_available: None,
+        };
+        let order = Order {
+            machine: 0,
+            row: &row,
+            pace: Some(Pace::Closed),
+            interval_ns: 7,
+            bytes: 64,
+            fill_bytes: 1,
+        };
+        let told = line(&order, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
+        assert_eq!(told, format!("raf-rwd\tclosed\t7\t9\t{}\t64\t4096\t/a b/c\t/d\n", i64::MAX));
+        let tight = line(&Order { pace: None, ..order }, 1, &["/d".into()], 9).expect("a line");
+        assert!(tight.starts_with("raf-rwd\ttight\t"));
+        assert!(line(&order, 1, &["/a\tb".into()], 9).is_err_and(|why| why.contains("another folder")));
+    }
+}

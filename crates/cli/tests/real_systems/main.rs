@@ -3,6 +3,7 @@
 //! * [`calls`]: each method makes exactly the system calls that its row names (strace);
 //! * [`evidence`]: each method makes the device do what its depth demands (block counters of a loop device);
 //! * [`lies`]: a file system or library that turns syncs into nothing is named, and classes are lowered;
+//! * [`jvm`]: each row of a JVM makes its calls, and what is missing is told;
 //! * [`scenarios`]: every scenario runs, counts what it says, and cleans up;
 //! * [`refusals`]: bad input ends with a message, an exit code, and no file left behind.
 //!
@@ -13,6 +14,7 @@
 mod calls;
 mod evidence;
 mod ground;
+mod jvm;
 mod lies;
 mod program;
 mod refusals;
