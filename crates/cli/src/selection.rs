@@ -74,7 +74,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Options that decide what is measured, and whether each was given.
-fn given(options: &Bench) -> [(&'static str, bool); 19] {
+fn given(options: &Bench) -> [(&'static str, bool); 24] {
     let own = &options.scenario;
     [
         ("--full", options.full),
@@ -96,6 +96,11 @@ fn given(options: &Bench) -> [(&'static str, bool); 19] {
         ("--file", own.file.is_some()),
         ("--rewrites", own.rewrites.is_some()),
         ("--warm-up", own.warm_up.is_some()),
+        ("--kafka", !own.kafka.is_empty()),
+        ("--kafka-config", own.kafka_config.is_some()),
+        ("--nats", !own.nats.is_empty()),
+        ("--nats-monitor", !own.nats_monitor.is_empty()),
+        ("--ack-timeout", own.ack_timeout.is_some()),
     ]
 }
 

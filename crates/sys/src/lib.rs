@@ -13,6 +13,7 @@
 //!   [`residency`] tells what is in the page cache: what the gauge's scenarios ask for.
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
+//! * [`process`] keeps track of processes that outlive this one.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -32,6 +33,7 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod process;
 pub mod residency;
 pub mod store;
 pub mod thread;

@@ -1,7 +1,7 @@
 //! How is this machine put under a scenario? By files of our own in the folders that were named.
 //!
-//! * [`stall`], [`group`], [`interfere`], [`path`] and [`cached`] run one block each; [`writers`] is what committing
-//!   threads have in common.
+//! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is what
+//!   committing threads have in common.
 //!
 //! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
 //! it is dropped, however the run ended; after a failed call no file is used again.
@@ -10,11 +10,14 @@ mod cached;
 mod group;
 mod interfere;
 mod path;
+mod replicated;
 mod stall;
 mod writers;
 
 use super::{Block, Stage, Until};
 use crate::scenario::settings::FILL_BYTES;
+use crate::scenario::replicated::Engine;
+use crate::scenario::replicated::promise::EngineFacts;
 use crate::scenario::{self};
 use seawall::{Log, Options};
 use seawall_sys::counters::{Counts, Reader};
@@ -34,6 +37,8 @@ pub struct RealStage {
     /// Files that are kept from block to block.
     files: Vec<PathBuf>,
     log: Option<OpenLog>,
+    /// Clusters that were named, each with a stream of our own.
+    engines: Vec<Box<dyn Engine>>,
 }
 
 /// A folder under the gauge.
@@ -64,7 +69,26 @@ impl RealStage {
             let counters = Reader::open(&environment);
             Spot { folder, environment, counters }
         };
-        Self { places: folders.into_iter().map(spot).collect(), files: Vec::new(), log: None }
+        let places = folders.into_iter().map(spot).collect();
+        Self { places, files: Vec::new(), log: None, engines: Vec::new() }
+    }
+
+    /// The same with replicated engines, each connected.
+    #[must_use]
+    pub fn with_engines(mut self, engines: Vec<Box<dyn Engine>>) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// Removes what the engines created in their clusters; to be called however the run ended.
+    ///
+    /// # Errors
+    /// What was left behind in any of them, and how to remove it.
+    pub fn close_engines(&mut self) -> Result<(), String> {
+        let left = self.engines.iter_mut().filter_map(|engine| engine.close().err());
+        let left: Vec<String> = left.collect();
+        self.engines.clear();
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
     fn new_path(&self, place: usize, name: &str) -> PathBuf {
@@ -151,6 +175,8 @@ impl RealStage {
 
 impl Drop for RealStage {
     fn drop(&mut self) {
+        // Who wants to be told of what was left behind has called it before.
+        let _ = self.close_engines();
         self.clear();
     }
 }
@@ -253,5 +279,17 @@ impl Stage for RealStage {
     ) -> Result<scenario::cached::Trace, OpenError> {
         let outcome = cached::run(self, order, until);
         self.guard(outcome)
+    }
+
+    fn engines(&self) -> Vec<EngineFacts> {
+        self.engines.iter().map(|engine| engine.facts().clone()).collect()
+    }
+
+    fn replicated(
+        &mut self,
+        order: &scenario::replicated::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<Block, OpenError> {
+        replicated::run(self, order, until)
     }
 }

@@ -5,6 +5,7 @@
 use super::escape::Text;
 use super::picture::{self, Axis, Kind};
 use super::{Caption, Page, facts as fact_list, run, scroll, table};
+use crate::report::study::outlived;
 use crate::figures::{bytes, count, duration, rate_tight, significant, tight};
 use crate::findings;
 use crate::report::facts;
@@ -58,6 +59,7 @@ pub(super) fn cell(unit: Unit, value: Option<Value>) -> String {
         Unit::Bytes => whole(value).map_or_else(|| significant(value), bytes),
         Unit::Count => whole(value).map_or_else(|| significant(value), count),
         Unit::Ratio => format!("{value:.2}×"),
+        Unit::Outlived => outlived(value).to_owned(),
     };
     if uncertain { format!("~{words}") } else { words }
 }
@@ -209,7 +211,7 @@ fn kind(unit: Unit) -> Kind {
         Unit::Nanoseconds => Kind::Ns,
         Unit::Bytes => Kind::Bytes,
         Unit::Share => Kind::Share,
-        Unit::Count | Unit::PerSecond | Unit::Ratio => Kind::Number,
+        Unit::Count | Unit::PerSecond | Unit::Ratio | Unit::Outlived => Kind::Number,
     }
 }
 
