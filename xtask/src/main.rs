@@ -7,6 +7,7 @@ mod deny;
 mod explore;
 mod fidelity;
 mod observe;
+mod replicated;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -22,7 +23,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 11] = [
+const COMMANDS: [Command; 12] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -65,6 +66,11 @@ const COMMANDS: [Command; 11] = [
         name: "observe",
         about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
         run: observe::run,
+    },
+    Command {
+        name: "replicated",
+        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --kafka: Kafka",
+        run: replicated::run,
     },
 ];
 

@@ -1,6 +1,5 @@
 //! How does Linux tell processes apart? By the boot and the tick at which they started, from /proc.
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -23,27 +22,32 @@ pub(crate) fn mark(pid: u32) -> Option<String> {
 }
 
 pub(crate) fn ask_to_end(pid: u32) -> io::Result<()> {
-    sent(kill_process(number(pid)?, Signal::TERM))
+    signal(number(pid)?, libc::SIGTERM)
 }
 
 pub(crate) fn end_now(pid: u32) -> io::Result<()> {
-    sent(kill_process(number(pid)?, Signal::KILL))
+    signal(number(pid)?, libc::SIGKILL)
 }
 
-/// Its group has its number: it was started apart.
+/// Its group has its number: it was started apart. kill(2) takes a group as a negative number.
 pub(crate) fn end_group_now(pid: u32) -> io::Result<()> {
-    sent(kill_process_group(number(pid)?, Signal::KILL))
+    signal(-number(pid)?, libc::SIGKILL)
 }
 
-fn number(pid: u32) -> io::Result<Pid> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+/// Never 0 or 1, which would mean every process of ours, or the first of the system.
+fn number(pid: u32) -> io::Result<libc::pid_t> {
+    let number = libc::pid_t::try_from(pid).ok().filter(|number| *number > 1);
+    number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-fn sent(outcome: rustix::io::Result<()>) -> io::Result<()> {
-    match outcome {
+fn signal(pid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: kill(2) takes two numbers and touches no memory of ours.
+    if unsafe { libc::kill(pid, signal) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
         // It ended between the look and the signal.
-        Err(rustix::io::Errno::SRCH) | Ok(()) => Ok(()),
-        Err(error) => Err(error.into()),
+        error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        error => Err(error),
     }
 }
