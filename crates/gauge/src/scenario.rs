@@ -165,11 +165,10 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: replicated::NAME,
         summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS beside local methods",
         reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
-        defaults: "--size 1024 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
+        defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
         study: Some(StudyOf {
             settings: || Settings {
                 time_ns: 60_000_000_000,
-                bytes: 1024,
                 writers: replicated::IN_FLIGHT.to_vec(),
                 ..Settings::default()
             },

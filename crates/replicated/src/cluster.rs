@@ -121,6 +121,7 @@ pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) 
     };
     let mut state = State::new(order, &ports);
     state::claim(&home, &state)?;
+    let _ended_on_panic = EndedOnPanic(&home);
     let outcome = nodes::start(&plans, &home, &mut state, tell, stop)
         .and_then(|()| healthy(order, &home, &state, tell, stop));
     match outcome {
@@ -131,6 +132,19 @@ pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) 
                 Ok(()) => Err(format!("{error}; nothing was left running, the logs are in {logs}")),
                 Err(left) => Err(format!("{error}; and {left}")),
             }
+        }
+    }
+}
+
+/// Ends the nodes that were written down if this thread panics.
+struct EndedOnPanic<'a>(&'a Path);
+
+impl Drop for EndedOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(Some(state)) = state::read(self.0)
+        {
+            let _ = nodes::end(&state);
         }
     }
 }

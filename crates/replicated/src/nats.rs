@@ -75,7 +75,11 @@ pub(crate) fn connect(
     let client = runtime.block_on(client(url))?;
     let version = client.server_info().version.clone();
     let on_this_machine = on_this_machine(url, &client);
-    let context = ContextBuilder::new().timeout(named.ack_timeout).build(client);
+    let context = {
+        // It starts a task of its own.
+        let _inside = runtime.enter();
+        ContextBuilder::new().timeout(named.ack_timeout).build(client)
+    };
     let stream = unique_name("jetstream");
     let mut engine = Nats {
         runtime,
