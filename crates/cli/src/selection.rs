@@ -75,7 +75,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Options that decide what is measured, and whether each was given.
-fn given(options: &Bench) -> [(&'static str, bool); 22] {
+fn given(options: &Bench) -> [(&'static str, bool); 27] {
     let own = &options.scenario;
     [
         ("--full", options.full),
@@ -100,6 +100,11 @@ fn given(options: &Bench) -> [(&'static str, bool); 22] {
         ("--jvm", own.jvm),
         ("--jdk", !own.jdk.is_empty()),
         ("--jar", own.jar.is_some()),
+        ("--kafka", !own.kafka.is_empty()),
+        ("--kafka-config", own.kafka_config.is_some()),
+        ("--nats", !own.nats.is_empty()),
+        ("--nats-monitor", !own.nats_monitor.is_empty()),
+        ("--ack-timeout", own.ack_timeout.is_some()),
     ]
 }
 

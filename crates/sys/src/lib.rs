@@ -14,6 +14,7 @@
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
 //! * [`chance`] is a generator that gives the same numbers on every machine.
+//! * [`process`] keeps track of processes that outlive this one.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -34,6 +35,7 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod process;
 pub mod residency;
 pub mod store;
 pub mod thread;

@@ -45,8 +45,18 @@ pub(super) fn shown(value: Value, unit: Unit) -> String {
         Unit::Bytes => bytes(value.max(0.0).round() as u64),
         Unit::Share => percent(value),
         Unit::Ratio => significant(value),
+        Unit::Outlived => outlived(value).to_owned(),
     };
     if uncertain { format!("~{text}") } else { text }
+}
+
+/// A promise in a word.
+pub(super) fn outlived(value: f64) -> &'static str {
+    match value {
+        0.0 => "no",
+        1.0 => "yes",
+        _ => "if apart",
+    }
 }
 
 /// What was done, in one line.
