@@ -30,7 +30,6 @@ fn every_operation_may_fail() {
                 "open",
                 "create",
                 "rename",
-                "read",
                 "write",
                 "sync",
                 "sync the directory",
@@ -39,6 +38,7 @@ fn every_operation_may_fail() {
                 let times = swept.failed.get(name).copied().unwrap_or_default();
                 assert!(times.iter().all(|times| *times > 0), "{name}: {times:?}");
             }
+            // A new log is not read; reads fail in the campaign, whose lives go on where others ended.
             // A healthy life recycles what it trims; a draft is left to be removed by one whose preparing failed.
             let removed = swept.failed.get("remove").copied().unwrap_or_default();
             assert!(removed.iter().any(|times| *times > 0), "{removed:?}");
