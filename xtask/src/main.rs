@@ -6,6 +6,7 @@ mod crash;
 mod deny;
 mod explore;
 mod fidelity;
+mod jvm;
 mod observe;
 mod rounds;
 mod second_kernel;

@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, has, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{crash, deny, explore, tools, wine};
+use crate::{crash, deny, explore, jvm, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 25] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -45,6 +45,8 @@ const STEPS: [Step; 23] = [
     Step { name: "call sequences", run: || on_real_systems("calls::") },
     Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
     Step { name: "scenarios everywhere", run: || on_real_systems("everywhere::") },
+    Step { name: "JVM", run: on_jvms },
+    Step { name: "calls of JVMs", run: || on_real_systems("jvm::") },
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
@@ -249,6 +251,14 @@ fn report_in_a_browser() -> Outcome {
     }
     let (counts, result) = tests(cargo(&BROWSER));
     Outcome::Owed(counts, result)
+}
+
+/// The Maven module's own tests, and its jar on each JDK.
+fn on_jvms() -> Outcome {
+    match jvm::test(in_ci()) {
+        Ok((counts, result)) => Outcome::Tests(counts, result),
+        Err(reason) => Outcome::Skipped(reason),
+    }
 }
 
 fn windows() -> Outcome {

@@ -55,6 +55,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   seawall bench --list                     the other scenarios
   seawall bench stall                      what a sync in one thread does to the appends of another
   seawall bench cached /mnt/ext4 /mnt/xfs  a scenario that compares folders
+  seawall bench path --jvm                 JVMs write too: RandomAccessFile, FileChannel, mapped, FFM
   seawall bench all                        every scenario, one after the other
 ";
 
@@ -107,7 +108,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "STATE", help_heading = "What")]
     pub(crate) file_state: Option<State>,
 
-    /// Size of the writes that fill the journal [default: 1MiB]
+    /// Size of the writes that fill the journal, or the files of `path` [default: 1MiB; path: 4KiB]
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(crate) fill_size: Option<ByteSize>,
 
@@ -202,6 +203,18 @@ pub(crate) struct ScenarioArgs {
     /// path: iterations before the counted ones [default: 20]
     #[arg(long, value_name = "N", help_heading = "Of single scenarios")]
     pub(crate) warm_up: Option<u32>,
+
+    /// path: let JVMs write too, in every way that they have; takes about 150 s and Maven the first time
+    #[arg(long, help_heading = "Of single scenarios")]
+    pub(crate) jvm: bool,
+
+    /// path: a JDK for --jvm; may be given several times [default: one of each version found]
+    #[arg(long, value_name = "DIR", requires = "jvm", help_heading = "Of single scenarios")]
+    pub(crate) jdk: Vec<PathBuf>,
+
+    /// path: the program that JVMs run; built there by Maven if it is not there [default: below the build folder]
+    #[arg(long, value_name = "FILE", requires = "jvm", help_heading = "Of single scenarios")]
+    pub(crate) jar: Option<PathBuf>,
 }
 
 /// Options of `seawall methods`.

@@ -16,6 +16,8 @@ use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
 use seawall_gauge::stage::real::RealStage;
 use seawall_gauge::{preflight, study::Study};
+use seawall_jvm::find::{self, Jdk};
+use seawall_jvm::{Started, jar};
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::residency::available_memory_bytes;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,19 @@ pub(crate) struct Job {
 }
 
 enum Kind {
-    Commit { plan: Box<Plan>, requirement: Requirement, folder: PathBuf, environment: Box<Environment> },
-    Study { of: StudyOf, settings: Settings, places: Vec<(PathBuf, Environment)>, needs_bytes: u64 },
+    Commit {
+        plan: Box<Plan>,
+        requirement: Requirement,
+        folder: PathBuf,
+        environment: Box<Environment>,
+    },
+    Study {
+        of: StudyOf,
+        settings: Box<Settings>,
+        places: Vec<(PathBuf, Environment)>,
+        needs_bytes: u64,
+        jdks: Vec<Jdk>,
+    },
 }
 
 impl Job {
@@ -67,6 +80,11 @@ impl Job {
     ) -> Result<Kind, Failure> {
         let settings = settings(&of, options).map_err(Failure::Usage)?;
         settings.check().map_err(Failure::Usage)?;
+        let jdks = if options.scenario.jvm {
+            find::find(&options.scenario.jdk, &find::Here).map_err(Failure::Told)?
+        } else {
+            Vec::new()
+        };
         let mut places = Vec::new();
         for folder in folders {
             places.push((folder.clone(), look(folder, true)?));
@@ -77,15 +95,16 @@ impl Job {
             preflight::check_scenario(scenario, needs_bytes, environment, options.allow_memory)
                 .map_err(Failure::Told)?;
         }
-        Ok(Kind::Study { of, settings, places, needs_bytes })
+        Ok(Kind::Study { of, settings: Box::new(settings), places, needs_bytes, jdks })
     }
 
     /// What is about to happen, in words.
     pub(crate) fn announcement(&self) -> String {
         match &self.kind {
             Kind::Commit { plan, .. } => preflight::announcement(plan),
-            Kind::Study { settings, needs_bytes, .. } => {
-                preflight::scenario_announcement(self.scenario, settings, *needs_bytes)
+            Kind::Study { settings, needs_bytes, jdks, .. } => {
+                let told = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
+                if settings.jvms.is_some() { format!("{told} {}", writers(jdks)) } else { told }
             }
         }
     }
@@ -115,8 +134,15 @@ impl Job {
                 };
                 commit::run(plan, &mut rig, &mut progress)
             }
-            Kind::Study { of, settings, places, .. } => {
-                (of.run)(settings, &mut RealStage::in_folders(places.clone()), &mut progress)
+            Kind::Study { of, settings, places, jdks, .. } => {
+                let stage = RealStage::in_folders(places.clone());
+                if settings.jvms.is_none() {
+                    (of.run)(settings, &mut { stage }, &mut progress)
+                } else {
+                    let started = start(options, jdks);
+                    let settings = Settings { jvms: Some(started.jvms), ..settings.as_ref().clone() };
+                    (of.run)(&settings, &mut stage.with_machines(started.machines), &mut progress)
+                }
             }
         };
         progress.done();
@@ -133,6 +159,23 @@ impl Job {
             Kind::Study { .. } => Vec::new(),
         }
     }
+}
+
+/// The JVMs of a run, started; the jar is built first if need be.
+fn start(options: &Bench, jdks: &[Jdk]) -> Started {
+    let exe = std::env::current_exe().ok();
+    let place = jar::place(options.scenario.jar.as_deref(), exe.as_deref(), &|path| path.is_file());
+    seawall_jvm::start(jdks, &place, &mut |words| anstream::eprintln!("{words}"))
+}
+
+/// Which JVMs will write, in words.
+fn writers(jdks: &[Jdk]) -> String {
+    if jdks.is_empty() {
+        return format!("No JVM will write: {}.", find::NONE_FOUND);
+    }
+    let each: Vec<String> =
+        jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();
+    format!("Beside the native ways: {}.", each.join(", "))
 }
 
 /// The exit code of a run.

@@ -100,7 +100,7 @@ pub const SCENARIOS: [Scenario; 6] = [
         name: path::NAME,
         summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
-        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed",
+        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
         study: Some(StudyOf {
             settings: || Settings {
                 time_ns: 30_000_000_000,
@@ -109,7 +109,16 @@ pub const SCENARIOS: [Scenario; 6] = [
                 write_sleep_ns: 50_000,
                 ..Settings::default()
             },
-            options: &["--size", "--rounds", "--warm-up", "--write-sleep"],
+            options: &[
+                "--size",
+                "--rounds",
+                "--warm-up",
+                "--write-sleep",
+                "--fill-size",
+                "--jvm",
+                "--jdk",
+                "--jar",
+            ],
             run: path::run,
             judge: path::judge,
             needs_bytes: |s, _, _| {

@@ -88,6 +88,16 @@ pub trait Stage {
     /// Unavailable, with the reason, or the failed call.
     fn path(&mut self, order: &path::Order, until: Until<'_>) -> Result<path::Trace, OpenError>;
 
+    /// A block of `path` by a JVM.
+    ///
+    /// # Errors
+    /// Unavailable, with the reason, or the failed call.
+    fn path_on_jvm(
+        &mut self,
+        order: &path::jvm::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<path::Trace, OpenError>;
+
     /// A block of `cached`.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ impl Families {
             }
         }
         if made.comparisons.is_empty() {
-            return Err(refused(sides, by, refusals));
+            return Err(refused(sides, by, &refusals));
         }
         Ok(made)
     }
@@ -97,18 +97,17 @@ fn alone(side: &Side, sides: &[Side]) -> Alone {
 }
 
 /// Why nothing at all can be compared.
-fn refused(sides: Vec<Side>, by: Option<&str>, refusals: Vec<String>) -> String {
+fn refused(sides: Vec<Side>, by: Option<&str>, refusals: &[String]) -> String {
     if !refusals.is_empty() {
         return refusals.join("; ");
     }
-    let mixed = sides.iter().any(|side| side.scenario != sides[0].scenario);
-    let why = match Comparison::new(sides, by) {
-        Err(why) => why,
-        Ok(_) => "they are of different scenarios".to_owned(),
-    };
-    if mixed {
-        format!("{why}: name two results of one scenario, or see them one by one in `seawall report`")
-    } else {
-        why
+    if sides.iter().all(|side| side.scenario == sides[0].scenario) {
+        return Comparison::new(sides, by).err().unwrap_or_default();
     }
+    let each: Vec<String> =
+        sides.iter().map(|side| format!("{} is of `{}`", side.name, side.scenario)).collect();
+    format!(
+        "no two of these can be compared: {}: name two results of one scenario, or see them one by one in `seawall report`",
+        each.join("; ")
+    )
 }

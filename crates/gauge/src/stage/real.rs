@@ -10,10 +10,12 @@ mod cached;
 mod group;
 mod interfere;
 mod path;
+mod path_on_jvm;
 mod stall;
 mod writers;
 
 use super::{Block, Stage, Until};
+use crate::scenario::path::jvm::Machine;
 use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::{self};
 use seawall::{Log, Options};
@@ -22,7 +24,7 @@ use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Recipe, make, settle};
 use seawall_sys::residency::available_memory_bytes;
-use seawall_sys::{Error, OpenError, clock};
+use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct RealStage {
     /// Files that are kept from block to block.
     files: Vec<PathBuf>,
     log: Option<OpenLog>,
+    /// The JVMs that write too, in the order of their descriptions in the settings.
+    machines: Vec<Box<dyn Machine>>,
 }
 
 /// A folder under the gauge.
@@ -64,7 +68,19 @@ impl RealStage {
             let counters = Reader::open(&environment);
             Spot { folder, environment, counters }
         };
-        Self { places: folders.into_iter().map(spot).collect(), files: Vec::new(), log: None }
+        Self {
+            places: folders.into_iter().map(spot).collect(),
+            files: Vec::new(),
+            log: None,
+            machines: Vec::new(),
+        }
+    }
+
+    /// The same, with JVMs that write too.
+    #[must_use]
+    pub fn with_machines(mut self, machines: Vec<Box<dyn Machine>>) -> Self {
+        self.machines = machines;
+        self
     }
 
     fn new_path(&self, place: usize, name: &str) -> PathBuf {
@@ -105,7 +121,11 @@ impl RealStage {
         let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
         let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
             let _ = std::fs::remove_dir_all(&folder);
-            of_log("open", &folder, &error)
+            match error {
+                // Nothing went wrong: the log will not promise what the place cannot keep.
+                seawall::Error::InvalidOption { reason, .. } => OpenError::Unavailable(Unavailable(reason)),
+                error => of_log("open", &folder, &error).into(),
+            }
         })?;
         self.log = Some(OpenLog { log: Arc::clone(&log), folder });
         Ok(log)
@@ -127,6 +147,12 @@ impl RealStage {
             .open(path)
             .map_err(|error| Error::new("open", path, error))?;
         settle(&file, path, true)
+    }
+
+    /// Syncs a file whose pages stay where they are, so that nothing of one block is left for the next.
+    fn rest(path: &Path) -> Result<(), Error> {
+        let file = File::options().write(true).open(path).map_err(|error| Error::new("open", path, error))?;
+        file.sync_all().map_err(|error| Error::new("fsync", path, error))
     }
 
     fn counts_of(&self, place: usize) -> Option<Counts> {
@@ -168,20 +194,25 @@ fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Err
 enum Kind {
     /// So many bytes of data, out of the cache.
     Written(u64),
-    /// So many bytes of data, still in the cache.
-    Cached(u64),
+    /// So many bytes of data by writes of a size, still in the cache.
+    Filled {
+        /// How long.
+        bytes: u64,
+        /// The size of the writes.
+        fill_bytes: u64,
+    },
     /// Empty.
     Growing,
 }
 
 impl Kind {
     fn recipe(self) -> Recipe {
-        let (state, bytes, keep_cached) = match self {
-            Self::Written(bytes) => (FileState::Recycled, bytes, false),
-            Self::Cached(bytes) => (FileState::Recycled, bytes, true),
-            Self::Growing => (FileState::Appending, 0, false),
+        let (state, bytes, fill_bytes, keep_cached) = match self {
+            Self::Written(bytes) => (FileState::Recycled, bytes, FILL_BYTES, false),
+            Self::Filled { bytes, fill_bytes } => (FileState::Recycled, bytes, fill_bytes, true),
+            Self::Growing => (FileState::Appending, 0, FILL_BYTES, false),
         };
-        Recipe { state, bytes, fill_bytes: FILL_BYTES, keep_cached }
+        Recipe { state, bytes, fill_bytes, keep_cached }
     }
 }
 
@@ -243,6 +274,15 @@ impl Stage for RealStage {
         until: Until<'_>,
     ) -> Result<scenario::path::Trace, OpenError> {
         let outcome = path::run(self, order, until);
+        self.guard(outcome)
+    }
+
+    fn path_on_jvm(
+        &mut self,
+        order: &scenario::path::jvm::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<scenario::path::Trace, OpenError> {
+        let outcome = path_on_jvm::run(self, order, until);
         self.guard(outcome)
     }
 

@@ -18,7 +18,7 @@ use crate::rig::sim::{Plant, environment};
 use crate::scenario::cached::{self, ReadIn, SYNC, WRITE};
 use crate::scenario::group::{self, Sharing};
 use crate::scenario::interfere::{self, Load};
-use crate::scenario::path::{self, Pace};
+use crate::scenario::path::{self, Pace, Way};
 use crate::scenario::stall::{self, Append, Appends, Span, Syncs};
 use crate::study::CallTally;
 use seawall_sys::counters::Counts;
@@ -93,6 +93,38 @@ impl SimStage {
     /// Makes a write walk all of the large piece of the cache that it falls into.
     pub fn walk_the_folios(&mut self, ns_per_kib: u64) {
         self.folio_ns_per_kib = ns_per_kib;
+    }
+
+    /// Writes that take `base_ns` each; `pace`: `None`, one after the other.
+    fn writes(
+        &mut self,
+        id: &str,
+        base_ns: u64,
+        interval_ns: u64,
+        pace: Option<Pace>,
+        until: Until<'_>,
+    ) -> Result<path::Trace, OpenError> {
+        let scheduled = pace == Some(Pace::Scheduled);
+        let interval_ns = if pace.is_some() { interval_ns } else { 0 };
+        let start_ns = self.now_ns;
+        let mut trace = path::Trace { response: scheduled.then(Latency::new), ..path::Trace::default() };
+        let mut due_ns = start_ns;
+        let mut wait_ns = 0;
+        while due_ns < start_ns + until.block_ns {
+            let extra = self.extra(id)?;
+            let began_ns = due_ns.max(self.now_ns);
+            self.now_ns = began_ns + base_ns + self.random.u64(0..=100) + extra.device_ns + extra.wait_ns;
+            trace.service.record(self.now_ns - began_ns);
+            if let Some(response) = &mut trace.response {
+                response.record(self.now_ns - due_ns);
+            }
+            attribute(&mut trace.tail, self.now_ns - began_ns, extra.wait_ns);
+            wait_ns += extra.wait_ns;
+            due_ns = if scheduled { due_ns } else { self.now_ns } + interval_ns;
+        }
+        trace.elapsed_ns = self.now_ns - start_ns;
+        trace.times = times(wait_ns, trace.service.count() * base_ns);
+        Ok(trace)
     }
 
     fn jitter(&mut self) -> u64 {
@@ -308,33 +340,42 @@ impl Stage for SimStage {
     }
 
     fn path(&mut self, order: &path::Order, until: Until<'_>) -> Result<path::Trace, OpenError> {
-        let base_ns = match order.call {
-            WriteCall::SeekWrite => 1_400,
-            WriteCall::Pwrite | WriteCall::Pwritev2 => 900,
-            WriteCall::Append => 1_000,
-            WriteCall::Mapped => 300,
+        let base_ns = match order.way {
+            Way::Call(WriteCall::SeekWrite) => 1_400,
+            Way::Call(WriteCall::Pwrite | WriteCall::Pwritev2) => 900,
+            Way::Call(WriteCall::Append) => 1_000,
+            Way::Call(WriteCall::Mapped) => 300,
+            Way::Commit(_) => COPY_NS + TRANSFER_NS + FLUSH_NS,
         };
         let id = path::PACES.iter().find(|(pace, ..)| *pace == order.pace).map_or("", |(_, name, _)| *name);
-        let id = format!("{}/{id}", order.call.id());
-        let scheduled = order.pace == Pace::Scheduled;
-        let start_ns = self.now_ns;
-        let mut trace = path::Trace { response: scheduled.then(Latency::new), ..path::Trace::default() };
-        let mut due_ns = start_ns;
-        let mut wait_ns = 0;
-        while due_ns < start_ns + until.block_ns {
-            let extra = self.extra(&id)?;
-            let began_ns = due_ns.max(self.now_ns);
-            self.now_ns = began_ns + base_ns + self.random.u64(0..=100) + extra.device_ns + extra.wait_ns;
-            trace.service.record(self.now_ns - began_ns);
-            if let Some(response) = &mut trace.response {
-                response.record(self.now_ns - due_ns);
-            }
-            attribute(&mut trace.tail, self.now_ns - began_ns, extra.wait_ns);
-            wait_ns += extra.wait_ns;
-            due_ns = if scheduled { due_ns } else { self.now_ns } + order.interval_ns;
+        let id = format!("{}/{id}", order.way.id());
+        self.writes(&id, base_ns, order.interval_ns, Some(order.pace), until)
+    }
+
+    fn path_on_jvm(
+        &mut self,
+        order: &path::jvm::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<path::Trace, OpenError> {
+        let memory = WriteCall::ALL.iter().any(|call| call.id() == order.row.like);
+        let base_ns = if memory { 1_300 } else { COPY_NS + TRANSFER_NS + FLUSH_NS + 400 };
+        let pace = order.pace.and_then(|pace| path::PACES.iter().find(|(one, ..)| *one == pace));
+        let id = format!("{}/{}", order.row.id, pace.map_or("", |(_, name, _)| *name));
+        let before = self.counts;
+        let mut trace = self.writes(&id, base_ns, order.interval_ns, order.pace, until)?;
+        if !memory {
+            let writes = trace.service.count();
+            self.counts =
+                self.counts.plus(&Counts { writes: 2 * writes, sectors: 9 * writes, flushes: writes });
         }
-        trace.elapsed_ns = self.now_ns - start_ns;
-        trace.times = times(wait_ns, trace.service.count() * base_ns);
+        trace.counts = Some(self.counts.since(&before));
+        trace.allocated_bytes =
+            Some(if order.row.allocates_nothing { 0 } else { 40 * trace.service.count() });
+        if order.pace == Some(Pace::Closed) {
+            let mut roll = Latency::new();
+            (0..trace.service.count() / 256).for_each(|_| roll.record(30_000));
+            trace.roll = Some(roll);
+        }
         Ok(trace)
     }
 

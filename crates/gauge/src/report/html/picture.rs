@@ -91,14 +91,14 @@ pub(super) type Distribution<'a> = (String, &'a Latency, bool);
 
 /// Latency by percentile: one curve a name.
 pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Picture {
-    let lasts = curves.iter().map(|(_, latency, _)| longest_at(latency));
-    let last = lasts.clone().fold(longest_at(&Latency::new()), f64::max);
+    let longest = curves.iter().map(|(_, latency, _)| longest_at(latency));
+    let last = longest.clone().fold(longest_at(&Latency::new()), f64::max);
     // No histogram counts more than 2^64 samples, which is less than 20 nines.
     let mut xs: Vec<f64> = (0..=20 * STEPS_PER_NINE)
         .map(|step| f64::from(step) / f64::from(STEPS_PER_NINE))
         .take_while(|x| *x < last)
         .chain([nines(50.0)])
-        .chain(lasts)
+        .chain(longest)
         .collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
