@@ -25,20 +25,13 @@ fn every_operation_may_fail() {
             assert!(swept.operations > 400, "{swept:?}");
             assert_eq!(swept.missed, 0, "every life repeats itself up to the failure");
             assert_eq!(swept.tally.lives, swept.operations * WAYS.len() as u64);
-            for name in [
-                "list",
-                "open",
-                "create",
-                "rename",
-                "read",
-                "write",
-                "sync",
-                "sync the directory",
-                "reserve space",
-            ] {
+            for name in
+                ["list", "open", "create", "rename", "write", "sync", "sync the directory", "reserve space"]
+            {
                 let times = swept.failed.get(name).copied().unwrap_or_default();
                 assert!(times.iter().all(|times| *times > 0), "{name}: {times:?}");
             }
+            // A new log is not read; reads fail in the campaign, whose lives go on where others ended.
             // A healthy life recycles what it trims; a draft is left to be removed by one whose preparing failed.
             let removed = swept.failed.get("remove").copied().unwrap_or_default();
             assert!(removed.iter().any(|times| *times > 0), "{removed:?}");
