@@ -32,8 +32,8 @@ def three(value):
     return f"{float(text):,.0f}" if "e" in text or value >= 100 else text
 
 
-def bars(scenario, title, unit, series, groups):
-    """`groups`: (label, one value a series, None where there is none). Linear, from zero."""
+def bars(scenario, title, unit, series, groups, picture=None):
+    """`groups`: (label, one value a series, None where there is none). Linear, from zero. `picture`: its name, if not the scenario's."""
     most = max(value for _, values in groups for value in values if value is not None)
     out, y = [], 22
     out.append(f'<text class="h" x="8" y="{y}">{title}</text>')
@@ -56,7 +56,7 @@ def bars(scenario, title, unit, series, groups):
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 6}" width="{WIDTH}" role="img">'
     source = f"<!-- drawn by figures.py from results/{RUN}/{scenario}.json -->"
     body = "\n".join(out)
-    (HERE / f"{scenario}.svg").write_text(
+    (HERE / f"{picture or scenario}.svg").write_text(
         f"{head}\n{source}\n<title>{title}</title>\n{STYLE}\n"
         f'<rect class="bg" width="{WIDTH}" height="{y + 6}"/>\n{body}\n</svg>\n')
 
@@ -104,5 +104,30 @@ def interfere():
     bars("interfere", "A commit of 16 KiB with other work beside it", "µs", ["median", "99th percentile"], groups)
 
 
-for draw in (stall, cached, path, group, interfere):
+# The native way that makes the same calls, and its JVM rows by what they are called.
+INTO_MEMORY = [("seek+write", "raf-seek+write"), ("pwrite", "channel-heap-at"), ("pwrite", "channel-direct-at"),
+               ("pwrite", "ffm-pwrite"), ("pwrite", "ffm-pwrite-heap"), ("mapped", "mapped-buffer")]
+DURABLE = [("dsync", "raf-rwd"), ("dsync", "channel-dsync"), ("buffered+fdatasync", "channel-force-false"),
+           ("buffered+fsync", "channel-force-true"), ("direct+dsync", "channel-odirect-dsync"),
+           ("mmap+msync", "mapped-buffer-force"), ("rwf-dsync", "ffm-dsync")]
+
+
+def on_jvms(run, picture, title, ways, point, per):
+    study = json.loads((HERE.parents[1] / "results" / RUN / f"{run}.json").read_text())["study"]
+    found = {row["id"]: row["outcome"].get("measured") for row in study["rows"]}
+
+    def of(row):
+        measured = found.get(f"{row}/closed")
+        return measured and latency(measured, "write", point) / per
+
+    groups = [(way, [of(native), of(f"jdk17/{way}"), of(f"jdk25/{way}")]) for native, way in ways]
+    bars(run, title, "ns" if per == 1 else "µs", ["the same calls, native", "JDK 17", "JDK 25"], groups, picture)
+
+
+def path_jvm():
+    on_jvms("path-jvm-tmpfs", "path-jvm", "One write of 4 KiB into tmpfs, closed loop: minimum", INTO_MEMORY, "min", 1)
+    on_jvms("path-jvm", "path-jvm-durable", "One durable write of 4 KiB on ext4, closed loop: median", DURABLE, "p50", 1000)
+
+
+for draw in (stall, cached, path, group, interfere, path_jvm):
     draw()

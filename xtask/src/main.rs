@@ -6,7 +6,9 @@ mod crash;
 mod deny;
 mod explore;
 mod fidelity;
+mod jvm;
 mod observe;
+mod replicated;
 mod rounds;
 mod second_kernel;
 mod shell;
@@ -23,7 +25,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 11] = [
+const COMMANDS: [Command; 12] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -66,6 +68,11 @@ const COMMANDS: [Command; 11] = [
         name: "observe",
         about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
         run: observe::run,
+    },
+    Command {
+        name: "replicated",
+        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --kafka: Kafka",
+        run: replicated::run,
     },
 ];
 

@@ -1,4 +1,4 @@
-//! How many tests ran? Read from the lines in which Rust's test harness says so.
+//! How many tests ran? Read from the lines in which Rust's test harness, or Maven's, says so.
 //!
 //! Invariant: what a harness calls ignored is not passed; it is skipped unless a later step runs it.
 
@@ -16,6 +16,10 @@ pub(crate) struct Counts {
 impl Counts {
     /// Adds a line of output if it is `test result: ok. 5 passed; 0 failed; 2 ignored; …`.
     pub(crate) fn add_line(&mut self, line: &str) {
+        if let Some(of_maven) = maven(line) {
+            *self = self.plus(of_maven);
+            return;
+        }
         let Some(result) = line.trim().strip_prefix("test result: ") else { return };
         let figures = result.split_once(". ").map_or("", |(_, figures)| figures);
         for part in figures.split(';') {
@@ -42,6 +46,16 @@ impl Counts {
     }
 }
 
+/// The closing line of Maven's test runner: `[INFO] Tests run: 16, Failures: 0, Errors: 0, Skipped: 0`. Those of single
+/// classes tell a time as well and are in the sum.
+fn maven(line: &str) -> Option<Counts> {
+    let figures = line.split_once("] Tests run: ")?.1;
+    let [run, failures, errors, skipped] = figures.split(", ").collect::<Vec<_>>().try_into().ok()?;
+    let figure = |text: &str| text.rsplit(' ').next()?.trim().parse::<u64>().ok();
+    let (failed, ignored) = (figure(failures)? + figure(errors)?, figure(skipped)?);
+    Some(Counts { passed: figure(run)?.saturating_sub(failed + ignored), failed, ignored })
+}
+
 #[cfg(test)]
 mod tests {
     use super::Counts;
@@ -54,10 +68,13 @@ mod tests {
             "test a ... ok",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "  test result: FAILED. 1 passed; 2 failed; 4 ignored; 0 measured; 9 filtered out; finished in 1.20s",
+            "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 2.6 s -- in seawall.path.JsonTest",
+            "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0",
+            "[ERROR] Tests run: 6, Failures: 1, Errors: 1, Skipped: 2",
             "he said: test result: ok. 100 passed; 0 failed",
         ] {
             counts.add_line(line);
         }
-        assert_eq!(counts, Counts { passed: 4, failed: 2, ignored: 5 });
+        assert_eq!(counts, Counts { passed: 4 + 3 + 2, failed: 2 + 2, ignored: 5 + 2 });
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 14] = [
+pub(crate) const TESTS: [Tool; 16] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -29,6 +29,8 @@ pub(crate) const TESTS: [Tool; 14] = [
     Tool { probe: "x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64", purpose: "the Windows build" },
     Tool { probe: "wine", package: "wine", purpose: "the Windows tests" },
     Tool { probe: "wine64", package: "wine64", purpose: "the Windows tests" },
+    Tool { probe: "javac", package: "openjdk-17-jdk-headless", purpose: "the JVM part of `path`" },
+    Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
     Tool { probe: "chromium", package: "chromium", purpose: "the HTML report in a browser" },
 ];
 

@@ -13,6 +13,7 @@
 
 use crate::args::{Bench, nanoseconds};
 use seawall_gauge::plan::choose_methods;
+use seawall_gauge::scenario::path::jvm;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{self, SCENARIOS, Scenario, StudyOf};
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Options that decide what is measured, and whether each was given.
-fn given(options: &Bench) -> [(&'static str, bool); 19] {
+fn given(options: &Bench) -> [(&'static str, bool); 27] {
     let own = &options.scenario;
     [
         ("--full", options.full),
@@ -96,6 +97,14 @@ fn given(options: &Bench) -> [(&'static str, bool); 19] {
         ("--file", own.file.is_some()),
         ("--rewrites", own.rewrites.is_some()),
         ("--warm-up", own.warm_up.is_some()),
+        ("--jvm", own.jvm),
+        ("--jdk", !own.jdk.is_empty()),
+        ("--jar", own.jar.is_some()),
+        ("--kafka", !own.kafka.is_empty()),
+        ("--kafka-config", own.kafka_config.is_some()),
+        ("--nats", !own.nats.is_empty()),
+        ("--nats-monitor", !own.nats_monitor.is_empty()),
+        ("--ack-timeout", own.ack_timeout.is_some()),
     ]
 }
 
@@ -167,7 +176,11 @@ pub(crate) fn check_options(selection: &Selection, options: &Bench) -> Result<()
 /// A method that this system does not have.
 pub(crate) fn settings(study: &StudyOf, options: &Bench) -> Result<Settings, String> {
     let own = &options.scenario;
-    let defaults = (study.settings)();
+    let mut defaults = (study.settings)();
+    if own.jvm {
+        // More rows: more time, shared among fewer rounds.
+        defaults = Settings { time_ns: jvm::TIME_NS, rounds: jvm::ROUNDS, warm_up: jvm::WARM_UP, ..defaults };
+    }
     let micros = |given: Option<u64>, default: u64| given.map_or(default, |us| us.saturating_mul(1000));
     Ok(Settings {
         time_ns: options.time.map_or(defaults.time_ns, nanoseconds),
@@ -185,6 +198,8 @@ pub(crate) fn settings(study: &StudyOf, options: &Bench) -> Result<Settings, Str
         writers: own.writers.clone().unwrap_or(defaults.writers),
         file_bytes: own.file.map(|size| size.as_u64()).or(defaults.file_bytes),
         rewrites: own.rewrites.unwrap_or(defaults.rewrites),
+        fill_bytes: options.fill_size.map_or(defaults.fill_bytes, |size| size.as_u64()),
+        jvms: own.jvm.then(Vec::new),
     })
 }
 
@@ -253,6 +268,7 @@ mod tests {
             &["all", "--size", "1KiB"],
             &["all", "--json", "-"],
             &["cached", "--time", "60s"],
+            &["stall", "--jvm"],
         ] {
             let refusal = refused(words).expect("refused");
             assert!(words.iter().any(|word| word.starts_with("--") && refusal.contains(word)), "{refusal}");

@@ -10,6 +10,7 @@ pub mod commit;
 pub mod group;
 pub mod interfere;
 pub mod path;
+pub mod replicated;
 mod rounds;
 pub mod settings;
 pub mod stall;
@@ -52,10 +53,12 @@ pub struct StudyOf {
     pub durable: bool,
     /// Whether it compares several folders.
     pub several_places: bool,
+    /// Whether it speaks to clusters, which must be named.
+    pub clusters: bool,
 }
 
 /// All scenarios, the default first.
-pub const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: commit::NAME,
         summary: "what does one durable commit cost, by every method? (the default)",
@@ -79,6 +82,7 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: true,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
@@ -94,13 +98,14 @@ pub const SCENARIOS: [Scenario; 6] = [
             needs_bytes: cached::file_bytes,
             durable: true,
             several_places: true,
+            clusters: false,
         }),
     },
     Scenario {
         name: path::NAME,
         summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
-        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed",
+        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
         study: Some(StudyOf {
             settings: || Settings {
                 time_ns: 30_000_000_000,
@@ -109,7 +114,16 @@ pub const SCENARIOS: [Scenario; 6] = [
                 write_sleep_ns: 50_000,
                 ..Settings::default()
             },
-            options: &["--size", "--rounds", "--warm-up", "--write-sleep"],
+            options: &[
+                "--size",
+                "--rounds",
+                "--warm-up",
+                "--write-sleep",
+                "--fill-size",
+                "--jvm",
+                "--jdk",
+                "--jar",
+            ],
             run: path::run,
             judge: path::judge,
             needs_bytes: |s, _, _| {
@@ -118,6 +132,7 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: false,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
@@ -136,6 +151,7 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: true,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
@@ -151,6 +167,40 @@ pub const SCENARIOS: [Scenario; 6] = [
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
             durable: true,
             several_places: false,
+            clusters: false,
+        }),
+    },
+    Scenario {
+        name: replicated::NAME,
+        summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS beside local methods",
+        reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
+        defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
+        study: Some(StudyOf {
+            settings: || Settings {
+                time_ns: 60_000_000_000,
+                writers: replicated::IN_FLIGHT.to_vec(),
+                ..Settings::default()
+            },
+            options: &[
+                "--size",
+                "--rounds",
+                "--methods",
+                "--writers",
+                "--kafka",
+                "--kafka-config",
+                "--nats",
+                "--nats-monitor",
+                "--ack-timeout",
+            ],
+            run: replicated::run,
+            judge: replicated::judge,
+            needs_bytes: |s, _, _| {
+                let most = s.writers.iter().max().copied().unwrap_or(1) as u64;
+                most * group::WRITER_BYTES.max(s.bytes as u64) * 2 + (160 << 20)
+            },
+            durable: true,
+            several_places: false,
+            clusters: true,
         }),
     },
 ];

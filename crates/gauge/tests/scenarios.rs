@@ -13,10 +13,12 @@ use seawall_gauge::findings::{self, Finding};
 use seawall_gauge::report::{self, Style, csv, markdown};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::rig::sim::Plant;
+use seawall_gauge::scenario::path::jvm::{Jvm, JvmRow, Shape};
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{self, RunError, SCENARIOS};
 use seawall_gauge::stage::sim::SimStage;
 use seawall_gauge::study::{Study, StudyOutcome};
+use seawall_sys::durability::Medium;
 #[cfg(target_os = "linux")]
 use snapshot::compare;
 use std::sync::atomic::AtomicBool;
@@ -69,6 +71,45 @@ fn two_places() -> RunResult {
     run_on(&mut stage, "cached", &settings("cached"), &mut Watcher::default()).expect("a result")
 }
 
+/// Ways of two JVMs, of which the older lacks some.
+fn jvms() -> Vec<Jvm> {
+    let ways = [
+        ("raf-seek+write", "seek+write", Shape::Fixed, true, 17),
+        ("channel-direct-at", "pwrite", Shape::Fixed, true, 17),
+        ("channel-append", "append", Shape::Growing, true, 17),
+        ("ffm-pwrite", "pwrite", Shape::Fixed, true, 22),
+        ("channel-odirect", "direct", Shape::Aligned, true, 17),
+        ("raf-rwd", "dsync", Shape::Fixed, true, 17),
+        ("channel-dsync", "dsync", Shape::Fixed, true, 17),
+        ("channel-append-dsync", "dsync", Shape::Growing, true, 17),
+        ("mapped-segment-force", "mmap+msync", Shape::Fixed, false, 22),
+    ];
+    let jvm = |major: u32| Jvm {
+        label: major.to_string(),
+        words: format!("{major}.0.1, Simulated"),
+        clock_ns: Some(25.0),
+        rows: ways
+            .iter()
+            .map(|(id, like, shape, allocates_nothing, jdk)| JvmRow {
+                id: (*id).to_owned(),
+                like: (*like).to_owned(),
+                shape: *shape,
+                allocates_nothing: *allocates_nothing,
+                what: format!("what {id} does"),
+                not_available: (*jdk > major)
+                    .then(|| format!("needs JDK {jdk}, this is {major}: name a newer one")),
+            })
+            .collect(),
+    };
+    vec![jvm(17), jvm(25)]
+}
+
+/// JVMs beside the native ways.
+fn on_jvms() -> RunResult {
+    let settings = Settings { jvms: Some(jvms()), ..settings("path") };
+    run_on(&mut SimStage::new(42, Vec::new()), "path", &settings, &mut Watcher::default()).expect("a result")
+}
+
 /// Everything that can happen to a row.
 fn spoiled() -> RunResult {
     run(
@@ -85,7 +126,11 @@ fn spoiled() -> RunResult {
 #[test]
 fn every_report_is_as_it_was() {
     let plain = names().map(|name| (name.to_owned(), run(name, Vec::new())));
-    let more = [("cached-two-places".to_owned(), two_places()), ("stall-spoiled".to_owned(), spoiled())];
+    let more = [
+        ("cached-two-places".to_owned(), two_places()),
+        ("stall-spoiled".to_owned(), spoiled()),
+        ("path-jvm".to_owned(), on_jvms()),
+    ];
     for (name, result) in plain.chain(more) {
         for width in [80, 120] {
             compare(&format!("scenario-{name}.{width}.txt"), &report::terminal(&result, width, Style::PLAIN));
@@ -97,7 +142,7 @@ fn every_report_is_as_it_was() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal_and_no_column_is_lost() {
-    for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled()]) {
+    for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled(), on_jvms()]) {
         for width in [60, 80, 100, 160] {
             let text = report::terminal(&result, width, Style::PLAIN);
             for line in text.lines() {
@@ -253,6 +298,58 @@ fn what_is_cached_is_measured_and_the_calls_are_counted() {
     assert!(full.figure("cached_share").is_some_and(|share| (0.99..=1.0).contains(&share)));
     let calls: Vec<(&str, u64)> = full.calls.iter().map(|call| (call.call.as_str(), call.calls)).collect();
     assert_eq!(calls, [("lseek", 300), ("read", 300), ("write", 300), ("fsync", 300)]);
+}
+
+/// Linux' rows are named.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_jvm_s_row_is_set_against_the_native_one_of_the_same_calls_pace_and_file() {
+    let result = on_jvms();
+    let figure = |id: &str, name: &str| {
+        let row = table(&result).row(id).unwrap_or_else(|| panic!("{id}"));
+        row.measured().unwrap_or_else(|| panic!("{id}: {:?}", row.outcome)).figure(name)
+    };
+    let against = |id: &str| figure(id, "against_native");
+    // 1,300 against 1,400 and 900 ns, and a jitter.
+    assert!(against("jdk17/raf-seek+write/closed").is_some_and(|ratio| (0.85..1.0).contains(&ratio)));
+    assert!(against("jdk25/ffm-pwrite/closed").is_some_and(|ratio| (1.3..1.55).contains(&ratio)));
+    assert!(against("jdk25/raf-rwd/scheduled").is_some_and(|ratio| (1.0..1.02).contains(&ratio)));
+    assert_eq!(against("dsync/closed"), None, "a native row stands for itself");
+    assert_eq!(against("jdk17/channel-append-dsync/closed"), None, "no native row grows and syncs");
+    assert_eq!(figure("jdk25/raf-rwd/closed", "flushes_per_write"), Some(1.0));
+    assert_eq!(figure("jdk25/raf-rwd/closed", "allocated_per_write"), Some(0.0));
+    assert_eq!(figure("jdk25/mapped-segment-force/closed", "allocated_per_write"), Some(40.0));
+    let roll =
+        |id: &str| table(&result).row(id).and_then(|row| row.measured()).and_then(|row| row.latency("roll"));
+    assert!(roll("jdk25/raf-seek+write/closed").is_some());
+    assert!(roll("jdk25/raf-seek+write/scheduled").is_none() && roll("pwrite/closed").is_none());
+    let lacks = &table(&result).row("jdk17/ffm-pwrite/closed").expect("listed").outcome;
+    assert!(matches!(lacks, StudyOutcome::NotAvailable { reason } if reason.contains("needs JDK 22")));
+    let told: Vec<String> =
+        findings::study::find(&result).into_iter().map(|finding| finding.sentence).collect();
+    for label in ["JDK 17", "JDK 25"] {
+        assert!(
+            told.iter().any(|one| one.starts_with(label) && one.contains("durable (rwd, DSYNC)")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn in_memory_only_the_ways_into_memory_are_run() {
+    let mut stage = SimStage::new(1, Vec::new());
+    stage.environments_mut()[0].file_system.medium = Medium::Memory;
+    let settings = Settings { jvms: Some(jvms()), ..settings("path") };
+    let result = run_on(&mut stage, "path", &settings, &mut Watcher::default()).expect("a result");
+    for row in &table(&result).rows {
+        let durable = ["raf-rwd", "dsync", "odirect", "direct/", "msync", "-force"]
+            .iter()
+            .any(|part| row.id.contains(part));
+        let lacking = row.id.starts_with("jdk17/ffm");
+        assert_eq!(row.measured().is_none(), durable || lacking, "{}", row.id);
+    }
+    let told = findings::study::find(&result);
+    assert!(told.iter().any(|finding| finding.sentence.contains("nothing durable was measured")), "{told:?}");
 }
 
 #[test]

@@ -45,8 +45,18 @@ pub(super) fn shown(value: Value, unit: Unit) -> String {
         Unit::Bytes => bytes(value.max(0.0).round() as u64),
         Unit::Share => percent(value),
         Unit::Ratio => significant(value),
+        Unit::Outlived => outlived(value).to_owned(),
     };
     if uncertain { format!("~{text}") } else { text }
+}
+
+/// A promise in a word.
+pub(super) fn outlived(value: f64) -> &'static str {
+    match value {
+        0.0 => "no",
+        1.0 => "yes",
+        _ => "if apart",
+    }
 }
 
 /// What was done, in one line.
@@ -308,17 +318,28 @@ fn iterations(page: &mut Page, study: &Study) {
     }
 }
 
-/// Row id and reason of what did not run, and whether it failed.
-fn missing(study: &Study) -> Vec<(bool, &str, &str)> {
-    study
-        .rows
-        .iter()
-        .filter_map(|row| match &row.outcome {
-            StudyOutcome::Measured(_) => None,
-            StudyOutcome::NotAvailable { reason } => Some((false, row.id.as_str(), reason.as_str())),
-            StudyOutcome::Failed { error } => Some((true, row.id.as_str(), error.as_str())),
-        })
-        .collect()
+/// A reason that rows share, whether it was a failure, and the rows.
+struct Missing<'a> {
+    failed: bool,
+    reason: &'a str,
+    ids: Vec<&'a str>,
+}
+
+/// What did not run, each reason once, in order of first appearance.
+fn missing(study: &Study) -> Vec<Missing<'_>> {
+    let mut found: Vec<Missing<'_>> = Vec::new();
+    for row in &study.rows {
+        let (failed, reason) = match &row.outcome {
+            StudyOutcome::Measured(_) => continue,
+            StudyOutcome::NotAvailable { reason } => (false, reason.as_str()),
+            StudyOutcome::Failed { error } => (true, error.as_str()),
+        };
+        match found.iter_mut().find(|one| one.failed == failed && one.reason == reason) {
+            Some(one) => one.ids.push(&row.id),
+            None => found.push(Missing { failed, reason, ids: vec![&row.id] }),
+        }
+    }
+    found
 }
 
 fn not_run(page: &mut Page, study: &Study) {
@@ -326,9 +347,9 @@ fn not_run(page: &mut Page, study: &Study) {
     if !missing.is_empty() {
         page.blank();
     }
-    for (failed, id, reason) in missing {
+    for Missing { failed, reason, ids } in missing {
         let (role, label) = if failed { (Role::Bad, "failed ") } else { (Role::Dim, "n/a    ") };
-        page.say(role, label, &format!("{id}: {reason}"));
+        page.say(role, label, &format!("{}: {reason}", ids.join(", ")));
     }
 }
 

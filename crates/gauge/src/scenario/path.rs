@@ -12,6 +12,8 @@
 //!
 //! Invariant: nothing is synced: this measures the path into the kernel, never durability.
 
+pub mod jvm;
+
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -21,6 +23,8 @@ use crate::latency::Latency;
 use crate::result::{RunResult, Tail};
 use crate::stage::Stage;
 use crate::study::{Column, Fact, Iteration, NamedLatency, Point, Study, StudyMeasured, StudyRow};
+use seawall_sys::Method;
+use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
 use seawall_sys::write_call::WriteCall;
 
@@ -45,17 +49,41 @@ pub const PACES: [(Pace, &str, &str); 2] = [
     (Pace::Scheduled, "scheduled", "scheduled arrivals, from arrival to end"),
 ];
 
+/// A native way of writing.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// Into the kernel's memory, and nothing more.
+    Call(WriteCall),
+    /// A commit: write and sync together are timed.
+    Commit(&'static Method),
+}
+
+impl Way {
+    /// A stable name.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Call(call) => call.id(),
+            Self::Commit(method) => method.id,
+        }
+    }
+}
+
 /// What a block is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
     /// The way of writing.
-    pub call: WriteCall,
+    pub way: Way,
     /// When the next write begins.
     pub pace: Pace,
     /// From write to write, nanoseconds.
     pub interval_ns: u64,
     /// Size of a write.
     pub bytes: usize,
+    /// Size of the writes that fill the file.
+    pub fill_bytes: u64,
+    /// Whether what was written is brought to rest after the block, so that no other row's sync writes it.
+    pub settle: bool,
     /// CPU to pin the thread to.
     pub cpu: Option<usize>,
 }
@@ -73,6 +101,12 @@ pub struct Trace {
     pub times: Times,
     /// What slow writes waited for.
     pub tail: Tail,
+    /// What the devices counted, where that was asked for.
+    pub counts: Option<Counts>,
+    /// Leaving one file for the next, where that is a question.
+    pub roll: Option<Latency>,
+    /// Bytes that the writes allocated on a heap, where there is one that counts.
+    pub allocated_bytes: Option<u64>,
 }
 
 /// Runs the scenario.
@@ -84,6 +118,9 @@ pub fn run(
     stage: &mut dyn Stage,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
+    if let Some(jvms) = &settings.jvms {
+        return jvm::run(settings, jvms, stage, observer);
+    }
     let cases: Vec<(Pace, WriteCall)> =
         PACES.iter().flat_map(|(pace, ..)| WriteCall::ALL.map(|call| (*pace, call))).collect();
     let study = study(settings, stage);
@@ -91,13 +128,21 @@ pub fn run(
     rounds::run(course, stage, observer, &mut |stage, index, until| {
         let (pace, call) = cases[index];
         let cpu = settings.pin_to.first().copied();
-        let order = Order { call, pace, interval_ns: settings.write_sleep_ns, bytes: settings.bytes, cpu };
+        let order = Order {
+            way: Way::Call(call),
+            pace,
+            interval_ns: settings.write_sleep_ns,
+            bytes: settings.bytes,
+            fill_bytes: settings.fill_bytes,
+            settle: false,
+            cpu,
+        };
         stage.path(&order, until).map(tally)
     })
 }
 
 fn tally(trace: Trace) -> StudyMeasured {
-    let Trace { elapsed_ns, service, response, times, tail } = trace;
+    let Trace { elapsed_ns, service, response, times, tail, .. } = trace;
     let main = response.clone().unwrap_or_else(|| service.clone());
     StudyMeasured {
         elapsed_ns,
@@ -179,12 +224,18 @@ fn columns() -> Vec<Column> {
 /// What the table says: the published comparison, by the figure that is about the calls.
 #[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
+    let mut found = jvm::judge(study);
+    found.extend(natively(study));
+    found
+}
+
+fn natively(study: &Study) -> Option<Finding> {
     let closed = |call: WriteCall| study.row(&format!("{}/closed", call.id()))?.measured()?.latency("write");
     let (Some(seek), Some(pwrite)) = (closed(WriteCall::SeekWrite), closed(WriteCall::Pwrite)) else {
-        return Vec::new();
+        return None;
     };
     if seek.count() == 0 || pwrite.count() == 0 {
-        return Vec::new();
+        return None;
     }
     let ratio = seek.p50_ns() as f64 / pwrite.p50_ns().max(1) as f64;
     let far = match (seek.percentile(99.99).ns(), pwrite.percentile(99.99).ns()) {
@@ -202,5 +253,5 @@ pub fn judge(study: &Study) -> Vec<Finding> {
         duration_ns(pwrite.min_ns())
     );
     let remedy = "Minimum and median are about the calls; the far tail is about the machine: compare it between runs before believing it.";
-    vec![Finding { rule: "seek-and-write", severity: Severity::Note, sentence, remedy: remedy.to_owned() }]
+    Some(Finding { rule: "seek-and-write", severity: Severity::Note, sentence, remedy: remedy.to_owned() })
 }

@@ -48,7 +48,22 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
     block: RunBlock<'_>,
 ) -> Result<RunResult, RunError> {
-    let Course { name, settings, file_bytes, study, finish } = course;
+    let finish = course.finish;
+    run_and(course, stage, observer, block, &finish)
+}
+
+/// The same, with figures worked out by `finish`, which may know more than the study, in place of the course's own.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_and(
+    course: Course<'_>,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+    block: RunBlock<'_>,
+    finish: &dyn Fn(&mut Study),
+) -> Result<RunResult, RunError> {
+    let Course { name, settings, file_bytes, study, .. } = course;
     let started_unix_s = stage.unix_seconds();
     let idle = watch_idle(stage);
     let started_ns = stage.now_ns();
@@ -69,7 +84,8 @@ pub(crate) fn run(
     };
     let mut walk = Walk { started_ns, study };
     let rounds = settings.warm_up + settings.rounds;
-    let blocks = walk.study.rows.len() as u64 * u64::from(rounds);
+    // A row that is known not to run from the start takes no share of the time.
+    let blocks = walk.running().len() as u64 * u64::from(rounds);
     let mut budget = Budget::new(started_ns, settings.timed.then(|| started_ns + settings.time_ns), blocks);
     let mut random = fastrand::Rng::with_seed(settings.seed);
     for round in 0..rounds {

@@ -3,6 +3,7 @@
 //! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; what was refused
 //! names the option and the remedy.
 
+use super::path::jvm::Jvm;
 use crate::result::PlanRecord;
 use seawall_sys::durability::FileState;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
@@ -37,6 +38,10 @@ pub struct Settings {
     pub file_bytes: Option<u64>,
     /// `cached`: rewrites a block.
     pub rewrites: u64,
+    /// Size of the writes that fill the files, bytes.
+    pub fill_bytes: u64,
+    /// `path`: the JVMs that write too; `None`: the native ways alone.
+    pub jvms: Option<Vec<Jvm>>,
 }
 
 impl Default for Settings {
@@ -55,6 +60,8 @@ impl Default for Settings {
             writers: vec![1, 2, 4, 8, 16, 32, 64],
             file_bytes: None,
             rewrites: 100,
+            fill_bytes: FILL_BYTES,
+            jvms: None,
         }
     }
 }
@@ -113,6 +120,12 @@ impl Settings {
         if self.file_bytes.is_some_and(|bytes| bytes < self.bytes as u64 * 4) {
             return Err("--file must hold at least four writes of --size".to_owned());
         }
+        if !(1..=64 << 20).contains(&self.fill_bytes) {
+            return Err("--fill-size must be from 1 B to 64 MiB in this scenario".to_owned());
+        }
+        if self.jvms.is_some() && !self.pin_to.is_empty() {
+            return Err("--pin does not go with --jvm: a JVM does not pin its threads; pin the whole program from outside (taskset)".to_owned());
+        }
         if self.rewrites == 0 || self.rewrites > 10_000_000 {
             return Err("--rewrites must be from 1 to 10,000,000".to_owned());
         }
@@ -129,7 +142,7 @@ impl Settings {
             time_ns: self.timed.then_some(self.time_ns),
             rounds: self.rounds,
             file_state: FileState::ZeroFilled,
-            fill_bytes: FILL_BYTES,
+            fill_bytes: self.fill_bytes,
             keep_cached: false,
             threads: 1,
             rate_per_s: None,

@@ -1,7 +1,7 @@
 //! How is this machine put under a scenario? By files of our own in the folders that were named.
 //!
-//! * [`stall`], [`group`], [`interfere`], [`path`] and [`cached`] run one block each; [`writers`] is what committing
-//!   threads have in common.
+//! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is what
+//!   committing threads have in common.
 //!
 //! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
 //! it is dropped, however the run ended; after a failed call no file is used again.
@@ -10,10 +10,15 @@ mod cached;
 mod group;
 mod interfere;
 mod path;
+mod path_on_jvm;
+mod replicated;
 mod stall;
 mod writers;
 
 use super::{Block, Stage, Until};
+use crate::scenario::path::jvm::Machine;
+use crate::scenario::replicated::Engine;
+use crate::scenario::replicated::promise::EngineFacts;
 use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::{self};
 use seawall::{Log, Options};
@@ -34,6 +39,10 @@ pub struct RealStage {
     /// Files that are kept from block to block.
     files: Vec<PathBuf>,
     log: Option<OpenLog>,
+    /// The JVMs that write too, in the order of their descriptions in the settings.
+    machines: Vec<Box<dyn Machine>>,
+    /// Clusters that were named, each with a stream of our own.
+    engines: Vec<Box<dyn Engine>>,
 }
 
 /// A folder under the gauge.
@@ -64,7 +73,38 @@ impl RealStage {
             let counters = Reader::open(&environment);
             Spot { folder, environment, counters }
         };
-        Self { places: folders.into_iter().map(spot).collect(), files: Vec::new(), log: None }
+        Self {
+            places: folders.into_iter().map(spot).collect(),
+            files: Vec::new(),
+            log: None,
+            machines: Vec::new(),
+            engines: Vec::new(),
+        }
+    }
+
+    /// The same, with JVMs that write too.
+    #[must_use]
+    pub fn with_machines(mut self, machines: Vec<Box<dyn Machine>>) -> Self {
+        self.machines = machines;
+        self
+    }
+
+    /// The same with replicated engines, each connected.
+    #[must_use]
+    pub fn with_engines(mut self, engines: Vec<Box<dyn Engine>>) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// Removes what the engines created in their clusters; to be called however the run ended.
+    ///
+    /// # Errors
+    /// What was left behind in any of them, and how to remove it.
+    pub fn close_engines(&mut self) -> Result<(), String> {
+        let left = self.engines.iter_mut().filter_map(|engine| engine.close().err());
+        let left: Vec<String> = left.collect();
+        self.engines.clear();
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
     fn new_path(&self, place: usize, name: &str) -> PathBuf {
@@ -133,6 +173,12 @@ impl RealStage {
         settle(&file, path, true)
     }
 
+    /// Syncs a file whose pages stay where they are, so that nothing of one block is left for the next.
+    fn rest(path: &Path) -> Result<(), Error> {
+        let file = File::options().write(true).open(path).map_err(|error| Error::new("open", path, error))?;
+        file.sync_all().map_err(|error| Error::new("fsync", path, error))
+    }
+
     fn counts_of(&self, place: usize) -> Option<Counts> {
         self.places[place].counters.as_ref()?.read().ok()
     }
@@ -155,6 +201,8 @@ impl RealStage {
 
 impl Drop for RealStage {
     fn drop(&mut self) {
+        // Who wants to be told of what was left behind has called it before.
+        let _ = self.close_engines();
         self.clear();
     }
 }
@@ -172,20 +220,25 @@ fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Err
 enum Kind {
     /// So many bytes of data, out of the cache.
     Written(u64),
-    /// So many bytes of data, still in the cache.
-    Cached(u64),
+    /// So many bytes of data by writes of a size, still in the cache.
+    Filled {
+        /// How long.
+        bytes: u64,
+        /// The size of the writes.
+        fill_bytes: u64,
+    },
     /// Empty.
     Growing,
 }
 
 impl Kind {
     fn recipe(self) -> Recipe {
-        let (state, bytes, keep_cached) = match self {
-            Self::Written(bytes) => (FileState::Recycled, bytes, false),
-            Self::Cached(bytes) => (FileState::Recycled, bytes, true),
-            Self::Growing => (FileState::Appending, 0, false),
+        let (state, bytes, fill_bytes, keep_cached) = match self {
+            Self::Written(bytes) => (FileState::Recycled, bytes, FILL_BYTES, false),
+            Self::Filled { bytes, fill_bytes } => (FileState::Recycled, bytes, fill_bytes, true),
+            Self::Growing => (FileState::Appending, 0, FILL_BYTES, false),
         };
-        Recipe { state, bytes, fill_bytes: FILL_BYTES, keep_cached }
+        Recipe { state, bytes, fill_bytes, keep_cached }
     }
 }
 
@@ -250,6 +303,15 @@ impl Stage for RealStage {
         self.guard(outcome)
     }
 
+    fn path_on_jvm(
+        &mut self,
+        order: &scenario::path::jvm::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<scenario::path::Trace, OpenError> {
+        let outcome = path_on_jvm::run(self, order, until);
+        self.guard(outcome)
+    }
+
     fn cached(
         &mut self,
         order: &scenario::cached::Order,
@@ -257,5 +319,17 @@ impl Stage for RealStage {
     ) -> Result<scenario::cached::Trace, OpenError> {
         let outcome = cached::run(self, order, until);
         self.guard(outcome)
+    }
+
+    fn engines(&self) -> Vec<EngineFacts> {
+        self.engines.iter().map(|engine| engine.facts().clone()).collect()
+    }
+
+    fn replicated(
+        &mut self,
+        order: &scenario::replicated::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<Block, OpenError> {
+        replicated::run(self, order, until)
     }
 }

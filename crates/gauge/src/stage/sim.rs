@@ -6,6 +6,8 @@
 //!   writers that share a flush (log): one flush for all that wait; each its own: one after the other
 //!   a load: buffered adds 1 ms to every flush, random 200 µs, reads 20 µs
 //!   a sync of a cached file: 1 ns of CPU for each cached KiB, if so planted
+//!   an engine on three nodes of this machine: 300 µs to send and hear back, 40 µs more for each record behind it; one
+//!   that syncs first, a transfer and a flush of each node for all records in flight
 //! ```
 //!
 //! Invariant: the same seed and the same plants give the same nanoseconds.
@@ -18,7 +20,9 @@ use crate::rig::sim::{Plant, environment};
 use crate::scenario::cached::{self, ReadIn, SYNC, WRITE};
 use crate::scenario::group::{self, Sharing};
 use crate::scenario::interfere::{self, Load};
-use crate::scenario::path::{self, Pace};
+use crate::scenario::path::{self, Pace, Way};
+use crate::scenario::replicated;
+use crate::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use crate::scenario::stall::{self, Append, Appends, Span, Syncs};
 use crate::study::CallTally;
 use seawall_sys::counters::Counts;
@@ -33,6 +37,10 @@ const COPY_NS: u64 = 2_000;
 const TRANSFER_NS: u64 = 20_000;
 const FLUSH_NS: u64 = 25_000;
 const JITTER_NS: u64 = 1_000;
+/// From a client to an engine's nodes and back.
+const EXCHANGE_NS: u64 = 300_000;
+/// What each further record in flight takes.
+const NEXT_RECORD_NS: u64 = 40_000;
 /// A sync of a file with dirty pages: they are written first.
 const FILE_SYNC_NS: u64 = 2_000_000;
 /// An operation slower than this is attributed.
@@ -51,6 +59,8 @@ pub struct SimStage {
     cached_ns_per_kib: u64,
     /// The same of a write.
     folio_ns_per_kib: u64,
+    /// The replicated engines that can be reached.
+    engines: Vec<EngineFacts>,
 }
 
 /// What the plants add to an operation.
@@ -77,12 +87,18 @@ impl SimStage {
             done: Vec::new(),
             cached_ns_per_kib: 0,
             folio_ns_per_kib: 0,
+            engines: engines(),
         }
     }
 
     /// The folders' descriptions, to be changed or added to before a run.
     pub fn environments_mut(&mut self) -> &mut Vec<Environment> {
         &mut self.environments
+    }
+
+    /// The engines, to be changed before a run.
+    pub fn engines_mut(&mut self) -> &mut Vec<EngineFacts> {
+        &mut self.engines
     }
 
     /// Makes a sync look through the cached pages of its file, as the published system did.
@@ -93,6 +109,38 @@ impl SimStage {
     /// Makes a write walk all of the large piece of the cache that it falls into.
     pub fn walk_the_folios(&mut self, ns_per_kib: u64) {
         self.folio_ns_per_kib = ns_per_kib;
+    }
+
+    /// Writes that take `base_ns` each; `pace`: `None`, one after the other.
+    fn writes(
+        &mut self,
+        id: &str,
+        base_ns: u64,
+        interval_ns: u64,
+        pace: Option<Pace>,
+        until: Until<'_>,
+    ) -> Result<path::Trace, OpenError> {
+        let scheduled = pace == Some(Pace::Scheduled);
+        let interval_ns = if pace.is_some() { interval_ns } else { 0 };
+        let start_ns = self.now_ns;
+        let mut trace = path::Trace { response: scheduled.then(Latency::new), ..path::Trace::default() };
+        let mut due_ns = start_ns;
+        let mut wait_ns = 0;
+        while due_ns < start_ns + until.block_ns {
+            let extra = self.extra(id)?;
+            let began_ns = due_ns.max(self.now_ns);
+            self.now_ns = began_ns + base_ns + self.random.u64(0..=100) + extra.device_ns + extra.wait_ns;
+            trace.service.record(self.now_ns - began_ns);
+            if let Some(response) = &mut trace.response {
+                response.record(self.now_ns - due_ns);
+            }
+            attribute(&mut trace.tail, self.now_ns - began_ns, extra.wait_ns);
+            wait_ns += extra.wait_ns;
+            due_ns = if scheduled { due_ns } else { self.now_ns } + interval_ns;
+        }
+        trace.elapsed_ns = self.now_ns - start_ns;
+        trace.times = times(wait_ns, trace.service.count() * base_ns);
+        Ok(trace)
     }
 
     fn jitter(&mut self) -> u64 {
@@ -127,6 +175,29 @@ impl SimStage {
         }
         Ok(extra)
     }
+}
+
+/// Two engines, each as it comes and told to sync first.
+fn engines() -> Vec<EngineFacts> {
+    let rows = [
+        ("kafka/default", "Kafka, acks=all, 2 of 3 copies", SyncPolicy::After, "flush.messages never"),
+        ("kafka/flush-1", "Kafka, acks=all, 2 of 3 copies", SyncPolicy::Before, "flush.messages=1"),
+        ("nats/2m", "NATS JetStream, 3 replicas", SyncPolicy::After, "sync_interval: 2m"),
+        ("nats/always", "NATS JetStream, 3 replicas", SyncPolicy::Before, "sync_interval: always"),
+    ];
+    let facts = |(id, name, policy, setting): (&str, &str, SyncPolicy, &str)| EngineFacts {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        version: Some("9.9.9".to_owned()),
+        copies: 3,
+        acknowledged_by: 2,
+        laggard_may_lead: false,
+        policy,
+        setting: setting.to_owned(),
+        read_from: "the simulation".to_owned(),
+        on_this_machine: true,
+    };
+    rows.map(facts).to_vec()
 }
 
 /// Notes a slow operation down.
@@ -308,33 +379,42 @@ impl Stage for SimStage {
     }
 
     fn path(&mut self, order: &path::Order, until: Until<'_>) -> Result<path::Trace, OpenError> {
-        let base_ns = match order.call {
-            WriteCall::SeekWrite => 1_400,
-            WriteCall::Pwrite | WriteCall::Pwritev2 => 900,
-            WriteCall::Append => 1_000,
-            WriteCall::Mapped => 300,
+        let base_ns = match order.way {
+            Way::Call(WriteCall::SeekWrite) => 1_400,
+            Way::Call(WriteCall::Pwrite | WriteCall::Pwritev2) => 900,
+            Way::Call(WriteCall::Append) => 1_000,
+            Way::Call(WriteCall::Mapped) => 300,
+            Way::Commit(_) => COPY_NS + TRANSFER_NS + FLUSH_NS,
         };
         let id = path::PACES.iter().find(|(pace, ..)| *pace == order.pace).map_or("", |(_, name, _)| *name);
-        let id = format!("{}/{id}", order.call.id());
-        let scheduled = order.pace == Pace::Scheduled;
-        let start_ns = self.now_ns;
-        let mut trace = path::Trace { response: scheduled.then(Latency::new), ..path::Trace::default() };
-        let mut due_ns = start_ns;
-        let mut wait_ns = 0;
-        while due_ns < start_ns + until.block_ns {
-            let extra = self.extra(&id)?;
-            let began_ns = due_ns.max(self.now_ns);
-            self.now_ns = began_ns + base_ns + self.random.u64(0..=100) + extra.device_ns + extra.wait_ns;
-            trace.service.record(self.now_ns - began_ns);
-            if let Some(response) = &mut trace.response {
-                response.record(self.now_ns - due_ns);
-            }
-            attribute(&mut trace.tail, self.now_ns - began_ns, extra.wait_ns);
-            wait_ns += extra.wait_ns;
-            due_ns = if scheduled { due_ns } else { self.now_ns } + order.interval_ns;
+        let id = format!("{}/{id}", order.way.id());
+        self.writes(&id, base_ns, order.interval_ns, Some(order.pace), until)
+    }
+
+    fn path_on_jvm(
+        &mut self,
+        order: &path::jvm::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<path::Trace, OpenError> {
+        let memory = WriteCall::ALL.iter().any(|call| call.id() == order.row.like);
+        let base_ns = if memory { 1_300 } else { COPY_NS + TRANSFER_NS + FLUSH_NS + 400 };
+        let pace = order.pace.and_then(|pace| path::PACES.iter().find(|(one, ..)| *one == pace));
+        let id = format!("{}/{}", order.row.id, pace.map_or("", |(_, name, _)| *name));
+        let before = self.counts;
+        let mut trace = self.writes(&id, base_ns, order.interval_ns, order.pace, until)?;
+        if !memory {
+            let writes = trace.service.count();
+            self.counts =
+                self.counts.plus(&Counts { writes: 2 * writes, sectors: 9 * writes, flushes: writes });
         }
-        trace.elapsed_ns = self.now_ns - start_ns;
-        trace.times = times(wait_ns, trace.service.count() * base_ns);
+        trace.counts = Some(self.counts.since(&before));
+        trace.allocated_bytes =
+            Some(if order.row.allocates_nothing { 0 } else { 40 * trace.service.count() });
+        if order.pace == Some(Pace::Closed) {
+            let mut roll = Latency::new();
+            (0..trace.service.count() / 256).for_each(|_| roll.record(30_000));
+            trace.roll = Some(roll);
+        }
         Ok(trace)
     }
 
@@ -376,5 +456,38 @@ impl Stage for SimStage {
         trace.calls = calls;
         trace.counts = Some(self.counts.since(&before));
         Ok(trace)
+    }
+
+    fn engines(&self) -> Vec<EngineFacts> {
+        self.engines.clone()
+    }
+
+    fn replicated(&mut self, order: &replicated::Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+        let facts = self.engines[order.engine].clone();
+        let synced = facts.policy == SyncPolicy::Before;
+        let nodes = facts.copies as u64;
+        let (start_ns, before) = (self.now_ns, self.counts);
+        let mut sample = Sample::default();
+        while self.now_ns < start_ns + until.block_ns {
+            let extra = self.extra(order.id)?;
+            let sync_ns = if synced { TRANSFER_NS + FLUSH_NS } else { 0 };
+            let sent_ns = self.now_ns;
+            self.now_ns += EXCHANGE_NS + sync_ns + self.jitter() + extra.device_ns + extra.wait_ns;
+            for _ in 0..order.in_flight {
+                sample.commits += 1;
+                sample.latency.record(self.now_ns - sent_ns);
+                self.now_ns += NEXT_RECORD_NS;
+            }
+            let flushes = if synced { nodes } else { 0 };
+            self.counts = self.counts.plus(&Counts { writes: nodes, sectors: 8 * nodes, flushes });
+        }
+        sample.elapsed_ns = self.now_ns - start_ns;
+        Ok(Block {
+            samples: vec![sample],
+            start_ns,
+            elapsed_ns: self.now_ns - start_ns,
+            counts: facts.on_this_machine.then(|| self.counts.since(&before)),
+            load_bytes: 0,
+        })
     }
 }

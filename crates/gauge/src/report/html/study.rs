@@ -210,7 +210,7 @@ fn kind(unit: Unit) -> Kind {
         Unit::Nanoseconds => Kind::Ns,
         Unit::Bytes => Kind::Bytes,
         Unit::Share => Kind::Share,
-        Unit::Count | Unit::PerSecond | Unit::Ratio => Kind::Number,
+        Unit::Count | Unit::PerSecond | Unit::Ratio | Unit::Outlived => Kind::Number,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::super::csv::line as csv_line;
 use super::super::markdown::{add, escaped, row as markdown_row};
-use super::{CALL_HEADS, ITERATION_HEAD, call_rows, cell, columns, groups, header, missing, title};
+use super::{CALL_HEADS, ITERATION_HEAD, Missing, call_rows, cell, columns, groups, header, missing, title};
 use crate::findings::study as findings;
 use crate::result::RunResult;
 use crate::study::{Study, StudyMeasured, StudyOutcome};
@@ -71,9 +71,9 @@ fn markdown_rest(study: &Study) -> String {
     if !missing.is_empty() {
         out += "\n## Not measured\n\n";
     }
-    for (failed, id, reason) in missing {
+    for Missing { failed, reason, ids } in missing {
         let word = if failed { "failed" } else { "n/a" };
-        add(&mut out, &format!("- `{id}`: {word}: {}\n", escaped(reason)));
+        add(&mut out, &format!("- `{}`: {word}: {}\n", ids.join("`, `"), escaped(reason)));
     }
     out
 }

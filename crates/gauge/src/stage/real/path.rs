@@ -1,13 +1,15 @@
 //! How is one way of writing timed on this machine? Opened before, spun between, nothing but the call inside.
 //!
-//! Invariant: between the two readings of the clock stands one write and nothing else.
+//! Invariant: between the two readings of the clock stands one write, with its sync if the way has one, and nothing
+//! else.
 
 use super::super::Until;
 use super::{Kind, RealStage};
 use crate::latency::Latency;
 use crate::measure::Attribution;
-use crate::scenario::path::{FILE_BYTES, Order, Pace, Trace};
+use crate::scenario::path::{FILE_BYTES, Order, Pace, Trace, Way};
 use seawall_sys::buffer::Aligned;
+use seawall_sys::method::Sync;
 use seawall_sys::thread::{Accounts, pin};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{Commit, Error, OpenError, Target, clock};
@@ -16,24 +18,34 @@ use std::sync::atomic::Ordering;
 pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
     let bytes = order.bytes as u64;
     let file_bytes = FILE_BYTES.max(bytes);
-    let path = match order.call {
+    let filled = Kind::Filled { bytes: file_bytes, fill_bytes: order.fill_bytes };
+    let path = match order.way {
         // It grows, so each block has a new one.
-        WriteCall::Append => stage.fresh_file("append", Kind::Growing, until)?,
-        _ => stage.file(0, "path", Kind::Cached(file_bytes), until)?,
+        Way::Call(WriteCall::Append) => stage.fresh_file("append", Kind::Growing, until)?,
+        // A direct write drops the pages of what it writes; no other way is to pay for that.
+        Way::Commit(method) if method.needs_alignment() => stage.file(0, "direct", filled, until)?,
+        _ => stage.file(0, "path", filled, until)?,
     };
     let target = Target { path, journal_bytes: file_bytes, write_bytes: order.bytes };
-    let mut writer = order.call.open(&target)?;
-    if order.call == WriteCall::Mapped {
-        writer.warm(0..file_bytes)?;
-    }
+    let mut writer = match order.way {
+        Way::Call(call) => call.open(&target)?,
+        Way::Commit(method) => seawall_sys::open(method, &target)?,
+    };
+    writer.warm(0..file_bytes)?;
+    let before = order.settle.then(|| stage.counts_of(0)).flatten();
     // A thread of its own, because the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
         scope.spawn(|| time(&mut *writer, order, file_bytes / bytes, until)).join()
     });
-    match timed {
-        Ok(trace) => Ok(trace?),
+    let mut trace = match timed {
+        Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
+    };
+    if order.settle {
+        trace.counts = before.zip(stage.counts_of(0)).map(|(before, after)| after.since(&before));
+        RealStage::rest(&target.path)?;
     }
+    Ok(trace)
 }
 
 fn time(writer: &mut dyn Commit, order: &Order, places: u64, until: Until<'_>) -> Result<Trace, Error> {
@@ -44,6 +56,7 @@ fn time(writer: &mut dyn Commit, order: &Order, places: u64, until: Until<'_>) -
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut attribution = Attribution::new(None, accounts.wait_ns());
+    let synced = matches!(order.way, Way::Commit(method) if method.sync != Sync::None);
     let scheduled = order.pace == Pace::Scheduled;
     let mut trace = Trace { response: scheduled.then(Latency::new), ..Trace::default() };
     let start_ns = clock::monotonic_ns();
@@ -56,6 +69,9 @@ fn time(writer: &mut dyn Commit, order: &Order, places: u64, until: Until<'_>) -
         let offset = done % places * order.bytes as u64;
         let t0 = clock::monotonic_ns();
         writer.write(offset, block.as_slice())?;
+        if synced {
+            writer.sync()?;
+        }
         done_ns = clock::monotonic_ns();
         done += 1;
         trace.service.record(done_ns - t0);

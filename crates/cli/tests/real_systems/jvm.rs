@@ -1,0 +1,285 @@
+//! Does each row of a JVM make exactly the system calls that it is said to, and is what is missing told?
+//!
+//! The expectations are written down here by hand, from what Java's documentation promises of each class, and not taken
+//! from the table. A block is found in the trace by the order that its JVM reads; whatever the same thread does until it
+//! answers belongs to the block.
+//!
+//! Invariant: counts, calls and words are asserted, never latencies.
+
+use crate::ground::folder;
+use crate::program::{Bench, SEAWALL, names};
+use crate::trace::{Call, parse};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::study::{Study, StudyOutcome};
+use seawall_jvm::find::{FOREIGN, Here, Jdk, find, labels};
+use std::collections::HashMap;
+use std::process::Command;
+
+/// A row, the flags with which it opens its files beside access mode, and the calls of one write.
+struct Expectation {
+    id: &'static str,
+    flags: &'static [&'static str],
+    calls: &'static [&'static str],
+}
+
+const fn row(
+    id: &'static str,
+    flags: &'static [&'static str],
+    calls: &'static [&'static str],
+) -> Expectation {
+    Expectation { id, flags, calls }
+}
+
+#[rustfmt::skip]
+const EXPECTED: [Expectation; 30] = [
+    row("raf-seek+write",        &[],                      &["lseek", "write"]),
+    row("raf-append",            &[],                      &["write"]),
+    row("channel-heap-at",       &[],                      &["pwrite64"]),
+    row("channel-direct-at",     &[],                      &["pwrite64"]),
+    row("channel-heap",          &[],                      &["write"]),
+    row("channel-direct",        &[],                      &["write"]),
+    row("channel-append",        &["O_APPEND"],            &["write"]),
+    row("mapped-buffer",         &[],                      &[]),
+    row("mapped-segment",        &[],                      &[]),
+    row("ffm-pwrite",            &[],                      &["pwrite64"]),
+    row("ffm-pwrite-critical",   &[],                      &["pwrite64"]),
+    row("ffm-pwrite-heap",       &[],                      &["pwrite64"]),
+    row("channel-odirect",       &["O_DIRECT"],            &["pwrite64"]),
+    row("raf-rwd",               &["O_DSYNC"],             &["lseek", "write"]),
+    row("raf-rws",               &["O_SYNC"],              &["lseek", "write"]),
+    row("raf-fd-sync",           &[],                      &["lseek", "write", "fsync"]),
+    row("channel-heap-dsync",    &["O_DSYNC"],             &["pwrite64"]),
+    row("channel-dsync",         &["O_DSYNC"],             &["pwrite64"]),
+    row("channel-sync",          &["O_SYNC"],              &["pwrite64"]),
+    row("channel-append-dsync",  &["O_APPEND", "O_DSYNC"], &["write"]),
+    row("channel-force-false",   &[],                      &["pwrite64", "fdatasync"]),
+    row("channel-force-true",    &[],                      &["pwrite64", "fsync"]),
+    row("channel-odirect-dsync", &["O_DSYNC", "O_DIRECT"], &["pwrite64"]),
+    row("mapped-buffer-force",   &[],                      &["msync"]),
+    row("mapped-segment-force",  &[],                      &["msync"]),
+    row("ffm-datasync",          &[],                      &["pwrite64", "fdatasync"]),
+    row("ffm-datasync-critical", &[],                      &["pwrite64", "fdatasync"]),
+    row("ffm-datasync-heap",     &[],                      &["pwrite64", "fdatasync"]),
+    row("ffm-dsync",             &[],                      &["pwritev2"]),
+    row("ffm-dsync-critical",    &[],                      &["pwritev2"]),
+];
+
+/// Flags that are told apart; access mode and O_CLOEXEC say nothing here.
+const FLAGS: [&str; 4] = ["O_APPEND", "O_DSYNC", "O_SYNC", "O_DIRECT"];
+
+/// Calls that are counted.
+const COUNTED: [&str; 8] =
+    ["lseek", "write", "pwrite64", "pwritev2", "fsync", "fdatasync", "msync", "sync_file_range"];
+
+const TRACE: &str = "trace=read,openat,lseek,write,pwrite64,pwritev2,fsync,fdatasync,msync,sync_file_range";
+
+/// A row of a JVM on the disk under `folder`, small.
+const SMALL: [&str; 8] = ["--jvm", "--rounds", "1", "--warm-up", "0", "--time", "1s", "--allow-memory"];
+
+fn table(result: &RunResult) -> &Study {
+    result.study.as_ref().expect("a table")
+}
+
+/// The JDKs of this machine with their labels. None at all is a failure: the step that runs this has installed one.
+fn jdks() -> Vec<(String, Jdk)> {
+    let jdks = find(&[], &Here).expect("nothing was named");
+    assert!(!jdks.is_empty(), "no JDK from 17 on is here; `cargo xtask setup` installs one");
+    if jdks.iter().all(|jdk| jdk.major < FOREIGN) {
+        assert!(
+            std::env::var("CI").is_err(),
+            "CI needs a JDK from {FOREIGN} on for the rows of java.lang.foreign"
+        );
+        eprintln!("SKIPPED: no JDK from {FOREIGN} on is here: the rows of java.lang.foreign are not tested");
+    }
+    labels(&jdks).into_iter().zip(jdks).collect()
+}
+
+/// The calls of each block, by thread, row and pace.
+fn blocks(calls: &[Call]) -> Vec<(u32, String, Vec<Call>)> {
+    let mut open: HashMap<u32, (String, Vec<Call>)> = HashMap::new();
+    let mut blocks = Vec::new();
+    for call in calls {
+        if call.name == "read" {
+            if let Some(order) = order(call) {
+                open.insert(call.thread, (order, Vec::new()));
+            }
+        } else if call.name == "write" && call.descriptor() == Some(1) {
+            if let Some((order, calls)) = open.remove(&call.thread) {
+                blocks.push((call.thread, order, calls));
+            }
+        } else if let Some((_, calls)) = open.get_mut(&call.thread) {
+            calls.push(call.clone());
+        }
+    }
+    blocks
+}
+
+/// `ROW/PACE` of the order that was read, if it is one.
+fn order(call: &Call) -> Option<String> {
+    let text = call.arguments.split_once('"')?.1;
+    let mut fields = text.split("\\t");
+    let (row, pace) = (fields.next()?, fields.next()?);
+    ["closed", "scheduled"].contains(&pace).then(|| format!("{row}/{pace}"))
+}
+
+/// What is wrong with a block of `writes` writes.
+fn wrong(expected: &Expectation, calls: &[Call], writes: usize) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let opens: Vec<&Call> =
+        calls.iter().filter(|call| call.name == "openat" && call.arguments.contains("seawall-jvm")).collect();
+    if opens.is_empty() {
+        wrong.push("it opened no file of ours".to_owned());
+    }
+    for open in &opens {
+        let mut flags = open.flags(&FLAGS);
+        flags.sort_unstable();
+        let mut expected = expected.flags.to_vec();
+        expected.sort_unstable();
+        if flags != expected {
+            wrong.push(format!("opened with {flags:?} instead of {expected:?}"));
+        }
+    }
+    for name in COUNTED {
+        let of_ours =
+            |call: &&Call| call.name == name && (name == "msync" || call.arguments.contains("seawall-jvm"));
+        let found: Vec<&Call> = calls.iter().filter(of_ours).collect();
+        let times = if expected.calls.contains(&name) { writes } else { 0 };
+        // Going to the start or the end of a file that was just opened, or to the start again, is not a write's.
+        let most = if name == "lseek" && times == 0 { 2 * opens.len() + writes / 256 + 1 } else { times };
+        if found.len() < times || found.len() > most {
+            wrong.push(format!("{writes} writes made {} calls of {name}, not {times}", found.len()));
+        }
+        if name == "pwritev2" && found.iter().any(|call| !call.arguments.contains("RWF_DSYNC")) {
+            wrong.push("pwritev2 without RWF_DSYNC".to_owned());
+        }
+        if name == "msync" && found.iter().any(|call| !call.arguments.contains("MS_SYNC")) {
+            wrong.push("msync without MS_SYNC".to_owned());
+        }
+    }
+    wrong
+}
+
+#[test]
+#[ignore = "needs strace, JDKs and Maven; run by `cargo xtask test`"]
+fn every_row_of_every_jdk_makes_exactly_its_calls() {
+    let (folder, aside) = (folder(), folder());
+    let path = aside.path().join("trace");
+    let wrapper = ["strace", "-f", "-y", "-s", "40", "-e", TRACE, "-o", path.to_str().expect("UTF-8"), "--"];
+    let result = Bench::scenario("path", folder.path(), &SMALL).under(&wrapper).run().result();
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+    let calls = parse(&std::fs::read_to_string(&path).expect("a trace"));
+    let mut blocks = blocks(&calls);
+    let mut complaints = Vec::new();
+    let mut compared = 0;
+    for (label, jdk) in jdks() {
+        for expected in &EXPECTED {
+            for pace in ["closed", "scheduled"] {
+                let id = format!("jdk{label}/{}/{pace}", expected.id);
+                let found = table(&result).row(&id).unwrap_or_else(|| panic!("{id} is not in the result"));
+                let foreign = expected.id.starts_with("ffm-") || expected.id.starts_with("mapped-segment");
+                let measured = match &found.outcome {
+                    StudyOutcome::NotAvailable { reason } if foreign && jdk.major < FOREIGN => {
+                        assert!(reason.contains("needs JDK 22"), "{id}: {reason}");
+                        continue;
+                    }
+                    StudyOutcome::NotAvailable { reason } if expected.flags.contains(&"O_DIRECT") => {
+                        eprintln!("SKIPPED: {id}: {reason}");
+                        continue;
+                    }
+                    StudyOutcome::Measured(measured) => measured,
+                    other => panic!("{id}: {other:?}"),
+                };
+                let writes = measured.latency("write").expect("kept").count();
+                let writes = usize::try_from(writes).expect("few");
+                let order = format!("{}/{pace}", expected.id);
+                // Of several JVMs that ran the same row, the block with as few complaints as there can be is this one's.
+                let fits: Vec<(usize, Vec<String>)> = blocks
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (_, told, _))| *told == order)
+                    .map(|(at, (.., calls))| (at, wrong(expected, calls, writes)))
+                    .collect();
+                match fits.into_iter().min_by_key(|(_, wrong)| wrong.len()) {
+                    Some((at, wrong)) => {
+                        blocks.remove(at);
+                        complaints.extend(wrong.into_iter().map(|wrong| format!("{id}: {wrong}")));
+                        compared += 1;
+                    }
+                    None => complaints.push(format!("{id}: no block of it is in the trace")),
+                }
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(compared >= 2 * 18, "only {compared} blocks were compared");
+}
+
+#[test]
+fn every_row_of_the_table_has_an_expectation_in_table_order() {
+    let started = seawall_jvm::start(&[], &seawall_jvm::jar::Place::Nowhere, &mut |_| {});
+    let rows: Vec<&str> = started.jvms[0].rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(rows, EXPECTED.map(|expected| expected.id));
+}
+
+/// Starts the program; exit code and everything it said.
+fn seawall(arguments: &[&str], path: Option<&str>) -> (Option<i32>, String) {
+    let work = folder();
+    let mut command = Command::new(SEAWALL);
+    command.args(arguments).current_dir(work.path());
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    let output = command.output().expect("started");
+    let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(!told[1].contains("panicked"), "{}", told[1]);
+    (output.status.code(), told.join("\n"))
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_written() {
+    let cases: [(&[&str], i32, &[&str]); 5] = [
+        (&["bench", "path", ".", "--jdk", "x"], 2, &["--jvm"]),
+        (&["bench", "stall", ".", "--jvm"], 2, &["--jvm is no option of `stall`"]),
+        (&["bench", "path", ".", "--jvm", "--pin", "0"], 2, &["--pin", "taskset"]),
+        (
+            &["bench", "path", ".", "--jvm", "--jdk", "no-such-folder"],
+            1,
+            &["no-such-folder", "bin/java", "--jdk"],
+        ),
+        (&["bench", "path", ".", "--fill-size", "1GiB"], 2, &["--fill-size", "64 MiB"]),
+    ];
+    for (arguments, code, words) in cases {
+        let (ended, told) = seawall(&[arguments, &["--no-out"]].concat(), None);
+        assert_eq!(ended, Some(code), "{arguments:?}: {told}");
+        for word in words {
+            assert!(told.contains(word), "{told:?} does not say {word}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a JDK; run by `cargo xtask test`"]
+fn without_jar_or_maven_the_rows_say_why_and_the_native_ones_run() {
+    let home = jdks()[0].1.home.display().to_string();
+    let aside = folder();
+    let broken = aside.path().join("broken.jar");
+    std::fs::write(&broken, "no jar").expect("written");
+    let absent = aside.path().join("to-be-built.jar");
+    for (jar, why) in [(&broken, "--jar"), (&absent, "Maven (mvn)")] {
+        let folder = folder();
+        let jar = jar.to_str().expect("UTF-8");
+        let options = [&SMALL[..], &["--jdk", &home, "--jar", jar]].concat();
+        let result = Bench::scenario("path", folder.path(), &options).with("PATH", "/nowhere").run().result();
+        let reasons: Vec<&str> = table(&result)
+            .rows
+            .iter()
+            .filter_map(|row| match &row.outcome {
+                StudyOutcome::NotAvailable { reason } if row.id.starts_with("jdk") => Some(reason.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reasons.len(), 2 * EXPECTED.len(), "{why}");
+        assert!(reasons.iter().all(|reason| reason.contains(why)), "{}", reasons[0]);
+        assert!(table(&result).measured().count() >= 10, "the native rows ran");
+    }
+}

@@ -1,0 +1,189 @@
+//! Where does the jar come from? Named with `--jar`; else kept in the build folder; else built there by Maven.
+//!
+//! ```text
+//!   target/jvm/seawall-jvm-path-FINGERPRINT-22.jar   built by a JDK ≥ 22: has the rows of java.lang.foreign
+//!   target/jvm/seawall-jvm-path-FINGERPRINT.jar      built by an older one
+//!   target/jvm/repository                            what Maven downloads
+//!   target/jvm/work-PID                              sources and classes while it is being built
+//! ```
+//!
+//! Invariants: a jar in the build folder is of these sources, because its name says so; it appears whole or not at all;
+//! nothing is written outside the build folder, or the folder of `--jar`.
+
+use crate::find::{FOREIGN, Jdk};
+use crate::sources;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the jar is, or is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// This file; built if it is not there.
+    Named(PathBuf),
+    /// Below this build folder.
+    Below(PathBuf),
+    /// Nowhere: this program does not lie in a build folder, and none was named.
+    Nowhere,
+}
+
+/// What rows say when there is no place for a jar.
+const NOWHERE: &str = "the measuring jar is not built, and this program lies in no build folder: say with --jar FILE where it is to be built (by Maven, once), or where it is";
+
+/// The place of the jar for a program at `exe`: as `named`, else beside the program in cargo's build folder, which is
+/// marked by the tag that cargo puts there.
+#[must_use]
+pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -> bool) -> Place {
+    if let Some(jar) = named {
+        return Place::Named(jar.to_path_buf());
+    }
+    let folders = exe.into_iter().flat_map(Path::ancestors).skip(1);
+    let build = folders.take(4).find(|folder| is_file(&folder.join("CACHEDIR.TAG")));
+    build.map_or(Place::Nowhere, |folder| Place::Below(folder.join("jvm")))
+}
+
+/// The jar, built if need be.
+///
+/// # Errors
+/// Why there is none, with the remedy.
+pub(crate) fn provide(jdks: &[Jdk], place: &Place, say: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
+    let (jar, folder) = match place {
+        Place::Nowhere => return Err(NOWHERE.to_owned()),
+        Place::Named(jar) if jar.is_file() => return Ok(jar.clone()),
+        Place::Named(jar) => {
+            let folder = jar.parent().filter(|parent| !parent.as_os_str().is_empty());
+            (jar.clone(), folder.unwrap_or(Path::new(".")).join("seawall-jvm-build"))
+        }
+        Place::Below(folder) => {
+            let complete = folder.join(name(true));
+            let plain = folder.join(name(false));
+            let builder = builder(jdks);
+            if complete.is_file() {
+                return Ok(complete);
+            }
+            if plain.is_file() && builder.is_none_or(|jdk| jdk.major < FOREIGN) {
+                return Ok(plain);
+            }
+            (if builder.is_some_and(|jdk| jdk.major >= FOREIGN) { complete } else { plain }, folder.clone())
+        }
+    };
+    let builder = builder(jdks).ok_or_else(|| {
+        "none of the JDKs has a compiler (bin/javac) to build the measuring jar with: install a JDK (Debian: openjdk-17-jdk-headless), or name a built jar with --jar".to_owned()
+    })?;
+    say(&format!(
+        "building the measuring jar with Maven and JDK {} into {}: once, about a minute",
+        builder.version,
+        jar.display()
+    ));
+    build(builder, &jar, &folder)?;
+    Ok(jar)
+}
+
+fn name(foreign: bool) -> String {
+    format!("seawall-jvm-path-{}{}.jar", sources::fingerprint(), if foreign { "-22" } else { "" })
+}
+
+/// The newest JDK that has a compiler.
+fn builder(jdks: &[Jdk]) -> Option<&Jdk> {
+    let able = jdks.iter().filter(|jdk| jdk.compiles && jdk.major >= crate::find::OLDEST);
+    able.max_by_key(|jdk| jdk.major)
+}
+
+fn build(jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), String> {
+    let work = folder.join(format!("work-{}", std::process::id()));
+    let outcome = build_in(&work, jdk, jar, folder);
+    // What is left of a build is of no use; that it cannot be removed is no reason to fail.
+    let _ = std::fs::remove_dir_all(&work);
+    outcome
+}
+
+fn build_in(work: &Path, jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), String> {
+    let at = |error: std::io::Error| format!("cannot build the jar in {}: {error}", folder.display());
+    std::fs::create_dir_all(work).map_err(at)?;
+    let work = std::fs::canonicalize(work).map_err(at)?;
+    let source = work.join("source");
+    sources::unpack(&source).map_err(at)?;
+    let repository = std::fs::canonicalize(folder).map_err(at)?.join("repository");
+    let output = Command::new(maven())
+        .args(["--batch-mode", "--quiet", "-DskipTests", "-Dstyle.color=never"])
+        .arg(format!("-Dmaven.repo.local={}", repository.display()))
+        .arg(format!("-Dseawall.build={}", work.join("build").display()))
+        .arg("package")
+        .current_dir(&source)
+        .env("JAVA_HOME", &jdk.home)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| {
+            format!("cannot start Maven (mvn): {error}; install it (Debian: maven), or name a built jar with --jar FILE")
+        })?;
+    if !output.status.success() {
+        return Err(failure(&String::from_utf8_lossy(&output.stdout)));
+    }
+    // Renamed within one file system: there is never half a jar under that name.
+    let made = work.join("build/seawall-jvm-path.jar");
+    let near = jar.with_extension(format!("{}.tmp", std::process::id()));
+    std::fs::copy(&made, &near).and_then(|_| std::fs::rename(&near, jar)).map_err(at)
+}
+
+fn maven() -> &'static str {
+    if std::env::consts::EXE_SUFFIX == ".exe" { "mvn.cmd" } else { "mvn" }
+}
+
+/// The first thing that Maven complained about.
+fn failure(told: &str) -> String {
+    let first = told.lines().find_map(|line| line.strip_prefix("[ERROR] ")).unwrap_or("it did not say why");
+    let short: String = first.chars().take(300).collect();
+    format!(
+        "Maven could not build the measuring jar: {short}; repair that, or name a built jar with --jar FILE"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jdk(major: u32, compiles: bool) -> Jdk {
+        Jdk { home: "nowhere".into(), version: major.to_string(), major, compiles }
+    }
+
+    #[test]
+    fn the_place_is_as_named_or_beside_the_program_in_cargo_s_folder_or_nowhere() {
+        let tag = |path: &Path| path == Path::new("/work/target/CACHEDIR.TAG");
+        let at = |exe: &str| place(None, Some(Path::new(exe)), &tag);
+        assert_eq!(at("/work/target/release/seawall"), Place::Below("/work/target/jvm".into()));
+        assert_eq!(at("/work/target/debug/deps/seawall-1"), Place::Below("/work/target/jvm".into()));
+        assert_eq!(at("/usr/bin/seawall"), Place::Nowhere);
+        let named = place(Some(Path::new("x.jar")), Some(Path::new("/work/target/release/seawall")), &tag);
+        assert_eq!(named, Place::Named("x.jar".into()));
+    }
+
+    #[test]
+    fn a_jar_that_is_there_is_taken_and_nothing_is_built() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut told = Vec::new();
+        let below = Place::Below(folder.path().to_path_buf());
+        let old = folder.path().join(name(false));
+        std::fs::write(&old, "").expect("made");
+        assert_eq!(provide(&[jdk(17, true)], &below, &mut |text| told.push(text.to_owned())), Ok(old));
+        let new = folder.path().join(name(true));
+        std::fs::write(&new, "").expect("made");
+        let found = provide(&[jdk(17, true), jdk(25, true)], &below, &mut |text| told.push(text.to_owned()));
+        assert_eq!(found, Ok(new));
+        assert_eq!(told, Vec::<String>::new());
+    }
+
+    #[test]
+    fn without_compiler_or_place_the_remedy_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = Place::Below(folder.path().to_path_buf());
+        let refusal = provide(&[jdk(17, false)], &below, &mut |_| {}).expect_err("no compiler");
+        assert!(refusal.contains("javac") && refusal.contains("--jar"), "{refusal}");
+        let refusal = provide(&[jdk(17, true)], &Place::Nowhere, &mut |_| {}).expect_err("no place");
+        assert!(refusal.contains("--jar"), "{refusal}");
+    }
+
+    #[test]
+    fn what_maven_complains_about_first_is_the_reason() {
+        let told = failure("[INFO] x\n[ERROR] Could not resolve dependencies\n[ERROR] more");
+        assert!(told.contains("Could not resolve dependencies") && told.contains("--jar"), "{told}");
+    }
+}

@@ -1,0 +1,11 @@
+/* What does a row throw that cannot run here? This, with a reason that ends up behind "n/a:" and names the remedy. */
+package seawall.path;
+
+/** A row that cannot run here. */
+final class Unavailable extends Exception {
+    private static final long serialVersionUID = 1;
+
+    Unavailable(String reason) {
+        super(reason);
+    }
+}

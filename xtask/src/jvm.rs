@@ -1,0 +1,47 @@
+//! Is the JVM part of the gauge sound? Maven builds it with the newest JDK here, and its tests run the jar on every one.
+//!
+//! Invariants: a JDK that lacks rows is told: in CI it is a failure, elsewhere its rows count as skipped; everything that
+//! is downloaded or built lies below the build folder.
+
+use crate::shell::{command, has, root, target, tests};
+use crate::tally::Counts;
+use seawall_jvm::find::{FOREIGN, Here, Jdk, find};
+
+/// Runs the module's tests; the error says why they could not be run at all.
+pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result<(), String>), String> {
+    let jdks = find(&[], &Here)?;
+    let newest = jdks.iter().filter(|jdk| jdk.compiles).max_by_key(|jdk| jdk.major);
+    let newest = newest.ok_or("no JDK from 17 on is here; `cargo xtask setup` installs one")?;
+    if !has("mvn") {
+        return Err("Maven is missing; `cargo xtask setup` installs it".to_owned());
+    }
+    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
+    let homes = std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(|error| error.to_string())?;
+    let folder = target().join("jvm");
+    let arguments = [
+        "--batch-mode".to_owned(),
+        "--no-transfer-progress".to_owned(),
+        "-Dstyle.color=never".to_owned(),
+        format!("--file={}", root().join("jvm/pom.xml").display()),
+        format!("-Dmaven.repo.local={}", folder.join("repository").display()),
+        format!("-Dseawall.build={}", folder.join("module").display()),
+        format!("-Dseawall.jdks={}", homes.to_string_lossy()),
+        "verify".to_owned(),
+    ];
+    let mut maven = command("mvn", &arguments);
+    maven.env("JAVA_HOME", &newest.home);
+    let (mut counts, result) = tests(maven);
+    if newest.major >= FOREIGN {
+        return Ok((counts, result));
+    }
+    let lacking =
+        format!("the newest JDK here is {}: the rows that need {FOREIGN} were not tested", newest.version);
+    println!("SKIPPED: {lacking}");
+    counts.ignored += 1;
+    Ok((counts, if in_ci { result.and(Err(lacking)) } else { result }))
+}
+
+fn versions(jdks: &[Jdk]) -> String {
+    let versions: Vec<&str> = jdks.iter().map(|jdk| jdk.version.as_str()).collect();
+    versions.join(", ")
+}
