@@ -146,7 +146,9 @@ fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
     };
     measured.set("rewrites", rewrites);
     for (sum, ns) in of_calls {
-        ns.into_iter().for_each(|ns| measured.set(sum, ns as f64));
+        if let Some(ns) = ns {
+            measured.set(sum, ns as f64);
+        }
     }
     if let Some(cached) = cached_bytes {
         measured.set("cached_share_sum", cached as f64 / file_bytes.max(1) as f64);
@@ -166,7 +168,9 @@ const CPU_OF: [(&str, &str, &str); 2] =
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
         let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
-        row.x.into_iter().for_each(|bytes| measured.set("read_in_bytes", bytes));
+        if let Some(bytes) = row.x {
+            measured.set("read_in_bytes", bytes);
+        }
         let rewrites = measured.figure("rewrites").unwrap_or(0.0);
         if rewrites == 0.0 {
             continue;

@@ -193,7 +193,9 @@ impl Picture {
         for (number, line) in self.series.iter_mut().enumerate() {
             let mut ys = vec![None; self.xs.len()];
             for (to, value) in moved.iter().zip(&line.ys) {
-                to.iter().for_each(|to| ys[*to] = *value);
+                if let Some(to) = to {
+                    ys[*to] = *value;
+                }
             }
             line.ys = ys;
             line.gaps = breaks.get(number).into_iter().flatten().filter_map(index).collect();
