@@ -29,15 +29,17 @@ pub enum Place {
 /// What rows say when there is no place for a jar.
 const NOWHERE: &str = "the measuring jar is not built, and this program lies in no build folder: say with --jar FILE where it is to be built (by Maven, once), or where it is";
 
-/// The place of the jar for a program at `exe`: as `named`, else beside the program in cargo's build folder, which is
-/// marked by the tag that cargo puts there.
+/// What cargo puts into its build folder: the tag only if it made the folder.
+const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
+
+/// The place of the jar for a program at `exe`: as `named`, else beside the program in cargo's build folder.
 #[must_use]
 pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -> bool) -> Place {
     if let Some(jar) = named {
         return Place::Named(jar.to_path_buf());
     }
     let folders = exe.into_iter().flat_map(Path::ancestors).skip(1);
-    let build = folders.take(4).find(|folder| is_file(&folder.join("CACHEDIR.TAG")));
+    let build = folders.take(4).find(|folder| MARKS.iter().any(|mark| is_file(&folder.join(mark))));
     build.map_or(Place::Nowhere, |folder| Place::Below(folder.join("jvm")))
 }
 

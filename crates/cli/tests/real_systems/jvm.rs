@@ -64,7 +64,7 @@ const EXPECTED: [Expectation; 30] = [
     row("ffm-dsync-critical",    &[],                      &["pwritev2"]),
 ];
 
-/// Flags that are told apart; access mode and O_CLOEXEC say nothing here.
+/// Flags that are told apart; access mode and `O_CLOEXEC` say nothing here.
 const FLAGS: [&str; 4] = ["O_APPEND", "O_DSYNC", "O_SYNC", "O_DIRECT"];
 
 /// Calls that are counted.
