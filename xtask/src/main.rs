@@ -8,6 +8,7 @@ mod explore;
 mod fidelity;
 mod observe;
 mod replicated;
+mod rounds;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -100,7 +101,7 @@ fn help(_: &[String]) -> Result<(), String> {
 }
 
 fn setup(_: &[String]) -> Result<(), String> {
-    tools::provide().map(|told| println!("{told}"))
+    tools::provide(&tools::TESTS).map(|told| println!("{told}"))
 }
 
 fn loom(_: &[String]) -> Result<(), String> {

@@ -147,7 +147,8 @@ impl Bench<'_> {
     }
 
     fn bench(&self, options: &[String], more: &[&str]) -> Command {
-        let mut words = vec!["bench", "replicated", "--no-out", "--no-progress", "--ack-timeout", ACK_TIMEOUT];
+        let mut words =
+            vec!["bench", "replicated", "--no-out", "--no-progress", "--ack-timeout", ACK_TIMEOUT];
         words.extend(options.iter().map(String::as_str));
         words.extend(more);
         // One durable method is enough for the local rows.
@@ -161,7 +162,8 @@ impl Bench<'_> {
     fn counted(&self, sync: &str, options: &[String], id: &str, first: bool) -> Result<(), String> {
         let result = self.folder.join("result.json");
         let name = result.display().to_string();
-        let tracers = self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
+        let tracers =
+            self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
         let ran = output(self.bench(options, &["--writers", "1", "--time", "12s", "--json", &name]));
         let syncs = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<u64>, _>>()?;
         ran?;
@@ -175,7 +177,9 @@ impl Bench<'_> {
         }
         let synced = syncs.iter().filter(|syncs| **syncs as f64 >= commits).count();
         if first && synced < MAJORITY {
-            return Err(format!("{id} says that it syncs first, and only {synced} nodes did for every record"));
+            return Err(format!(
+                "{id} says that it syncs first, and only {synced} nodes did for every record"
+            ));
         }
         // A topic beside it that syncs first would be counted too: its row ran in the same bench.
         let alone = self.engine.clusters.iter().all(|(_, engines)| engines.len() == 1);
@@ -231,7 +235,8 @@ impl Bench<'_> {
             json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
         };
         let mut run = self.bench(options, &["--time", "10m"]);
-        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+        let mut run =
+            run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
         let seen = (0..1200).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
             streams().is_ok_and(|streams| streams == 1)
@@ -250,7 +255,8 @@ impl Bench<'_> {
     /// Ctrl-C of `up --foreground` ends its nodes.
     fn foreground(&self) -> Result<(), String> {
         let mut up = self.cluster(&["up", self.engine.name, "--foreground"]);
-        let mut up = up.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut up =
+            up.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         let mut line = [0; 1];
         // Its first byte on standard output comes when the cluster is up.
         let read = up.stdout.as_mut().map(|stdout| stdout.read(&mut line));
@@ -262,7 +268,11 @@ impl Bench<'_> {
         }
         let left = nodes?.into_iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()).count();
         println!("foreground: ended with {ended}, {left} nodes left");
-        if ended.success() && left == 0 { Ok(()) } else { Err(format!("`up --foreground` left {left} nodes")) }
+        if ended.success() && left == 0 {
+            Ok(())
+        } else {
+            Err(format!("`up --foreground` left {left} nodes"))
+        }
     }
 }
 

@@ -44,9 +44,11 @@ const STEPS: [Step; 22] = [
     Step { name: "Windows tests", run: windows },
     Step { name: "call sequences", run: || on_real_systems("calls::") },
     Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
+    Step { name: "scenarios everywhere", run: || on_real_systems("everywhere::") },
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
+    Step { name: "failing calls of the log", run: || on_real_systems("log_faults::") },
     Step { name: "crashes", run: crashes },
     Step { name: "replicated", run: replicated_commit },
     Step { name: "report in a browser", run: report_in_a_browser },
@@ -200,7 +202,7 @@ fn fuzzing() -> Outcome {
 }
 
 fn set_up() -> Outcome {
-    match tools::provide() {
+    match tools::provide(&tools::TESTS) {
         Ok(told) => {
             println!("{told}");
             Outcome::Held

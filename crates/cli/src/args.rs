@@ -2,14 +2,15 @@
 //!
 //! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
 
-use crate::exit;
+use crate::output::Files;
+use crate::{exit, output};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
 use seawall_gauge::require::{self, Requirement};
+use seawall_replicated::Named;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
-use seawall_replicated::Named;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -143,17 +144,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "CONDITION", help_heading = "Verdict")]
     pub(crate) require: Vec<String>,
 
-    /// Write the result as JSON to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write the table as CSV to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) csv: Option<PathBuf>,
-
-    /// Write the report as Markdown to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 
     /// Write the report as one HTML page with pictures to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -302,9 +294,9 @@ impl std::str::FromStr for State {
 impl Bench {
     /// Whether JSON, CSV, Markdown or HTML goes to standard output.
     pub(crate) fn prints_a_format(&self) -> bool {
-        [&self.json, &self.csv, &self.markdown, &self.html]
+        [&self.files.json, &self.files.csv, &self.files.markdown, &self.html]
             .into_iter()
-            .any(|file| file.as_deref() == Some(std::path::Path::new("-")))
+            .any(|file| output::is_standard(file.as_deref()))
     }
 
     /// All that `--require` demands.

@@ -27,9 +27,8 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         Selection::All(folder) => {
             let folders = [folder];
             // No cluster is spoken to that was not named, and `all` takes no names.
-            let (named, own): (Vec<&'static Scenario>, Vec<_>) = SCENARIOS
-                .iter()
-                .partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
+            let (named, own): (Vec<&'static Scenario>, Vec<_>) =
+                SCENARIOS.iter().partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
             for scenario in named {
                 anstream::eprintln!(
                     "Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).",
@@ -109,16 +108,14 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
     let html = || Ok(report::html::html(result));
-    for (file, text) in [
-        (&options.json, &json as &dyn Fn() -> Result<String, String>),
-        (&options.csv, &csv),
-        (&options.markdown, &markdown),
+    let files = &options.files;
+    let to_standard_output = output::give_all(&[
+        (&files.json, &json),
+        (&files.csv, &csv),
+        (&files.markdown, &markdown),
         (&options.html, &html),
-    ] {
-        let Some(file) = file else { continue };
-        output::give(file, &text().map_err(Failure::Told)?)?;
-    }
-    if !options.prints_a_format() {
+    ])?;
+    if !to_standard_output {
         output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {

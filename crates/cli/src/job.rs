@@ -32,8 +32,19 @@ pub(crate) struct Job {
 }
 
 enum Kind {
-    Commit { plan: Box<Plan>, requirement: Requirement, folder: PathBuf, environment: Box<Environment> },
-    Study { of: StudyOf, settings: Settings, places: Vec<(PathBuf, Environment)>, needs_bytes: u64, clusters: Named },
+    Commit {
+        plan: Box<Plan>,
+        requirement: Requirement,
+        folder: PathBuf,
+        environment: Box<Environment>,
+    },
+    Study {
+        of: StudyOf,
+        settings: Settings,
+        places: Vec<(PathBuf, Environment)>,
+        needs_bytes: u64,
+        clusters: Named,
+    },
 }
 
 impl Job {
@@ -101,7 +112,10 @@ impl Job {
                 if clusters.is_empty() {
                     return own;
                 }
-                format!("{own}\nWill write to streams of its own (removed afterwards) in {}.", clusters.told())
+                format!(
+                    "{own}\nWill write to streams of its own (removed afterwards) in {}.",
+                    clusters.told()
+                )
             }
         }
     }

@@ -124,9 +124,9 @@ const COMMIT_OPTIONS: [&str; 13] = [
 /// Options that go to one file each, which several scenarios cannot share.
 fn files(options: &Bench) -> [(&'static str, bool); 3] {
     [
-        ("--json", options.json.is_some()),
-        ("--csv", options.csv.is_some()),
-        ("--markdown", options.markdown.is_some()),
+        ("--json", options.files.json.is_some()),
+        ("--csv", options.files.csv.is_some()),
+        ("--markdown", options.files.markdown.is_some()),
     ]
 }
 
@@ -141,6 +141,15 @@ pub(crate) fn check_options(selection: &Selection, options: &Bench) -> Result<()
             (scenario.name, scenario.study.map_or(&COMMIT_OPTIONS[..], |study| study.options))
         }
     };
+    if let Selection::One(Scenario { study: Some(study), name, .. }, _) = selection
+        && options.time.is_some()
+        && !(study.settings)().timed
+    {
+        return Err(format!(
+            "--time is no option of `{name}`, which ends by its count: it has {}, --seed and --pin",
+            study.options.join(", ")
+        ));
+    }
     let mut given = given(options).to_vec();
     if let Selection::All(_) = selection {
         given.extend(files(options));
@@ -167,6 +176,7 @@ pub(crate) fn settings(study: &StudyOf, options: &Bench) -> Result<Settings, Str
     let micros = |given: Option<u64>, default: u64| given.map_or(default, |us| us.saturating_mul(1000));
     Ok(Settings {
         time_ns: options.time.map_or(defaults.time_ns, nanoseconds),
+        timed: defaults.timed,
         rounds: options.rounds.unwrap_or(defaults.rounds),
         warm_up: own.warm_up.unwrap_or(defaults.warm_up),
         seed: options.seed,
@@ -247,6 +257,7 @@ mod tests {
             &["group", "--require", "etcd"],
             &["all", "--size", "1KiB"],
             &["all", "--json", "-"],
+            &["cached", "--time", "60s"],
         ] {
             let refusal = refused(words).expect("refused");
             assert!(words.iter().any(|word| word.starts_with("--") && refusal.contains(word)), "{refusal}");

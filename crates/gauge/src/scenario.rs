@@ -89,9 +89,9 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: cached::NAME,
         summary: "does a sync cost more, the more of the file is in the cache?",
         reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
-        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds; several DIRs compare file systems",
+        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds, however long they take; several DIRs compare file systems",
         study: Some(StudyOf {
-            settings: || Settings { rounds: 3, ..Settings::default() },
+            settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
             options: &["--size", "--rounds", "--file", "--rewrites"],
             run: cached::run,
             judge: cached::judge,
@@ -276,6 +276,21 @@ impl std::fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+/// An [`Observer`] that neither looks, nor stops, nor keeps anything.
+#[derive(Debug, Default)]
+pub struct Unwatched(std::sync::atomic::AtomicBool);
+
+impl Observer for Unwatched {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {}
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &std::sync::atomic::AtomicBool {
+        &self.0
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -130,7 +130,9 @@ fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig, String> 
     if let Some(file) = file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("--kafka-config {} cannot be read: {error}", file.display()))?;
-        for (key, value) in policy::properties(&text).map_err(|error| format!("{}: {error}", file.display()))? {
+        for (key, value) in
+            policy::properties(&text).map_err(|error| format!("{}: {error}", file.display()))?
+        {
             config.set(key, value);
         }
     }
@@ -151,7 +153,12 @@ fn told(error: &KafkaError) -> String {
 
 impl Kafka {
     /// A topic in the cluster, which must have enough brokers for its copies.
-    fn create(bootstrap: &str, config: &ClientConfig, asked: Asked, ack_timeout: Duration) -> Result<Self, String> {
+    fn create(
+        bootstrap: &str,
+        config: &ClientConfig,
+        asked: Asked,
+        ack_timeout: Duration,
+    ) -> Result<Self, String> {
         let (sender, ended) = channel();
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
@@ -218,7 +225,8 @@ impl Kafka {
             match answer.map(|mut answers| answers.pop()) {
                 Ok(Some(Ok(resource))) => {
                     let values = resource.entries.iter();
-                    let values = values.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
+                    let values =
+                        values.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
                     return Ok(Described::of(values));
                 }
                 Ok(Some(Err(
@@ -348,7 +356,9 @@ impl Engine for Kafka {
         }
         let removed = block_on(self.admin.delete_topics(&[&self.topic], &options()));
         let error = match removed.map(|mut topics| topics.pop()) {
-            Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition))) | Some(Ok(_)) | None) => return Ok(()),
+            Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition))) | Some(Ok(_)) | None) => {
+                return Ok(());
+            }
             Ok(Some(Err((_, code)))) => code.to_string(),
             Err(error) => error.to_string(),
         };

@@ -155,8 +155,7 @@ pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn E
     match outcome {
         Ok(()) => Ok(engines),
         Err(error) => {
-            let left: Vec<String> =
-                engines.iter_mut().filter_map(|engine| engine.close().err()).collect();
+            let left: Vec<String> = engines.iter_mut().filter_map(|engine| engine.close().err()).collect();
             Err(if left.is_empty() { error } else { format!("{error}; also: {}", left.join("; ")) })
         }
     }

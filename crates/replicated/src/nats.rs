@@ -116,21 +116,19 @@ pub(crate) fn connect(
 }
 
 async fn client(url: &str) -> Result<Client, String> {
-    let servers = url
-        .split(',')
-        .map(|one| one.trim().parse::<ServerAddr>())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("not an address ({error}): write nats://HOST:PORT, several with commas"))?;
+    let servers =
+        url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>().map_err(
+            |error| format!("not an address ({error}): write nats://HOST:PORT, several with commas"),
+        )?;
     let options = credentials::from_environment(ConnectOptions::new()).await?;
     let connected = options.name("seawall").connection_timeout(CONNECT).connect(servers).await;
     connected.map_err(|error| {
         let advice = match error.kind() {
-            async_nats::ConnectErrorKind::Authentication | async_nats::ConnectErrorKind::AuthorizationViolation => {
+            async_nats::ConnectErrorKind::Authentication
+            | async_nats::ConnectErrorKind::AuthorizationViolation => {
                 "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
             }
-            async_nats::ConnectErrorKind::Tls => {
-                "name the certificates by NATS_CA, NATS_CERT and NATS_KEY"
-            }
+            async_nats::ConnectErrorKind::Tls => "name the certificates by NATS_CA, NATS_CERT and NATS_KEY",
             _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
         };
         format!("no connection ({error}): {advice}")
@@ -160,11 +158,8 @@ impl Nats {
         let info = self.runtime.block_on(self.made(stop))?;
         self.runtime.block_on(self.ready(stop))?;
         let cluster = info.cluster.unwrap_or_default();
-        let servers: Vec<String> = cluster
-            .leader
-            .into_iter()
-            .chain(cluster.replicas.into_iter().map(|peer| peer.name))
-            .collect();
+        let servers: Vec<String> =
+            cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
         let told = monitor::read_all(&named.nats_monitors)?;
         let policy = monitor::policy(&servers, &told);
         self.facts.policy = policy.policy;
@@ -211,7 +206,9 @@ impl Nats {
                     }
                 }
                 CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable
-                    if settling || (waited_ns < ns(self.ack_timeout) && matches!(error.kind(), CreateStreamErrorKind::TimedOut)) => {}
+                    if settling
+                        || (waited_ns < ns(self.ack_timeout)
+                            && matches!(error.kind(), CreateStreamErrorKind::TimedOut)) => {}
                 CreateStreamErrorKind::JetStreamUnavailable => {
                     return Err("it has no JetStream, or none for this account: start its servers with `jetstream { … }`, and enable it for the account".to_owned());
                 }
@@ -332,7 +329,10 @@ impl Engine for Nats {
             return Ok(());
         }
         self.runtime.block_on(self.delete()).map_err(|error| {
-            format!("the stream {0} may be left behind ({error}): remove it with `nats stream rm {0}`", self.stream)
+            format!(
+                "the stream {0} may be left behind ({error}): remove it with `nats stream rm {0}`",
+                self.stream
+            )
         })
     }
 }
@@ -371,10 +371,13 @@ mod tests {
 
     #[test]
     fn only_addresses_of_this_machine_are_taken_for_it() {
-        for here in ["nats://127.0.0.1:4222", "localhost:4222", "[::1]:4222", "nats://me:pw@127.0.0.1:1", "127.1.2.3"] {
+        for here in
+            ["nats://127.0.0.1:4222", "localhost:4222", "[::1]:4222", "nats://me:pw@127.0.0.1:1", "127.1.2.3"]
+        {
             assert!(is_loopback(here), "{here}");
         }
-        for there in ["nats://10.0.0.1:4222", "example:4222", "[2001:db8::1]:4222", "127.0.0.1.example:1", ""] {
+        for there in ["nats://10.0.0.1:4222", "example:4222", "[2001:db8::1]:4222", "127.0.0.1.example:1", ""]
+        {
             assert!(!is_loopback(there), "{there}");
         }
     }

@@ -14,6 +14,7 @@
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
 //! * [`process`] keeps track of processes that outlive this one.
+//! * [`chance`] is a generator that gives the same numbers on every machine.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -21,6 +22,7 @@
 //! system lacks is [`Unavailable`] with a reason, never a silent substitute.
 
 pub mod buffer;
+pub mod chance;
 pub mod clock;
 pub mod commit;
 pub mod counters;

@@ -34,7 +34,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{cpu_ns, is_block_device};
+pub(crate) use unix::{cpu_ns, is_block_device, process_cpu_ns};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -104,6 +104,11 @@ pub mod confinement {
 /// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
 #[cfg(windows)]
 pub(crate) fn cpu_ns() -> Option<u64> {
+    None
+}
+/// So does `GetProcessTimes`.
+#[cfg(windows)]
+pub(crate) fn process_cpu_ns() -> Option<u64> {
     None
 }
 

@@ -149,7 +149,8 @@ fn table(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> (St
     }
     let study = Study {
         title: format!("commits of {}, replicated and local", bytes(settings.bytes as u64)),
-        reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"".to_owned(),
+        reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\""
+            .to_owned(),
         row_title: "in flight".to_owned(),
         settings: vec![Fact::new("size_bytes", "size", bytes(settings.bytes as u64))],
         facts: engines.iter().map(fact).collect(),
@@ -375,7 +376,11 @@ fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
             Some(format!("{}: {} times the latency here", engine_of(synced), significant(times)))
         })
         .collect();
-    let price = if priced.is_empty() { String::new() } else { format!(" ({})", listing(&priced.iter().map(String::as_str).collect::<Vec<_>>(), 4)) };
+    let price = if priced.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", listing(&priced.iter().map(String::as_str).collect::<Vec<_>>(), 4))
+    };
     Some(Finding {
         rule: "replicated-not-synced",
         severity: Severity::Caution,
@@ -421,7 +426,10 @@ fn one_machine(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
     Some(Finding {
         rule: "replicated-one-machine",
         severity: Severity::Note,
-        sentence: format!("All nodes of {} run on this machine: it is lost with every copy, and no network is in the latencies.", listing(&here, 4)),
+        sentence: format!(
+            "All nodes of {} run on this machine: it is lost with every copy, and no network is in the latencies.",
+            listing(&here, 4)
+        ),
         remedy: "Good for a trial; name a cluster of several machines for figures to decide by.".to_owned(),
     })
 }

@@ -70,7 +70,7 @@ pub(crate) fn run(
     let mut walk = Walk { started_ns, study };
     let rounds = settings.warm_up + settings.rounds;
     let blocks = walk.study.rows.len() as u64 * u64::from(rounds);
-    let mut budget = Budget::new(started_ns, Some(started_ns + settings.time_ns), blocks);
+    let mut budget = Budget::new(started_ns, settings.timed.then(|| started_ns + settings.time_ns), blocks);
     let mut random = fastrand::Rng::with_seed(settings.seed);
     for round in 0..rounds {
         let mut order = walk.running();

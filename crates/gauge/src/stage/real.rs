@@ -15,9 +15,9 @@ mod stall;
 mod writers;
 
 use super::{Block, Stage, Until};
-use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::replicated::Engine;
 use crate::scenario::replicated::promise::EngineFacts;
+use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::{self};
 use seawall::{Log, Options};
 use seawall_sys::counters::{Counts, Reader};
@@ -25,7 +25,7 @@ use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Recipe, make, settle};
 use seawall_sys::residency::available_memory_bytes;
-use seawall_sys::{Error, OpenError, clock};
+use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,7 +129,11 @@ impl RealStage {
         let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
         let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
             let _ = std::fs::remove_dir_all(&folder);
-            of_log("open", &folder, &error)
+            match error {
+                // Nothing went wrong: the log will not promise what the place cannot keep.
+                seawall::Error::InvalidOption { reason, .. } => OpenError::Unavailable(Unavailable(reason)),
+                error => of_log("open", &folder, &error).into(),
+            }
         })?;
         self.log = Some(OpenLog { log: Arc::clone(&log), folder });
         Ok(log)

@@ -17,7 +17,7 @@ use crate::latency::Latency;
 use crate::measure::Sample;
 use crate::result::Tail;
 use crate::rig::sim::{Plant, environment};
-use crate::scenario::cached::{self, ReadIn, SYNC};
+use crate::scenario::cached::{self, ReadIn, SYNC, WRITE};
 use crate::scenario::group::{self, Sharing};
 use crate::scenario::interfere::{self, Load};
 use crate::scenario::path::{self, Pace};
@@ -59,6 +59,8 @@ pub struct SimStage {
     cached_ns_per_kib: u64,
     /// The replicated engines that can be reached.
     engines: Vec<EngineFacts>,
+    /// The same of a write.
+    folio_ns_per_kib: u64,
 }
 
 /// What the plants add to an operation.
@@ -85,6 +87,7 @@ impl SimStage {
             done: Vec::new(),
             cached_ns_per_kib: 0,
             engines: engines(),
+            folio_ns_per_kib: 0,
         }
     }
 
@@ -101,6 +104,11 @@ impl SimStage {
     /// Makes a sync look through the cached pages of its file, as the published system did.
     pub fn search_the_cache(&mut self, ns_per_kib: u64) {
         self.cached_ns_per_kib = ns_per_kib;
+    }
+
+    /// Makes a write walk all of the large piece of the cache that it falls into.
+    pub fn walk_the_folios(&mut self, ns_per_kib: u64) {
+        self.folio_ns_per_kib = ns_per_kib;
     }
 
     fn jitter(&mut self) -> u64 {
@@ -378,7 +386,8 @@ impl Stage for SimStage {
         let (start_ns, before) = (self.now_ns, self.counts);
         let mut trace = cached::Trace { cached_bytes: Some(cached_bytes), ..cached::Trace::default() };
         let search_ns = cached_bytes / 1024 * self.cached_ns_per_kib;
-        let costs = [("lseek", 300, 300), ("read", 60_000, 4_000), ("write", COPY_NS, COPY_NS)];
+        let write_ns = COPY_NS + cached_bytes / 1024 * self.folio_ns_per_kib;
+        let costs = [("lseek", 300, 300), ("read", 60_000, 4_000), (WRITE, write_ns, write_ns)];
         let mut calls: Vec<CallTally> = costs
             .iter()
             .map(|(call, ..)| CallTally { call: (*call).to_owned(), cpu_ns: Some(0), ..CallTally::default() })

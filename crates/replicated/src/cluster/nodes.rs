@@ -92,7 +92,8 @@ pub(super) fn start(
             Ok(command)
         };
         for words in &plan.before {
-            let ended = into_log(words).and_then(|mut command| command.status()).map_err(|error| told(&error))?;
+            let ended =
+                into_log(words).and_then(|mut command| command.status()).map_err(|error| told(&error))?;
             if !ended.success() {
                 return Err(told(&format!("`{}` ended with {ended}: {}", words[0], last_lines(&log))));
             }
@@ -115,7 +116,8 @@ pub(super) fn died(state: &State, home: &Path) -> Option<String> {
 }
 
 fn last_lines(log: &Path) -> String {
-    let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text =
+        std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
         return format!("it said nothing in {}", log.display());

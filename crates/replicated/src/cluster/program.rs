@@ -41,8 +41,9 @@ pub(super) fn provide(
     stop: &AtomicBool,
 ) -> Result<PathBuf, String> {
     let engines = folder.join("engines");
-    std::fs::create_dir_all(&engines)
-        .map_err(|error| format!("cannot make {}: {error}; name another folder with --dir", engines.display()))?;
+    std::fs::create_dir_all(&engines).map_err(|error| {
+        format!("cannot make {}: {error}; name another folder with --dir", engines.display())
+    })?;
     // Nodes run in folders of their own.
     let engines = std::path::absolute(&engines).map_err(|error| format!("{}: {error}", engines.display()))?;
     match kind {
@@ -72,7 +73,10 @@ fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result
 
 fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
     if found("java", &[], &["-version"]).is_none() {
-        return Err("Java is missing, which runs Kafka: install a JDK from 17 on (package `openjdk-17-jdk-headless`)".to_owned());
+        return Err(
+            "Java is missing, which runs Kafka: install a JDK from 17 on (package `openjdk-17-jdk-headless`)"
+                .to_owned(),
+        );
     }
     let archives = engines.join(format!("kafka-{KAFKA_VERSION}"));
     if archives.exists() {
@@ -86,7 +90,13 @@ fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Resul
     std::fs::create_dir_all(&work).map_err(told)?;
     std::fs::write(work.join("pom.xml"), KAFKA_POM).map_err(told)?;
     let mut command = Command::new(maven);
-    command.args(["-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars"]);
+    command.args([
+        "-B",
+        "-q",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        "-DoutputDirectory=jars",
+    ]);
     command.arg(format!("-Dmaven.repo.local={}", work.join("repository").display()));
     run(&mut command, &work, tell, stop)?;
     put(&work.join("jars"), &archives, &work)
@@ -103,7 +113,12 @@ fn found(name: &str, places: &[&str], arguments: &[&str]) -> Option<PathBuf> {
 }
 
 /// Runs `command` in `work` until it ends or `stop`; what it says goes into a log there.
-fn run(command: &mut Command, work: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<(), String> {
+fn run(
+    command: &mut Command,
+    work: &Path,
+    tell: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), String> {
     let log = work.with_extension("log");
     let told = |error: std::io::Error| format!("{}: {error}", command_name(work));
     std::fs::create_dir_all(work).map_err(told)?;
@@ -180,7 +195,8 @@ mod tests {
         });
         let pid = std::fs::read_to_string(&mark).expect("its number");
         let ended = || {
-            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, |stat| stat.contains(") Z "))
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
+                .map_or(true, |stat| stat.contains(") Z "))
         };
         while !ended() {
             std::thread::yield_now();

@@ -64,8 +64,11 @@ impl State {
     /// The words that name it to `seawall bench replicated`.
     #[must_use]
     pub fn options(&self) -> String {
-        let monitors =
-            if self.monitors.is_empty() { String::new() } else { format!(" --nats-monitor {}", self.monitors) };
+        let monitors = if self.monitors.is_empty() {
+            String::new()
+        } else {
+            format!(" --nats-monitor {}", self.monitors)
+        };
         format!("--{} {}{monitors}", self.engine, self.address)
     }
 }
@@ -162,7 +165,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let order = order(folder.path());
         let state = State::new(&order, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(state.options(), "--nats nats://127.0.0.1:1,nats://127.0.0.1:4,nats://127.0.0.1:7 --nats-monitor 127.0.0.1:3,127.0.0.1:6,127.0.0.1:9");
+        assert_eq!(
+            state.options(),
+            "--nats nats://127.0.0.1:1,nats://127.0.0.1:4,nats://127.0.0.1:7 --nats-monitor 127.0.0.1:3,127.0.0.1:6,127.0.0.1:9"
+        );
         claim(&order.home(), &state).expect("taken");
         assert!(claim(&order.home(), &state).is_err_and(|error| error.contains("another")));
         let found = |engine, sync| find(folder.path(), engine, sync).expect("readable");

@@ -125,10 +125,7 @@ mod tests {
     #[test]
     fn a_file_of_properties_is_read_and_a_wrong_line_is_told_by_its_number() {
         let text = "# mine\n\nsecurity.protocol = SSL\nssl.ca.location=/ca.pem\n";
-        assert_eq!(
-            properties(text),
-            Ok(vec![("security.protocol", "SSL"), ("ssl.ca.location", "/ca.pem")])
-        );
+        assert_eq!(properties(text), Ok(vec![("security.protocol", "SSL"), ("ssl.ca.location", "/ca.pem")]));
         assert!(properties("a=b\nnonsense").is_err_and(|error| error.contains("line 2")));
     }
 

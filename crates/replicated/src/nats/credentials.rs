@@ -113,12 +113,14 @@ mod tests {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        find(variable, |path| match path.to_str() {
+        find(variable, |path| {
+            match path.to_str() {
             Some("/home/me/.config/nats/context/work.json") => Ok(
                 r#"{"description":"","url":"nats://other:4222","user":"me","password":"secret","ca":"ca.pem"}"#
                     .to_owned(),
             ),
             _ => Err(std::io::ErrorKind::NotFound.into()),
+        }
         })
     }
 
@@ -126,7 +128,10 @@ mod tests {
     fn a_context_gives_credentials_and_variables_go_before_it() {
         let context = [("HOME", "/home/me"), ("NATS_CONTEXT", "work")];
         let told = found(&context).expect("read");
-        assert_eq!((told.user.as_str(), told.password.as_str(), told.ca.as_str()), ("me", "secret", "ca.pem"));
+        assert_eq!(
+            (told.user.as_str(), told.password.as_str(), told.ca.as_str()),
+            ("me", "secret", "ca.pem")
+        );
         let told = found(&[context[0], context[1], ("NATS_USER", "you")]).expect("read");
         assert_eq!((told.user.as_str(), told.password.as_str()), ("you", "secret"));
         assert_eq!(found(&[]), Ok(Credentials::default()));

@@ -61,7 +61,9 @@ pub(super) fn read_all(ports: &[String]) -> Result<Vec<Told>, String> {
 
 fn read(port: &str) -> Result<Told, String> {
     if port.starts_with("https://") {
-        return Err(format!("the monitoring port {port} speaks TLS, which is not understood here: name its http_port"));
+        return Err(format!(
+            "the monitoring port {port} speaks TLS, which is not understood here: name its http_port"
+        ));
     }
     let address = port.strip_prefix("http://").unwrap_or(port).trim_end_matches('/');
     let told = |error: &dyn std::fmt::Display| {
@@ -93,7 +95,8 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 fn parse(body: &str) -> Result<Told, String> {
-    let varz: Varz = serde_json::from_str(body).map_err(|error| format!("not a NATS server's answer: {error}"))?;
+    let varz: Varz =
+        serde_json::from_str(body).map_err(|error| format!("not a NATS server's answer: {error}"))?;
     let config = varz.jetstream.config.ok_or_else(|| "that server has no JetStream".to_owned())?;
     let interval = match (config.sync_always, config.sync_interval) {
         (true, _) => None,
@@ -113,10 +116,16 @@ pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
         n => format!("the monitoring ports of {n} of its {all} servers"),
     };
     let name = |told: &Told| {
-        told.interval.map_or_else(|| "always".to_owned(), |every| humantime::format_duration(every).to_string())
+        told.interval
+            .map_or_else(|| "always".to_owned(), |every| humantime::format_duration(every).to_string())
     };
     let Some(first) = asked.first() else {
-        return Policy { policy: SyncPolicy::Untold, setting: "sync_interval not told".to_owned(), read_from, id: "untold".to_owned() };
+        return Policy {
+            policy: SyncPolicy::Untold,
+            setting: "sync_interval not told".to_owned(),
+            read_from,
+            id: "untold".to_owned(),
+        };
     };
     let mut names: Vec<String> = asked.iter().map(|told| name(told)).collect();
     names.sort();

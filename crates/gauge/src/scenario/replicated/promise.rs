@@ -112,11 +112,7 @@ pub fn outlives(facts: &EngineFacts) -> Outlives {
 #[must_use]
 pub fn outlives_here(durability: &Durability) -> Outlives {
     let from = |class| if durability.class >= class { Outlived::Yes } else { Outlived::No };
-    Outlives {
-        process: from(Class::ProcessCrash),
-        machine: Outlived::No,
-        power_cut: from(Class::PowerLoss),
-    }
+    Outlives { process: from(Class::ProcessCrash), machine: Outlived::No, power_cut: from(Class::PowerLoss) }
 }
 
 #[cfg(test)]
