@@ -134,7 +134,7 @@ impl Named {
 /// The cluster, what is wrong with it, and the remedy.
 #[cfg_attr(
     not(any(feature = "kafka", feature = "nats")),
-    expect(unused_variables, unused_mut, reason = "a build without clients connects to nothing")
+    allow(unused_variables, unused_mut, reason = "a build without clients connects to nothing")
 )]
 pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>, String> {
     named.check()?;

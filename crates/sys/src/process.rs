@@ -31,14 +31,12 @@ pub struct Kept {
 pub fn start_apart(command: &mut Command) -> io::Result<(Child, Kept)> {
     let mut child = os::process::start_apart(command)?;
     let pid = child.id();
-    match os::process::mark(pid) {
-        Some(mark) => Ok((child, Kept { pid, mark: Mark(mark) })),
-        None => {
-            child.kill()?;
-            child.wait()?;
-            Err(io::Error::other("it ended at once"))
-        }
-    }
+    let Some(mark) = os::process::mark(pid) else {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::Error::other("it ended at once"));
+    };
+    Ok((child, Kept { pid, mark: Mark(mark) }))
 }
 
 impl Kept {

@@ -51,7 +51,7 @@ pub(super) fn shown(value: Value, unit: Unit) -> String {
 }
 
 /// A promise in a word.
-pub(super) fn outlived(value: f64) -> &'static str {
+fn outlived(value: f64) -> &'static str {
     match value {
         0.0 => "no",
         1.0 => "yes",
