@@ -112,7 +112,7 @@ impl Bench<'_> {
         self.foreground()
     }
 
-    fn seawall(&self, words: &[&str]) -> Command {
+    fn seawall(words: &[&str]) -> Command {
         let program = target().join("debug/seawall").display().to_string();
         command(&program, words)
     }
@@ -122,7 +122,7 @@ impl Bench<'_> {
         let mut all = vec!["cluster"];
         all.extend(words);
         all.extend(["--dir", &folder]);
-        self.seawall(&all)
+        Self::seawall(&all)
     }
 
     /// Starts a cluster; gives the options that name it to the bench.
@@ -153,7 +153,7 @@ impl Bench<'_> {
         words.extend(more);
         // One durable method is enough for the local rows.
         words.extend(["--methods", "buffered+fdatasync", "--rounds", "1"]);
-        let mut command = self.seawall(&words);
+        let mut command = Self::seawall(&words);
         command.current_dir(&self.folder);
         command
     }
@@ -298,7 +298,7 @@ fn commits(result: &Value, id: &str) -> Option<f64> {
 fn get(address: &str, path: &str) -> Result<String, String> {
     let told = |error: std::io::Error| format!("{address}: {error}");
     let mut stream = TcpStream::connect(address).map_err(told)?;
-    stream.set_read_timeout(Some(Duration::from_secs(300))).map_err(told)?;
+    stream.set_read_timeout(Some(Duration::from_mins(5))).map_err(told)?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).map_err(told)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(told)?;

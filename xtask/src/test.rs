@@ -276,7 +276,7 @@ fn crashes() -> Outcome {
     }
 }
 
-/// A real JetStream of three nodes under the gauge.
+/// A real `JetStream` of three nodes under the gauge.
 fn replicated_commit() -> Outcome {
     match replicated::lacking() {
         Some(reason) => Outcome::Skipped(reason),

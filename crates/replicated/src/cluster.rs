@@ -33,7 +33,7 @@ pub use state::{State, find};
 pub const NODES: usize = 3;
 
 /// How long a cluster may take to acknowledge its first record.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// When the nodes sync what they accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -132,26 +132,10 @@ impl Named {
 ///
 /// # Errors
 /// The cluster, what is wrong with it, and the remedy.
-#[cfg_attr(
-    not(any(feature = "kafka", feature = "nats")),
-    allow(unused_variables, unused_mut, reason = "a build without clients connects to nothing")
-)]
 pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>, String> {
     named.check()?;
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
-    let outcome = (|| {
-        #[cfg(feature = "kafka")]
-        for bootstrap in &named.kafka {
-            kafka::connect(bootstrap, named, stop, &mut engines)
-                .map_err(|error| format!("Kafka at {}: {error}", redacted::addresses(bootstrap)))?;
-        }
-        #[cfg(feature = "nats")]
-        for url in &named.nats {
-            nats::connect(url, named, stop, &mut engines)
-                .map_err(|error| format!("NATS at {}: {error}", redacted::addresses(url)))?;
-        }
-        Ok(())
-    })();
+    let outcome = connect_each(named, stop, &mut engines);
     match outcome {
         Ok(()) => Ok(engines),
         Err(error) => {
@@ -159,6 +143,32 @@ pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn E
             Err(if left.is_empty() { error } else { format!("{error}; also: {}", left.join("; ")) })
         }
     }
+}
+
+#[cfg_attr(
+    not(any(feature = "kafka", feature = "nats")),
+    expect(
+        unused_variables,
+        clippy::unnecessary_wraps,
+        reason = "a build without clients connects to nothing"
+    )
+)]
+fn connect_each(
+    named: &Named,
+    stop: &'static AtomicBool,
+    engines: &mut Vec<Box<dyn Engine>>,
+) -> Result<(), String> {
+    #[cfg(feature = "kafka")]
+    for bootstrap in &named.kafka {
+        kafka::connect(bootstrap, named, stop, engines)
+            .map_err(|error| format!("Kafka at {}: {error}", redacted::addresses(bootstrap)))?;
+    }
+    #[cfg(feature = "nats")]
+    for url in &named.nats {
+        nats::connect(url, named, stop, engines)
+            .map_err(|error| format!("NATS at {}: {error}", redacted::addresses(url)))?;
+    }
+    Ok(())
 }
 
 /// A name for a stream of this process: its start says whose it is, the end that it is no other run's.
