@@ -28,7 +28,8 @@ fn config(node: usize, sync: Sync, ports: &[u16]) -> String {
         Sync::Every(every) => format!("  sync_interval: \"{}ms\"\n", every.as_millis()),
     };
     let mut text = format!(
-        "server_name: {}\nlisten: 127.0.0.1:{}\nhttp: 127.0.0.1:{}\njetstream {{\n  store_dir: store\n{interval}}}\n",
+        "server_name: {}-{}\nlisten: 127.0.0.1:{}\nhttp: 127.0.0.1:{}\njetstream {{\n  store_dir: store\n{interval}}}\n",
+        sync.name(),
         name(node + 1),
         at(node, 0),
         at(node, 2)

@@ -108,10 +108,11 @@ fn parse(body: &str) -> Result<Told, String> {
 
 /// What the servers that hold a stream have told together.
 pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
-    let of = |server: &String| told.iter().find(|told| told.server == *server);
-    let asked: Vec<&Told> = servers.iter().filter_map(of).collect();
+    // Servers of several clusters may share a name: then all of that name must agree.
+    let asked: Vec<&Told> = told.iter().filter(|told| servers.contains(&told.server)).collect();
     let all = servers.len();
-    let read_from = match asked.len() {
+    let known = servers.iter().filter(|server| asked.iter().any(|told| told.server == **server)).count();
+    let read_from = match known {
         0 => "nowhere: no monitoring port of its servers was named".to_owned(),
         n => format!("the monitoring ports of {n} of its {all} servers"),
     };
@@ -130,7 +131,7 @@ pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
     let mut names: Vec<String> = asked.iter().map(|told| name(told)).collect();
     names.sort();
     names.dedup();
-    let untold = all - asked.len();
+    let untold = all - known;
     let rest = if untold == 0 { String::new() } else { format!(" and not told by {untold}") };
     let setting = format!("sync_interval: {}{rest}", names.join(" and "));
     let policy = if asked.iter().any(|told| told.interval.is_some()) {
@@ -172,6 +173,10 @@ mod tests {
         assert_eq!(of(&["a", "b", "c"].map(|server| told(server, Some(120)))), (After, "2m".to_owned()));
         let mixed = [told("a", None), told("b", Some(120)), told("c", None)];
         assert_eq!(of(&mixed), (After, "mixed".to_owned()));
+        let shared =
+            ["a", "b", "c", "a", "b", "c"].into_iter().zip([None, None, None, Some(120), None, None]);
+        let shared: Vec<Told> = shared.map(|(server, every)| told(server, every)).collect();
+        assert_eq!(of(&shared), (After, "mixed".to_owned()), "two clusters with servers of the same names");
         let strangers = ["x", "y", "z"].map(|server| told(server, None));
         assert_eq!(of(&strangers), (Untold, "untold".to_owned()), "servers that do not hold the stream");
     }
