@@ -27,7 +27,8 @@ const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
 /// Where the campaign stands, and what it has come to.
-const STANDING: [&str; 2] = ["target/crash/simulated.txt", "target/crash/campaign.json"];
+const STANDING: [&str; 3] =
+    ["target/crash/at-rest.txt", "target/crash/simulated.txt", "target/crash/campaign.json"];
 const RESULTS: &str = "results/crash";
 
 /// Runs the command.
@@ -89,7 +90,7 @@ fn skipped(report: &Path) -> Result<Vec<String>, String> {
     Ok(list.iter().map(|what| what.as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// The campaign: logs at rest, then half of the time for each of the other two.
+/// The campaign: a third of the time for each of the three at most, and each goes on where it stopped.
 fn long(arguments: &[String]) -> Result<(), String> {
     let minutes = match arguments {
         [_] => 180,
@@ -98,15 +99,19 @@ fn long(arguments: &[String]) -> Result<(), String> {
         }
         _ => return Err("the campaign is started by: cargo xtask crash --long [--minutes N]".to_owned()),
     };
-    let half = (minutes / 2).max(1).to_string();
+    let third = (minutes / 3).max(1).to_string();
     for dir in ["target/crash", RESULTS] {
         std::fs::create_dir_all(root().join(dir)).map_err(|error| format!("{dir}: {error}"))?;
     }
-    let rot = ["--logs", LOGS[1], "--per-log", INJECTIONS];
-    keep("logs-at-rest", "rot", &rot)?;
-    let crash = ["--states", STATES[1], "--progress", STANDING[0], "--minutes", &half];
-    keep("simulated", "crash", &crash)?;
-    status(real(&["long", "--progress", STANDING[1], "--minutes", &half, "--results", RESULTS])?)
+    let timed = |standing| ["--progress", standing, "--minutes", &third];
+    let [at_rest, simulated, campaign] = STANDING;
+    keep(
+        "logs-at-rest",
+        "rot",
+        &[&["--logs", LOGS[1], "--per-log", INJECTIONS], &timed(at_rest)[..]].concat(),
+    )?;
+    status(real(&[&["long", "--results", RESULTS], &timed(campaign)[..]].concat())?)?;
+    keep("simulated", "crash", &[&["--states", STATES[1]], &timed(simulated)[..]].concat())
 }
 
 /// Runs a program on the simulated disk and keeps what it says among the results.

@@ -10,11 +10,14 @@
 
 use crate::shell::{cargo, command, has, output, root, status, target, tests};
 use crate::tally::Counts;
+use std::fs::File;
 use std::process::Command;
 
 /// Fuzz targets, and the longest input of each in bytes.
 const FUZZ_TARGETS: [(&str, u32); 2] = [("batch", 16_384), ("recovery", 16_384)];
 const FUZZ_SECONDS: u32 = 60;
+/// What is shown of a target that found something.
+const LINES_OF_A_FINDING: usize = 80;
 
 /// What Miri runs: a package and the modules of its tests. What enumerates tables takes it an hour.
 const MIRI_RUNS: [(&str, &[&str]); 2] =
@@ -122,6 +125,29 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
     Ok(wish)
 }
 
+/// What a target that found nothing says at its end, in one line.
+fn summary(said: &str) -> Result<String, String> {
+    let number = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|rest| rest.trim().parse::<u64>().ok());
+        number.ok_or_else(|| format!("the fuzzer ended well and did not say \"{name}\""))
+    };
+    let covered = |line: &str| line.split_once("cov: ")?.1.split(' ').next()?.parse::<u64>().ok();
+    let mut covers = said.lines().filter_map(covered);
+    let first = covers.next().unwrap_or(0);
+    let last = covers.next_back().unwrap_or(first);
+    let (runs, added) = (number("stat::number_of_executed_units:")?, number("stat::new_units_added:")?);
+    Ok(format!(
+        "{runs} executions, {last} edges covered, {} of them new, {added} inputs kept",
+        last - first.min(last)
+    ))
+}
+
+fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(LINES_OF_A_FINDING)..].join("\n")
+}
+
 /// Runs the fuzz targets side by side, each for as long as asked.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
     let wish = wish(arguments)?;
@@ -145,12 +171,24 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
         let (time, length) = (format!("-max_total_time={}", wish.seconds), format!("-max_len={bytes_max}"));
         let words = ["run", name, &learned, &corpus, "--", &time, &length, "-print_final_stats=1"];
         println!("fuzzing {name} for {} s", wish.seconds);
-        let child = fuzz(&words).spawn().map_err(|error| format!("cannot start cargo fuzz: {error}"))?;
-        running.push((*name, child));
+        // Thousands of lines about nothing: they are shown when there is something.
+        let said = target().join("fuzz").join(format!("{name}.log"));
+        let cannot = |error| format!("{}: {error}", said.display());
+        let log = File::create(&said).map_err(cannot)?;
+        let mut run = fuzz(&words);
+        run.stdout(log.try_clone().map_err(cannot)?).stderr(log);
+        let child = run.spawn().map_err(|error| format!("cannot start cargo fuzz: {error}"))?;
+        running.push((*name, child, said));
     }
     let mut found = Vec::new();
-    for (name, mut child) in running {
-        if !child.wait().is_ok_and(|ended| ended.success()) {
+    for (name, mut child, said) in running {
+        let well = child.wait().is_ok_and(|ended| ended.success());
+        let text = std::fs::read(&said).map_err(|error| format!("{}: {error}", said.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        if well {
+            println!("{name}: {}", summary(&text)?);
+        } else {
+            println!("{name}, the end of {}:\n{}", said.display(), last_lines(&text));
             found.push(name);
         }
     }
@@ -168,7 +206,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUZZ_TARGETS, wish};
+    use super::{FUZZ_TARGETS, last_lines, summary, wish};
     use crate::shell::root;
 
     fn asked(words: &[&str]) -> Result<(u32, usize), String> {
@@ -183,6 +221,18 @@ mod tests {
             assert!(folder.join(format!("fuzz_targets/{name}.rs")).exists(), "{name}");
             assert!(folder.join("corpus").join(name).exists(), "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_fuzzer_says_becomes_one_line() {
+        let said = "INFO: seed corpus\n#3\tINITED cov: 100 ft: 300 corp: 2/30b\n#9\tNEW    cov: 107 ft: 310\n#50\tDONE   cov: \
+                    109 ft: 320\nstat::number_of_executed_units: 50\nstat::new_units_added:          2\n";
+        let told = summary(said).expect("everything is said");
+        assert_eq!(told, "50 executions, 109 edges covered, 9 of them new, 2 inputs kept");
+        assert!(summary("#50\tDONE cov: 1").is_err());
+        let many = (0..200).map(|line| line.to_string()).collect::<Vec<_>>().join("\n");
+        assert!(last_lines(&many).starts_with("120\n") && last_lines(&many).ends_with("\n199"));
+        assert_eq!(last_lines("one"), "one");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 
 mod contenders;
 
+use crate::rounds::{Options, median};
 use crate::shell::{cargo, command, root, status, target};
 use crate::tools;
 use contenders::{Bench, Figures};
@@ -28,12 +29,6 @@ const OVERHEAD_TARGET_NS: f64 = 150.0;
 
 const METHODS: [&str; 6] =
     ["buffered+fdatasync", "buffered+fsync", "dsync", "sync", "direct+dsync", "uring-direct-fixed-dsync"];
-
-struct Options {
-    folder: std::path::PathBuf,
-    rounds: usize,
-    seconds: f64,
-}
 
 /// One method's figures, one entry a round.
 struct Row {
@@ -49,8 +44,9 @@ struct Row {
 
 /// Runs the comparison, prints it, and fails if a row is outside the tolerance.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    println!("{}", tools::provide_for_fidelity()?);
+    let defaults = Options { folder: target().join("fidelity"), rounds: 15, seconds: 0.3 };
+    let options = defaults.changed_by(arguments, 0.05)?;
+    println!("{}", tools::provide(&tools::FIDELITY)?);
     let bench = build(&options)?;
     tell_load();
     let mut rows = Vec::new();
@@ -90,25 +86,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         (0, false) => Err("the instrument costs more than its target".to_owned()),
         (missed, _) => Err(format!("{missed} of {} methods are not within 5 %", rows.len())),
     }
-}
-
-fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { folder: target().join("fidelity"), rounds: 15, seconds: 0.3 };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        let wrong = || format!("{word} {value}: not a number");
-        match word.as_str() {
-            "--dir" => options.folder = value.into(),
-            "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
-            "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
-            _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
-        }
-    }
-    if options.rounds == 0 || !(0.05..=60.0).contains(&options.seconds) {
-        return Err("--rounds must be at least 1 and --seconds from 0.05 to 60".to_owned());
-    }
-    Ok(options)
 }
 
 fn build(options: &Options) -> Result<Bench, String> {
@@ -235,18 +212,6 @@ impl Verdict {
     }
 }
 
-/// The middle value; of an even number the mean of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        even if even % 2 == 0 => Some(f64::midpoint(values[middle - 1], values[middle])),
-        _ => Some(values[middle]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,12 +242,5 @@ mod tests {
         let mut blind = row(1000.0, 1000.0, 1000.0, None);
         blind.plain.clear();
         assert!(!holds(&blind), "a missing yardstick holds nothing");
-    }
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
-        assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
-        assert_eq!(median(std::iter::empty()), None);
     }
 }

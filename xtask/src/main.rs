@@ -8,6 +8,8 @@ mod explore;
 mod fidelity;
 mod jvm;
 mod observe;
+mod replicated;
+mod rounds;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -23,7 +25,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 11] = [
+const COMMANDS: [Command; 12] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -67,6 +69,11 @@ const COMMANDS: [Command; 11] = [
         about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
         run: observe::run,
     },
+    Command {
+        name: "replicated",
+        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --kafka: Kafka",
+        run: replicated::run,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -95,7 +102,7 @@ fn help(_: &[String]) -> Result<(), String> {
 }
 
 fn setup(_: &[String]) -> Result<(), String> {
-    tools::provide().map(|told| println!("{told}"))
+    tools::provide(&tools::TESTS).map(|told| println!("{told}"))
 }
 
 fn loom(_: &[String]) -> Result<(), String> {

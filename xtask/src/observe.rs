@@ -1,26 +1,31 @@
 //! Do real databases commit as fast as the gauge says they should? PostgreSQL and SQLite, predicted and observed.
 //!
 //! ```text
-//!   predicted = the product without syncs (fsync = off, synchronous = OFF)
+//!   predicted = the product asleep where it would sync, without the time asleep
 //!             + its file operations with syncs, replayed by the gauge's own methods
-//!             - the same file operations without syncs
+//!             - the same file operations asleep, without the time asleep
 //! ```
 //!
 //! The first line is the product's own work: parsing, locks, its writes into the cache, the client's round trip. It is
-//! measured, not guessed, in every round beside what it is compared to.
+//! measured, not guessed, in every round beside what it is compared to. Asleep, because a product that waits for a disk
+//! works more slowly than one that never waits: its CPUs go idle and its caches cool down. Without syncs at all, as this
+//! was measured before, its own work came out too small, and every prediction too fast.
 //!
 //! Invariants: everything lives in one new folder, which is removed at the end; nothing of an existing database is
 //! touched; a case outside the tolerance or the order is told and is the exit code.
 
 mod postgres;
 mod replay;
+mod sleeper;
 mod sqlite;
 mod verdict;
 
+use crate::rounds::{Options, median};
 use crate::shell::target;
 use crate::tools;
 use postgres::Cluster;
-use replay::{Journal, Segment, Synchronous};
+use replay::{Journal, Segment, Synchronous, Syncs};
+use sleeper::Sleeper;
 use sqlite::Database;
 use std::path::{Path, PathBuf};
 use verdict::{Case, TOLERANCE, misranked};
@@ -46,12 +51,6 @@ const LEVELS: [(&str, Journal, Synchronous); 4] = [
 /// Transactions of a first try.
 const TRIAL: u64 = 500;
 
-struct Options {
-    folder: PathBuf,
-    rounds: usize,
-    seconds: f64,
-}
-
 /// A folder of our own, removed with all that is in it.
 struct Scratch(PathBuf);
 
@@ -65,8 +64,8 @@ impl Drop for Scratch {
 
 /// Runs both products and prints the table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    println!("{}", tools::provide_for_observe()?);
+    let options = Options { folder: target(), rounds: 12, seconds: 0.4 }.changed_by(arguments, 0.1)?;
+    println!("{}", tools::provide(&tools::OBSERVE)?);
     let scratch = Scratch(options.folder.join(format!("seawall-observe-{}", std::process::id())));
     std::fs::create_dir(&scratch.0)
         .map_err(|error| format!("cannot make {}: {error}; name another with --dir", scratch.0.display()))?;
@@ -78,32 +77,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     judge(&cases)
 }
 
-fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { folder: target(), rounds: 12, seconds: 0.4 };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-        let wrong = || format!("{word} {value}: not a number");
-        match word.as_str() {
-            "--dir" => options.folder = value.into(),
-            "--rounds" => options.rounds = value.parse().map_err(|_| wrong())?,
-            "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
-            _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
-        }
-    }
-    if options.rounds == 0 || !(0.1..=60.0).contains(&options.seconds) {
-        return Err("--rounds must be at least 1 and --seconds from 0.1 to 60".to_owned());
-    }
-    options.folder = std::path::absolute(&options.folder)
-        .map_err(|error| format!("--dir {}: {error}", options.folder.display()))?;
-    Ok(options)
-}
-
 fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
     let own = folder.join("pg");
     std::fs::create_dir(&own).map_err(|error| format!("cannot make {}: {error}", own.display()))?;
     let segment = Segment::make(folder)?;
-    let cluster = Cluster::start(&own)?;
+    let sleeper = Sleeper::make(&own)?;
+    let cluster = Cluster::start(&own, &sleeper)?;
     println!("{POSTGRES} {}, one client, pgbench, one INSERT a transaction, prepared", cluster.version()?);
     let mut cases: Vec<Case> = METHODS
         .into_iter()
@@ -114,16 +93,17 @@ fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String>
     let mut parts = vec![TRIAL; cases.len()];
     for round in 0..=options.rounds {
         let mut found = vec![None; cases.len()];
-        cluster.sync_by(None)?;
-        let own_ns = cluster.commit(own_part)?;
-        let written_ns = segment.replay("buffered", whole(budget_ns / 4.0))?.mean_ns();
+        let sleep_ns = segment.replay("buffered+fdatasync", Syncs::Made, whole(budget_ns / 4.0))?.sync_ns();
+        let own_ns = cluster.commit_asleep(&sleeper, sleep_ns, own_part)?;
+        let written = segment.replay("buffered", Syncs::Slept(sleep_ns), whole(budget_ns / 2.0))?;
+        let written_ns = written.awake_ns();
         for turn in 0..cases.len() {
             let at = (round + turn) % cases.len();
-            cluster.sync_by(Some(cases[at].setting))?;
-            let before = segment.replay(cases[at].method, whole(budget_ns / 2.0))?.mean_ns();
+            cluster.sync_by(cases[at].setting)?;
+            let before = segment.replay(cases[at].method, Syncs::Made, whole(budget_ns / 2.0))?.mean_ns();
             let observed_ns = cluster.commit(parts[at])?;
             parts[at] = transactions(budget_ns, observed_ns);
-            let after = segment.replay(cases[at].method, whole(budget_ns / 2.0))?.mean_ns();
+            let after = segment.replay(cases[at].method, Syncs::Made, whole(budget_ns / 2.0))?.mean_ns();
             found[at] = Some((f64::midpoint(before, after) - written_ns, observed_ns));
         }
         eprintln!("{POSTGRES}: round {round} of {} done{}", options.rounds, warming(round));
@@ -144,6 +124,7 @@ fn warming(round: usize) -> &'static str {
 
 fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
     let database = Database::make(folder)?;
+    let sleeper = Sleeper::make(folder)?;
     println!("{SQLITE} {}, one UPDATE of one row a transaction", Database::version()?);
     let mut cases: Vec<Case> = LEVELS
         .into_iter()
@@ -160,17 +141,18 @@ fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
         for turn in 0..cases.len() {
             let at = (round + turn) % cases.len();
             let (_, journal, synchronous) = LEVELS[at];
-            let trial = replay::sqlite(folder, journal, synchronous, 1000)?;
+            let trial = replay::sqlite(folder, journal, synchronous, Syncs::Made, 1000)?;
+            let sleep_ns = trial.sync_ns();
             let commits = transactions(budget_ns, trial.mean_ns());
-            let own_ns = database.commit(journal, Synchronous::Off, commits)?;
+            let own_ns = database.commit(journal, synchronous, commits, Some((&sleeper, sleep_ns)))?;
             // As many commits as the product makes: each begins with a new log, whose first thousand frames make
             // the file longer, and that costs more than the rest.
-            let replayed = || replay::sqlite(folder, journal, synchronous, commits);
+            let replayed = || replay::sqlite(folder, journal, synchronous, Syncs::Made, commits);
             let before = if round % 2 == 0 { Some(replayed()?) } else { None };
-            let observed_ns = database.commit(journal, synchronous, commits)?;
+            let observed_ns = database.commit(journal, synchronous, commits, None)?;
             let synced = before.map_or_else(replayed, Ok)?;
-            let written = replay::sqlite(folder, journal, Synchronous::Off, commits)?;
-            found[at] = Some((own_ns, synced.mean_ns() - written.mean_ns(), observed_ns));
+            let written = replay::sqlite(folder, journal, synchronous, Syncs::Slept(sleep_ns), commits)?;
+            found[at] = Some((own_ns, synced.mean_ns() - written.awake_ns(), observed_ns));
             cases[at].syncs = synced.syncs as f64 / synced.commits as f64;
         }
         eprintln!("{SQLITE}: round {round} of {} done{}", options.rounds, warming(round));
@@ -215,8 +197,7 @@ fn print(cases: &[Case]) {
     );
     for case in cases {
         let micros = |values: &[f64]| {
-            verdict::median(values.iter().copied())
-                .map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3))
+            median(values.iter().copied()).map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3))
         };
         let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
         let [least, middle, largest] = case.ratio().unwrap_or([f64::NAN; 3]);
@@ -234,7 +215,7 @@ fn print(cases: &[Case]) {
         );
     }
     println!(
-        "\nown: the product without syncs. syncs: its file operations replayed with syncs less without. predicted: both\ntogether. ratio: observed over predicted rate within a round, the median of rounds."
+        "\nown: the product asleep where it would sync, less the time asleep. syncs: its file operations replayed with syncs,\nless the same asleep. predicted: both together. ratio: observed over predicted rate within a round, the median of rounds."
     );
 }
 

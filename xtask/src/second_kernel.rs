@@ -14,7 +14,7 @@ const KERNEL: &str = "linux-image-cloud-amd64";
 /// # Errors
 /// What is missing or failed.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    tools::provide_for_second_kernel()?;
+    tools::provide(&tools::SECOND_KERNEL)?;
     tools::provide_target(GUEST)?;
     let folder = target().join("second-kernel");
     if !folder.join("boot").is_dir() {

@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, has, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{crash, deny, explore, jvm, tools, wine};
+use crate::{crash, deny, explore, jvm, replicated, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -28,7 +28,7 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 26] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lints", run: || check(cargo(&LINTS)) },
@@ -44,12 +44,15 @@ const STEPS: [Step; 23] = [
     Step { name: "Windows tests", run: windows },
     Step { name: "call sequences", run: || on_real_systems("calls::") },
     Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
+    Step { name: "scenarios everywhere", run: || on_real_systems("everywhere::") },
     Step { name: "JVM", run: on_jvms },
     Step { name: "calls of JVMs", run: || on_real_systems("jvm::") },
     Step { name: "device evidence", run: || on_real_systems("evidence::") },
     Step { name: "lies are caught", run: || on_real_systems("lies::") },
     Step { name: "bad input", run: || on_real_systems("refusals::") },
+    Step { name: "failing calls of the log", run: || on_real_systems("log_faults::") },
     Step { name: "crashes", run: crashes },
+    Step { name: "replicated", run: replicated_commit },
     Step { name: "report in a browser", run: report_in_a_browser },
     Step { name: "dependencies", run: dependencies },
 ];
@@ -201,7 +204,7 @@ fn fuzzing() -> Outcome {
 }
 
 fn set_up() -> Outcome {
-    match tools::provide() {
+    match tools::provide(&tools::TESTS) {
         Ok(told) => {
             println!("{told}");
             Outcome::Held
@@ -270,6 +273,14 @@ fn crashes() -> Outcome {
         Ok(skipped) if skipped.is_empty() => Outcome::Held,
         Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
         Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+/// A real JetStream of three nodes under the gauge.
+fn replicated_commit() -> Outcome {
+    match replicated::lacking() {
+        Some(reason) => Outcome::Skipped(reason),
+        None => replicated::nats().map_or_else(Outcome::Broken, |()| Outcome::Held),
     }
 }
 

@@ -5,7 +5,8 @@
 
 use crate::shell::{command, has, is_root, output, status};
 
-struct Tool {
+/// A program that something here runs.
+pub(crate) struct Tool {
     /// A program on the path, or a file by its whole name.
     probe: &'static str,
     /// Debian's package.
@@ -14,7 +15,7 @@ struct Tool {
     purpose: &'static str,
 }
 
-const TOOLS: [Tool; 16] = [
+pub(crate) const TESTS: [Tool; 16] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -34,58 +35,30 @@ const TOOLS: [Tool; 16] = [
 ];
 
 /// What only `cargo xtask fidelity` needs: large packages that no test uses.
-const FIDELITY_TOOLS: [Tool; 2] = [
+pub(crate) const FIDELITY: [Tool; 2] = [
     Tool { probe: "fio", package: "fio", purpose: "a yardstick of fidelity" },
     Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a yardstick of fidelity" },
 ];
 
 /// What only `cargo xtask crash --second-kernel` needs.
-const SECOND_KERNEL_TOOLS: [Tool; 3] = [
+pub(crate) const SECOND_KERNEL: [Tool; 3] = [
     Tool { probe: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "the emulated machine" },
     Tool { probe: "busybox", package: "busybox-static", purpose: "what runs in it" },
     Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "its file system" },
 ];
 
 /// What only `cargo xtask observe` needs: the products themselves.
-const OBSERVE_TOOLS: [Tool; 3] = [
+pub(crate) const OBSERVE: [Tool; 3] = [
     Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a product to observe" },
     Tool { probe: "sqlite3", package: "sqlite3", purpose: "a product to observe" },
     Tool { probe: "setpriv", package: "util-linux", purpose: "a server without root's rights" },
 ];
 
-/// Provides what the tests need; tells what was done.
+/// Provides these; tells what was done.
 ///
 /// # Errors
 /// What is missing, by package, where this process may not install it or installing failed.
-pub(crate) fn provide() -> Result<String, String> {
-    provide_these(&TOOLS)
-}
-
-/// Provides what `fidelity` needs.
-///
-/// # Errors
-/// As [`provide`].
-pub(crate) fn provide_for_fidelity() -> Result<String, String> {
-    provide_these(&FIDELITY_TOOLS)
-}
-
-/// Provides what `crash --second-kernel` needs.
-///
-/// # Errors
-/// As [`provide`].
-pub(crate) fn provide_for_second_kernel() -> Result<String, String> {
-    provide_these(&SECOND_KERNEL_TOOLS)
-}
-
-/// Provides what `observe` needs.
-///
-/// # Errors
-/// As [`provide`].
-pub(crate) fn provide_for_observe() -> Result<String, String> {
-    provide_these(&OBSERVE_TOOLS)
-}
-
-fn provide_these(tools: &[Tool]) -> Result<String, String> {
+pub(crate) fn provide(tools: &[Tool]) -> Result<String, String> {
     if !cfg!(target_os = "linux") {
         return Ok("the tests on real file systems need Linux; nothing to install".to_owned());
     }
@@ -156,12 +129,12 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY_TOOLS, OBSERVE_TOOLS, SECOND_KERNEL_TOOLS, TOOLS};
+    use super::{FIDELITY, OBSERVE, SECOND_KERNEL, TESTS};
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        let rare = FIDELITY_TOOLS.iter().chain(&SECOND_KERNEL_TOOLS).chain(&OBSERVE_TOOLS);
-        for tool in TOOLS.iter().chain(rare) {
+        let rare = FIDELITY.iter().chain(&SECOND_KERNEL).chain(&OBSERVE);
+        for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }
     }

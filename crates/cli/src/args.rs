@@ -2,11 +2,13 @@
 //!
 //! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
 
-use crate::exit;
+use crate::output::Files;
+use crate::{exit, output};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
 use seawall_gauge::require::{self, Requirement};
+use seawall_replicated::Named;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Advise(crate::advise::Advise),
     /// Measures every commit method on the disk under a folder
     Bench(Box<Bench>),
+    /// Starts a local cluster of a replicated engine, to try `bench replicated`
+    Cluster(crate::cluster::ClusterArgs),
     /// Sets results, machines and published tables side by side, method by method
     Compare(crate::compare_args::Compare),
     /// Writes, reads, checks and measures transaction logs
@@ -55,6 +59,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   seawall bench stall                      what a sync in one thread does to the appends of another
   seawall bench cached /mnt/ext4 /mnt/xfs  a scenario that compares folders
   seawall bench path --jvm                 JVMs write too: RandomAccessFile, FileChannel, mapped, FFM
+  seawall bench replicated --nats nats://127.0.0.1:4222   Kafka and NATS beside local methods
   seawall bench all                        every scenario, one after the other
 ";
 
@@ -140,17 +145,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "CONDITION", help_heading = "Verdict")]
     pub(crate) require: Vec<String>,
 
-    /// Write the result as JSON to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write the table as CSV to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) csv: Option<PathBuf>,
-
-    /// Write the report as Markdown to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 
     /// Write the report as one HTML page with pictures to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -196,7 +192,7 @@ pub(crate) struct ScenarioArgs {
     #[arg(long, value_name = "µs", help_heading = "Of single scenarios")]
     pub(crate) sync_sleep: Option<u64>,
 
-    /// group: numbers of writers, such as 1,8,64 [default: 1,2,4,8,16,32,64]
+    /// group: numbers of writers, such as 1,8,64 [default: 1,2,4,8,16,32,64]; replicated: records in flight [default: 1,64]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Of single scenarios")]
     pub(crate) writers: Option<Vec<usize>>,
 
@@ -223,7 +219,43 @@ pub(crate) struct ScenarioArgs {
     /// path: the program that JVMs run; built there by Maven if it is not there [default: below the build folder]
     #[arg(long, value_name = "FILE", requires = "jvm", help_heading = "Of single scenarios")]
     pub(crate) jar: Option<PathBuf>,
+    /// replicated: a Kafka cluster, as HOST:PORT[,HOST:PORT…]; once for each cluster
+    #[arg(long, value_name = "BOOTSTRAP", help_heading = "Of single scenarios")]
+    pub(crate) kafka: Vec<String>,
+
+    /// replicated: properties for Kafka's client as librdkafka knows them, for TLS and credentials
+    #[arg(long, value_name = "FILE", help_heading = "Of single scenarios")]
+    pub(crate) kafka_config: Option<PathBuf>,
+
+    /// replicated: a NATS cluster, as nats://HOST:PORT[,…]; once for each cluster. Credentials come from `NATS_CREDS`,
+    /// `NATS_USER`, `NATS_CA`, `NATS_CONTEXT` and the others that its tool knows
+    #[arg(long, value_name = "URL", help_heading = "Of single scenarios")]
+    pub(crate) nats: Vec<String>,
+
+    /// replicated: monitoring ports of NATS servers, as HOST:PORT[,…], which alone tell their `sync_interval`
+    #[arg(long, value_name = "PORTS", help_heading = "Of single scenarios")]
+    pub(crate) nats_monitor: Vec<String>,
+
+    /// replicated: how long an acknowledgement may take [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Of single scenarios")]
+    pub(crate) ack_timeout: Option<Duration>,
 }
+
+impl ScenarioArgs {
+    /// The clusters that were named, unchecked.
+    pub(crate) fn clusters(&self) -> Named {
+        Named {
+            kafka: self.kafka.clone(),
+            kafka_config: self.kafka_config.clone(),
+            nats: self.nats.clone(),
+            nats_monitors: self.nats_monitor.clone(),
+            ack_timeout: self.ack_timeout.unwrap_or(ACK_TIMEOUT),
+        }
+    }
+}
+
+/// How long an acknowledgement may take, unless told otherwise.
+const ACK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options of `seawall methods`.
 #[derive(Debug, Args)]
@@ -274,9 +306,9 @@ impl std::str::FromStr for State {
 impl Bench {
     /// Whether JSON, CSV, Markdown or HTML goes to standard output.
     pub(crate) fn prints_a_format(&self) -> bool {
-        [&self.json, &self.csv, &self.markdown, &self.html]
+        [&self.files.json, &self.files.csv, &self.files.markdown, &self.html]
             .into_iter()
-            .any(|file| file.as_deref() == Some(std::path::Path::new("-")))
+            .any(|file| output::is_standard(file.as_deref()))
     }
 
     /// All that `--require` demands.

@@ -10,7 +10,7 @@ use crate::selection::{Selection, check_options, select};
 use crate::signals;
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::SCENARIOS;
+use seawall_gauge::scenario::{SCENARIOS, Scenario};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,7 +26,16 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         Selection::One(scenario, folders) => one(options, &Job::prepare(options, scenario, &folders)?),
         Selection::All(folder) => {
             let folders = [folder];
-            let jobs = SCENARIOS.iter().map(|scenario| Job::prepare(options, scenario, &folders));
+            // No cluster is spoken to that was not named, and `all` takes no names.
+            let (named, own): (Vec<&'static Scenario>, Vec<_>) =
+                SCENARIOS.iter().partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
+            for scenario in named {
+                anstream::eprintln!(
+                    "Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).",
+                    scenario.name
+                );
+            }
+            let jobs = own.into_iter().map(|scenario| Job::prepare(options, scenario, &folders));
             all(options, &jobs.collect::<Result<Vec<Job>, _>>()?)
         }
     }
@@ -99,16 +108,14 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     let csv = || Ok(report::csv::csv(result));
     let markdown = || Ok(report::markdown::markdown(result));
     let html = || Ok(report::html::html(result));
-    for (file, text) in [
-        (&options.json, &json as &dyn Fn() -> Result<String, String>),
-        (&options.csv, &csv),
-        (&options.markdown, &markdown),
+    let files = &options.files;
+    let to_standard_output = output::give_all(&[
+        (&files.json, &json),
+        (&files.csv, &csv),
+        (&files.markdown, &markdown),
         (&options.html, &html),
-    ] {
-        let Some(file) = file else { continue };
-        output::give(file, &text().map_err(Failure::Told)?)?;
-    }
-    if !options.prints_a_format() {
+    ])?;
+    if !to_standard_output {
         output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {

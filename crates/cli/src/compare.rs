@@ -5,11 +5,12 @@
 use crate::compare_args::Compare;
 use crate::exit::Failure;
 use crate::output;
+use seawall_gauge::compare::families::Families;
 use seawall_gauge::compare::side::Side;
-use seawall_gauge::compare::{Comparison, formats, text};
+use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::Style;
 use seawall_gauge::result::RunResult;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
@@ -19,20 +20,15 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let sides = sides(&options.results, &options.with)?;
-    let comparison = Comparison::new(sides, options.by.as_deref()).map_err(Failure::Usage)?;
-    let json = || formats::json(&comparison);
-    let csv = || formats::csv(&comparison);
-    let markdown = || formats::markdown(&comparison);
-    let mut to_standard_output = false;
-    for (file, text) in
-        [(&options.json, &json as &dyn Fn() -> String), (&options.csv, &csv), (&options.markdown, &markdown)]
-    {
-        let Some(file) = file else { continue };
-        to_standard_output |= file.as_path() == Path::new("-");
-        output::give(file, &text())?;
-    }
+    let families = Families::new(sides, options.by.as_deref()).map_err(Failure::Usage)?;
+    let json = || Ok(formats::json(&families));
+    let csv = || Ok(formats::csv(&families));
+    let markdown = || Ok(formats::markdown(&families));
+    let files = &options.files;
+    let to_standard_output =
+        output::give_all(&[(&files.json, &json), (&files.csv, &csv), (&files.markdown, &markdown)])?;
     if !to_standard_output {
-        output::print(&text::text(&comparison, output::width(), Style::COLOURED))?;
+        output::print(&text::all(&families, output::width(), Style::COLOURED))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::args::Colour;
 use crate::exit;
+use crate::output::Files;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,17 +35,8 @@ pub(crate) struct Compare {
     #[arg(long, conflicts_with_all = ["results", "with", "by"])]
     pub(crate) list: bool,
 
-    /// Write the comparison as JSON to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write it as CSV to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) csv: Option<PathBuf>,
-
-    /// Write it as Markdown to this file (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 
     /// Colours
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]

@@ -42,6 +42,17 @@ const TABLE: &[Row] = &[
         ("seawall man log append", "the page of one command"),
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
+    (&["cluster"], &[
+        ("seawall cluster up nats", "three nodes on this machine; prints how to measure them"),
+        ("seawall cluster status", "which run, and where"),
+        ("seawall cluster down", "ends them all"),
+    ]),
+    (&["cluster", "up"], &[
+        ("seawall cluster up nats --sync always", "synced before each acknowledgement"),
+        ("seawall cluster up kafka --foreground", "until Ctrl-C"),
+    ]),
+    (&["cluster", "down"], &[("seawall cluster down nats", "every cluster of that engine")]),
+    (&["cluster", "status"], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
     (&["powercut"], &[
         ("seawall powercut witness --token-file token --ledger ledger", "on the host that keeps its power"),
         ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),

@@ -6,22 +6,26 @@ use crate::args::Bench;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::selection::settings;
+use crate::signals::STOP;
 use seawall_gauge::plan::Plan;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
 use seawall_gauge::require::{self, Checked, Outcome, Requirement};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::rig::real::RealRig;
+use seawall_gauge::scenario::replicated::Engine;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
 use seawall_gauge::stage::real::RealStage;
 use seawall_gauge::{preflight, study::Study};
 use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
+use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::residency::available_memory_bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// A scenario that may run where it was asked for.
 pub(crate) struct Job {
@@ -42,6 +46,7 @@ enum Kind {
         places: Vec<(PathBuf, Environment)>,
         needs_bytes: u64,
         jdks: Vec<Jdk>,
+        clusters: Named,
     },
 }
 
@@ -85,6 +90,14 @@ impl Job {
         } else {
             Vec::new()
         };
+        let clusters = options.scenario.clusters();
+        clusters.check().map_err(Failure::Usage)?;
+        if of.clusters && clusters.is_empty() {
+            return Err(Failure::Usage(format!(
+                "`{}` needs a cluster: name one with --kafka BOOTSTRAP or --nats URL; `seawall cluster up nats` starts one to try",
+                scenario.name
+            )));
+        }
         let mut places = Vec::new();
         for folder in folders {
             places.push((folder.clone(), look(folder, true)?));
@@ -95,16 +108,25 @@ impl Job {
             preflight::check_scenario(scenario, needs_bytes, environment, options.allow_memory)
                 .map_err(Failure::Told)?;
         }
-        Ok(Kind::Study { of, settings: Box::new(settings), places, needs_bytes, jdks })
+        Ok(Kind::Study { of, settings: Box::new(settings), places, needs_bytes, jdks, clusters })
     }
 
     /// What is about to happen, in words.
     pub(crate) fn announcement(&self) -> String {
         match &self.kind {
             Kind::Commit { plan, .. } => preflight::announcement(plan),
-            Kind::Study { settings, needs_bytes, jdks, .. } => {
-                let told = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
-                if settings.jvms.is_some() { format!("{told} {}", writers(jdks)) } else { told }
+            Kind::Study { settings, needs_bytes, jdks, clusters, .. } => {
+                let mut told = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
+                if settings.jvms.is_some() {
+                    told = format!("{told} {}", writers(jdks));
+                }
+                if !clusters.is_empty() {
+                    told = format!(
+                        "{told}\nWill write to streams of its own (removed afterwards) in {}.",
+                        clusters.told()
+                    );
+                }
+                told
             }
         }
     }
@@ -124,6 +146,7 @@ impl Job {
     /// Measures; the result is rewritten below `kept` after every round.
     pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<RunResult, Failure> {
         let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
+        let mut left_behind = None;
         let result = match &self.kind {
             Kind::Commit { plan, folder, environment, .. } => {
                 let (environment, bytes) = (environment.as_ref().clone(), plan.transaction_bytes);
@@ -134,18 +157,23 @@ impl Job {
                 };
                 commit::run(plan, &mut rig, &mut progress)
             }
-            Kind::Study { of, settings, places, jdks, .. } => {
-                let stage = RealStage::in_folders(places.clone());
-                if settings.jvms.is_none() {
-                    (of.run)(settings, &mut { stage }, &mut progress)
-                } else {
+            Kind::Study { of, settings, places, jdks, clusters, .. } => {
+                let mut stage = RealStage::in_folders(places.clone()).with_engines(connect(clusters)?);
+                let mut settings = settings.as_ref().clone();
+                if settings.jvms.is_some() {
                     let started = start(options, jdks);
-                    let settings = Settings { jvms: Some(started.jvms), ..settings.as_ref().clone() };
-                    (of.run)(&settings, &mut stage.with_machines(started.machines), &mut progress)
+                    settings.jvms = Some(started.jvms);
+                    stage = stage.with_machines(started.machines);
                 }
+                let result = (of.run)(&settings, &mut stage, &mut progress);
+                left_behind = stage.close_engines().err();
+                result
             }
         };
         progress.done();
+        if let Some(left) = left_behind {
+            return Err(Failure::Told(left));
+        }
         result.map_err(|error| match error {
             RunError::Stopped => Failure::Interrupted,
             other => Failure::Told(other.to_string()),
@@ -176,6 +204,13 @@ fn writers(jdks: &[Jdk]) -> String {
     let each: Vec<String> =
         jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();
     format!("Beside the native ways: {}.", each.join(", "))
+}
+
+/// Connects to the clusters that were named, if any.
+fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
+    seawall_replicated::connect(clusters, &STOP).map_err(|error| {
+        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::Told(error) }
+    })
 }
 
 /// The exit code of a run.

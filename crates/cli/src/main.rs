@@ -6,6 +6,7 @@
 mod advise;
 mod args;
 mod bench;
+mod cluster;
 mod compare;
 mod compare_args;
 mod examples;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
+        args::Command::Cluster(options) => cluster::run(&options),
         args::Command::Compare(options) => compare::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),

@@ -4,9 +4,43 @@
 //! Invariant: a reader that has gone (`| head`) has what it wanted, and is no failure.
 
 use crate::exit::Failure;
+use clap::Args;
 use seawall_gauge::report;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The files that a report goes into, beside the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// Write it as JSON to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write it as CSV to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write it as Markdown to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+/// A file, if it was asked for, and what makes its text.
+pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, String>);
+
+/// Whether `file` stands for standard output.
+pub(crate) fn is_standard(file: Option<&Path>) -> bool {
+    file == Some(Path::new("-"))
+}
+
+/// Writes every form that was asked for; whether one of them went to standard output.
+pub(crate) fn give_all(forms: &[Form<'_>]) -> Result<bool, Failure> {
+    for (file, text) in forms {
+        let Some(file) = file else { continue };
+        give(file, &text().map_err(Failure::Told)?)?;
+    }
+    Ok(forms.iter().any(|(file, _)| is_standard(file.as_deref())))
+}
 
 /// Prints `text`, its colours as `--color` and the terminal allow.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -21,7 +55,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes `text` to `file`, or prints it if that is `-`.
 pub(crate) fn give(file: &Path, text: &str) -> Result<(), Failure> {
-    if file == Path::new("-") {
+    if is_standard(Some(file)) {
         return print(text);
     }
     std::fs::write(file, text)

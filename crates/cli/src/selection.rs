@@ -75,7 +75,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Options that decide what is measured, and whether each was given.
-fn given(options: &Bench) -> [(&'static str, bool); 22] {
+fn given(options: &Bench) -> [(&'static str, bool); 27] {
     let own = &options.scenario;
     [
         ("--full", options.full),
@@ -100,6 +100,11 @@ fn given(options: &Bench) -> [(&'static str, bool); 22] {
         ("--jvm", own.jvm),
         ("--jdk", !own.jdk.is_empty()),
         ("--jar", own.jar.is_some()),
+        ("--kafka", !own.kafka.is_empty()),
+        ("--kafka-config", own.kafka_config.is_some()),
+        ("--nats", !own.nats.is_empty()),
+        ("--nats-monitor", !own.nats_monitor.is_empty()),
+        ("--ack-timeout", own.ack_timeout.is_some()),
     ]
 }
 
@@ -123,9 +128,9 @@ const COMMIT_OPTIONS: [&str; 13] = [
 /// Options that go to one file each, which several scenarios cannot share.
 fn files(options: &Bench) -> [(&'static str, bool); 3] {
     [
-        ("--json", options.json.is_some()),
-        ("--csv", options.csv.is_some()),
-        ("--markdown", options.markdown.is_some()),
+        ("--json", options.files.json.is_some()),
+        ("--csv", options.files.csv.is_some()),
+        ("--markdown", options.files.markdown.is_some()),
     ]
 }
 
@@ -140,6 +145,15 @@ pub(crate) fn check_options(selection: &Selection, options: &Bench) -> Result<()
             (scenario.name, scenario.study.map_or(&COMMIT_OPTIONS[..], |study| study.options))
         }
     };
+    if let Selection::One(Scenario { study: Some(study), name, .. }, _) = selection
+        && options.time.is_some()
+        && !(study.settings)().timed
+    {
+        return Err(format!(
+            "--time is no option of `{name}`, which ends by its count: it has {}, --seed and --pin",
+            study.options.join(", ")
+        ));
+    }
     let mut given = given(options).to_vec();
     if let Selection::All(_) = selection {
         given.extend(files(options));
@@ -170,6 +184,7 @@ pub(crate) fn settings(study: &StudyOf, options: &Bench) -> Result<Settings, Str
     let micros = |given: Option<u64>, default: u64| given.map_or(default, |us| us.saturating_mul(1000));
     Ok(Settings {
         time_ns: options.time.map_or(defaults.time_ns, nanoseconds),
+        timed: defaults.timed,
         rounds: options.rounds.unwrap_or(defaults.rounds),
         warm_up: own.warm_up.unwrap_or(defaults.warm_up),
         seed: options.seed,
@@ -252,6 +267,7 @@ mod tests {
             &["group", "--require", "etcd"],
             &["all", "--size", "1KiB"],
             &["all", "--json", "-"],
+            &["cached", "--time", "60s"],
             &["stall", "--jvm"],
         ] {
             let refusal = refused(words).expect("refused");

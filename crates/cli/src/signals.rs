@@ -16,7 +16,10 @@ pub(crate) fn listen() -> Result<(), String> {
     let heard = || {
         STOP.store(true, Ordering::Relaxed);
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
-            eprintln!("\nended at once; remove the files named seawall-*-{}.tmp", std::process::id());
+            let id = std::process::id();
+            eprintln!(
+                "\nended at once; remove the files named seawall-*-{id}.tmp, and in clusters that were named the streams and topics named seawall-{id}-*"
+            );
             std::process::exit(i32::from(INTERRUPTED));
         }
     };

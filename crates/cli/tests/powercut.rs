@@ -221,7 +221,23 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     refused(&mut stage.command("run", &["--window", "1"]), 1, &["--window 1", "log"]);
     refused(&mut stage.command("run", &["--journal", "8KiB"]), 1, &["--journal"]);
     let nobody = seawall(&["check", &disk, "--witness", "127.0.0.1:1", "--token-file", &other]).output();
-    assert!(error(&nobody.expect("ends")).contains("reach the witness at 127.0.0.1:1"));
+    let nobody = error(&nobody.expect("ends"));
+    assert!(
+        nobody.contains("reach the witness at 127.0.0.1:1") && nobody.contains("powercut witness"),
+        "{nobody}"
+    );
+    let (token, second) = (stage.path("token"), stage.path("second"));
+    let witness =
+        |listen: &str| seawall(&["witness", "--listen", listen, "--token-file", &token, "--ledger", &second]);
+    refused(&mut witness(&stage.address), 1, &["listen on", &stage.address, "--listen"]);
+    let held = stage.path("ledger");
+    let mut twin =
+        seawall(&["witness", "--listen", "127.0.0.1:0", "--token-file", &token, "--ledger", &held]);
+    refused(&mut twin, 1, &["ledger"]);
+    let nowhere = stage.path("nowhere");
+    let gone = |word: &str| seawall(&[word, &nowhere, "--witness", &stage.address, "--token-file", &token]);
+    refused(&mut gone("run"), 1, &["nowhere"]);
+    refused(&mut gone("check"), 1, &["nowhere"]);
     assert!(std::fs::read_dir(&disk).expect("reads").next().is_none(), "nothing is left of refused runs");
     // The run is known, but its folder is not there: perhaps it is not mounted.
     let id = stage.killed(&["--method", "buffered", "--turn", "100ms"]);

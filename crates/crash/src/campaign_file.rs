@@ -1,4 +1,4 @@
-//! Where does a long campaign stand? In one JSON file, rewritten after every seed, so that it goes on tomorrow.
+//! Where does a long campaign stand? In one JSON file, rewritten after every part of a seed, so that it goes on tomorrow.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,8 +13,11 @@ pub(crate) struct Progress {
     pub(crate) kernel: String,
     /// The first seed.
     pub(crate) first_seed: u64,
-    /// The next one.
+    /// The one that is under way.
     pub(crate) next_seed: u64,
+    /// Which of its parts are done.
+    #[serde(default)]
+    pub(crate) done: Vec<String>,
     /// The recorders, by name.
     pub(crate) layers: Vec<Layer>,
     /// Kill cycles.
@@ -53,10 +56,21 @@ impl Progress {
         std::fs::rename(&draft, path)
     }
 
-    /// Adds one seed.
-    pub(crate) fn add(&mut self, report: &Report) {
-        self.kernel.clone_from(&report.kernel);
+    /// Whether this part of the seed under way is still to be done.
+    pub(crate) fn is_due(&self, part: &str) -> bool {
+        self.done.iter().all(|done| done != part)
+    }
+
+    /// Every part of the seed under way is done.
+    pub(crate) fn seed_done(&mut self) {
+        self.done.clear();
         self.next_seed += 1;
+    }
+
+    /// Adds one part of the seed under way.
+    pub(crate) fn add(&mut self, part: &str, report: &Report) {
+        self.kernel.clone_from(&report.kernel);
+        self.done.push(part.to_owned());
         for layer in &report.layers {
             let Some(sum) = self.layers.iter_mut().find(|sum| sum.name == layer.name) else {
                 self.layers.push(layer.clone());
@@ -78,12 +92,13 @@ impl Progress {
     /// Where it stands, in one line.
     pub(crate) fn line(&self) -> String {
         let states: u64 = self.layers.iter().map(|layer| layer.states).sum();
-        format!(
-            "seeds {} to {}: {states} states, {} failures",
-            self.first_seed,
-            self.next_seed - 1,
-            self.failures.len()
-        )
+        let Self { first_seed, next_seed, done, .. } = self;
+        let reached = match (next_seed - first_seed, done.len()) {
+            (0, parts) => format!("{parts} parts of seed {next_seed}"),
+            (_, 0) => format!("seeds {first_seed} to {}", next_seed - 1),
+            (_, parts) => format!("seeds {first_seed} to {} and {parts} parts of the next", next_seed - 1),
+        };
+        format!("{reached}: {states} states, {} failures", self.failures.len())
     }
 
     /// Where it stands, as Markdown.
@@ -116,10 +131,15 @@ mod tests {
         let mut progress = Progress::load(&path, 7).expect("a new campaign");
         let layer = Layer { name: "files".to_owned(), states: 5, ..Layer::default() };
         let report = Report { layers: vec![layer], ..Report::default() };
-        progress.add(&report);
+        progress.add("files", &report);
         progress.save(&path).expect("it is saved");
         let mut again = Progress::load(&path, 99).expect("it is there");
-        again.add(&report);
-        assert_eq!((again.first_seed, again.next_seed, again.layers[0].states), (7, 9, 10));
+        assert!(!again.is_due("files") && again.is_due("blocks on ext4"));
+        assert_eq!(again.line(), "1 parts of seed 7: 5 states, 0 failures");
+        again.seed_done();
+        assert!(again.is_due("files"));
+        again.add("files", &report);
+        assert_eq!((again.first_seed, again.next_seed, again.layers[0].states), (7, 8, 10));
+        assert_eq!(again.line(), "seeds 7 to 7 and 1 parts of the next: 10 states, 0 failures");
     }
 }

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `fsync_table` | fsync fails with EIO, the next one succeeds, buffered reads show the new data, direct reads the old: why the log never tries a sync again and recovers past the page cache |
 //! | `full_disk` | running out of space at rotation is told, does not fail the log, and ends when there is space again |
+//! | `torn_and_full` | a log with a torn tail and no segment prepared, on a disk without a byte left: opening works or says that the disk is full, every acknowledged record can be read, and with space again it opens |
 //! | `dead_disk` | when every write fails the log fails for good; after a remount every acknowledged record is there |
 //! | `read_only` | on a file system that was remounted read-only opening is refused with EROFS; ext4 that turns read-only under a running log fails it for good; writable again, every acknowledged record is there |
 //! | `failed_then_cut` | a commit fails, the process dies, another one reopens while the page cache still lies, and then the power goes |
@@ -13,18 +14,18 @@
 //! Invariant: a check that did not see its fault happen fails.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall::oracle::{Issued, Judge, Ledger};
 use seawall::sim::outside::record_bytes;
-use seawall::{Error, Log, Lsn, MethodChoice, Options};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
 use crate::blocks::campaign::{self, Finding, Search, Tally};
 use crate::blocks::file::Failing;
-use crate::blocks::volume::{FileSystem, Volume};
+use crate::blocks::volume::{FileSystem, Mounted, Volume};
 use crate::blocks::window::Recording;
 use crate::scene::Scene;
 use crate::victim::{Engine, LAYOUT};
@@ -203,20 +204,92 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
     Ok((before, after))
 }
 
-/// Fails every write for good, then remounts a healthy disk. Gives the commits before.
-///
-/// # Errors
-/// Whatever did not hold, in words.
-pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
-    let volume = Volume::new(file_system, 3)?;
+/// A log in use on a file system of its own. Who takes it apart names the parts from the volume up, so that they are
+/// dropped from the log down.
+struct InUse {
+    ledger: Ledger,
+    log: Log,
+    dir: PathBuf,
+    mounted: Mounted,
+    volume: Volume,
+}
+
+/// Commits of a log in use.
+const COMMITS: u64 = 20;
+
+/// A log with some commits on a healthy disk.
+fn in_use(file_system: &'static FileSystem, seed: u64) -> io::Result<InUse> {
+    let volume = Volume::new(file_system, seed)?;
     volume.make()?;
     let mounted = volume.mount()?;
     let dir = mounted.path().join("log");
     let mut ledger = Ledger::default();
     let log = Log::open(&dir, options()).map_err(told)?;
-    for _ in 0..20 {
+    for _ in 0..COMMITS {
         commit_one(&log, &mut ledger).map_err(told)?;
     }
+    Ok(InUse { ledger, log, dir, mounted, volume })
+}
+
+/// Removes the segments that are prepared and not started, as if they had never been.
+fn remove_spares(dir: &Path) -> io::Result<()> {
+    let started = View::open(dir).map_err(told)?.segments();
+    let entries = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut segments: Vec<PathBuf> =
+        entries.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "seg")).collect();
+    segments.sort();
+    segments.iter().skip(started).try_for_each(std::fs::remove_file)
+}
+
+/// Leaves a torn tail and no spare on a full disk, opens, makes room, opens again. Gives how the first opening went.
+///
+/// # Errors
+/// Whatever did not hold, in words.
+pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<String> {
+    let InUse { volume, mounted, dir, ledger, log } = in_use(file_system, 5)?;
+    // Not closed: its tail counts as torn.
+    drop(log);
+    remove_spares(&dir)?;
+    let filler = mounted.path().join("filler");
+    // A disk without a byte left has none for a name either.
+    let mut crumbs = File::create(mounted.path().join("crumbs"))?;
+    fill_up(&filler, 0)?;
+    // The file system keeps some of what it calls free until it is asked for it.
+    while crumbs.write_all(&[0xA5; PAGE]).and_then(|()| crumbs.sync_data()).is_ok() {}
+    let first = match Log::open(&dir, options()) {
+        Ok(log) => {
+            drop(log);
+            judge_log(&dir, &ledger)?;
+            "opened"
+        }
+        Err(error @ Error::DiskFull { .. }) if error.raw_os_error() == Some(ENOSPC) => {
+            "refused as a full disk"
+        }
+        Err(error) => return Err(io::Error::other(format!("a full disk was told as: {error}"))),
+    };
+    let view = View::open(&dir).map_err(told)?;
+    let mut judge = Judge::new(&ledger);
+    for record in view.read(view.first_lsn()).map_err(told)? {
+        let record = record.map_err(told)?;
+        judge.record(record.lsn, &record.payload).map_err(|broken| io::Error::other(broken.to_string()))?;
+    }
+    judge.finish(view.end_lsn()).map_err(|broken| io::Error::other(broken.to_string()))?;
+    drop(crumbs);
+    std::fs::remove_file(&filler)?;
+    std::fs::remove_file(mounted.path().join("crumbs"))?;
+    rustix::fs::syncfs(File::open(mounted.path())?)?;
+    judge_log(&dir, &ledger)?;
+    mounted.unmount()?;
+    drop(volume);
+    Ok(format!("{first}, everything readable, opened when there was space again"))
+}
+
+/// Fails every write for good, then remounts a healthy disk. Gives the commits before.
+///
+/// # Errors
+/// Whatever did not hold, in words.
+pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
+    let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 3)?;
     volume.file().fail(Failing { writes: true, flushes: true, pages: None });
     let acknowledged = ledger.acknowledged;
     let failed = commit_one(&log, &mut ledger);
@@ -231,10 +304,12 @@ pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
     drop(log);
     mounted.unmount()?;
     let mounted = volume.mount()?;
-    judge_log(&mounted.path().join("log"), &ledger)?;
-    Ok(20)
+    judge_log(&dir, &ledger)?;
+    mounted.unmount()?;
+    Ok(COMMITS)
 }
 
+const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EIO: i32 = 5;
 
@@ -244,15 +319,7 @@ const EIO: i32 = 5;
 /// # Errors
 /// Whatever did not hold, in words.
 pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> {
-    let volume = Volume::new(file_system, 4)?;
-    volume.make()?;
-    let mounted = volume.mount()?;
-    let dir = mounted.path().join("log");
-    let mut ledger = Ledger::default();
-    let log = Log::open(&dir, options()).map_err(told)?;
-    for _ in 0..20 {
-        commit_one(&log, &mut ledger).map_err(told)?;
-    }
+    let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 4)?;
     log.close().map_err(told)?;
     mounted.remount("ro")?;
     match Log::open(&dir, options()) {
@@ -278,7 +345,8 @@ pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> 
     drop(log);
     mounted.unmount()?;
     let mounted = volume.mount()?;
-    judge_log(&mounted.path().join("log"), &ledger)?;
+    judge_log(&dir, &ledger)?;
+    mounted.unmount()?;
     Ok(format!(
         "refused with EROFS; under the running log: errno {errno}, failed for good, all there after a remount"
     ))

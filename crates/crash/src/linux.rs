@@ -187,39 +187,78 @@ fn begin(common: &Common, cap_seconds: u64) -> Result<Run, Box<dyn Error>> {
     Ok(Run { binary, keep, jobs, every_state: common.every_state, deadline_ns, report })
 }
 
-/// Every part with one seed.
-fn parts(run: &mut Run, common: &Common, seed: u64, kill_cycles: u64) -> io::Result<()> {
+/// A part of a run that can be done by itself.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    FileControls,
+    BlockControls(&'static FileSystem),
+    Files,
+    Faults(&'static FileSystem),
+    Blocks(&'static FileSystem),
+    Kills(u64),
+}
+
+impl Part {
+    /// What `--only` calls it.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::FileControls | Self::BlockControls(_) => "controls",
+            Self::Files => "files",
+            Self::Faults(_) => "faults",
+            Self::Blocks(_) => "blocks",
+            Self::Kills(_) => "kills",
+        }
+    }
+
+    /// Tells it from every other part.
+    fn name(self) -> String {
+        match self {
+            Self::BlockControls(ground) | Self::Faults(ground) | Self::Blocks(ground) => {
+                format!("{} on {}", self.kind(), ground.name)
+            }
+            _ => self.kind().to_owned(),
+        }
+    }
+
+    fn run(self, run: &mut Run, seed: u64) -> io::Result<()> {
+        match self {
+            Self::FileControls => run.file_controls(seed),
+            Self::BlockControls(ground) => run.block_controls(ground, seed),
+            Self::Files => run.files(seed),
+            Self::Faults(ground) => run.faults(ground, seed),
+            Self::Blocks(ground) => run.blocks(ground, seed),
+            Self::Kills(cycles) => run.kills(seed, cycles),
+        }
+    }
+}
+
+/// The parts that were asked for and can run here; the others are told as skipped.
+fn parts(report: &mut Report, common: &Common, kill_cycles: u64) -> Vec<Part> {
     let wanted = |part: &str| common.only.is_empty() || common.only.iter().any(|only| only == part);
+    let mut parts = Vec::new();
     if let Some(missing) = missing() {
         for part in ["files", "blocks", "faults", "controls"].into_iter().filter(|part| wanted(part)) {
-            skip(&mut run.report, format!("{part}: {missing}"));
+            skip(report, format!("{part}: {missing}"));
         }
     } else {
-        let grounds = grounds(&mut run.report);
-        if wanted("controls") {
-            run.file_controls(seed)?;
-            grounds.iter().try_for_each(|ground| run.block_controls(ground, seed))?;
-        }
-        if wanted("files") {
-            run.files(seed)?;
-        }
-        if wanted("faults") {
-            grounds.iter().try_for_each(|ground| run.faults(ground, seed))?;
-        }
-        if wanted("blocks") {
-            grounds.iter().try_for_each(|ground| run.blocks(ground, seed))?;
-        }
+        let grounds = grounds(report);
+        let on_each = |part: fn(&'static FileSystem) -> Part| grounds.iter().map(move |ground| part(ground));
+        parts.push(Part::FileControls);
+        parts.extend(on_each(Part::BlockControls));
+        parts.push(Part::Files);
+        parts.extend(on_each(Part::Faults));
+        parts.extend(on_each(Part::Blocks));
     }
-    if wanted("kills") {
-        run.kills(seed, kill_cycles)?;
-    }
-    Ok(())
+    parts.push(Part::Kills(kill_cycles));
+    parts.retain(|part| wanted(part.kind()));
+    parts
 }
 
 fn once(common: &Common) -> Result<bool, Box<dyn Error>> {
     crate::interrupt::listen()?;
     let mut run = begin(common, common.cap_seconds)?;
-    let ended = parts(&mut run, common, common.seed, 60);
+    let parts = parts(&mut run.report, common, 60);
+    let ended = parts.into_iter().try_for_each(|part| part.run(&mut run, common.seed));
     finish(&mut run.report, common, ended.err())
 }
 
@@ -243,23 +282,41 @@ fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Res
     Ok(report.failures().is_empty() && (skipped == 0 || !in_ci))
 }
 
+/// Part after part of seed after seed; the standing is written down after each.
 fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool, Box<dyn Error>> {
     crate::interrupt::listen()?;
     let mut progress = Progress::load(path, common.seed)?;
     let until_ns = monotonic_ns() + minutes * 60_000_000_000;
-    let mut all_kept = true;
-    while monotonic_ns() < until_ns && !crate::interrupt::asked() && all_kept {
-        // A campaign has no cap but the one of a whole day.
-        let mut one = Run { every_state: true, ..begin(common, 24 * 3600)? };
-        let ended = parts(&mut one, common, progress.next_seed, 30);
-        if crate::interrupt::asked() {
-            break;
+    let mut report = Report::default();
+    let parts = parts(&mut report, common, 30);
+    // What cannot run is no part of the campaign, and is said once.
+    let (mut goes_on, mut all_kept) = (!parts.is_empty(), true);
+    while goes_on {
+        for part in &parts {
+            if !progress.is_due(&part.name()) {
+                continue;
+            }
+            // A campaign has no cap but the one of a whole day.
+            let mut one = Run { every_state: true, ..begin(common, 24 * 3600)? };
+            let ended = part.run(&mut one, progress.next_seed);
+            if crate::interrupt::asked() {
+                goes_on = false;
+                break;
+            }
+            one.report.findings.extend(ended.err().map(|error| format!("the run did not end: {error}")));
+            all_kept = one.report.failures().is_empty();
+            progress.add(&part.name(), &one.report);
+            progress.save(path)?;
+            println!("{}", progress.line());
+            goes_on = monotonic_ns() < until_ns && all_kept;
+            if !goes_on {
+                break;
+            }
         }
-        one.report.findings.extend(ended.err().map(|error| format!("the run did not end: {error}")));
-        all_kept = one.report.failures().is_empty();
-        progress.add(&one.report);
-        progress.save(path)?;
-        println!("{}", progress.line());
+        if parts.iter().all(|part| !progress.is_due(&part.name())) {
+            progress.seed_done();
+            progress.save(path)?;
+        }
     }
     if let Some(results) = &common.results {
         std::fs::create_dir_all(results)?;

@@ -28,7 +28,7 @@ use crate::report::{Check, Control, Layer, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
 
-const IMAGES_PER_EVENT: usize = 80;
+const IMAGES_PER_EVENT: usize = 120;
 const RULES: [(Rule, &str); 2] = [(Rule::Strict, "strict"), (Rule::Journal, "journal")];
 
 /// One run.
@@ -188,6 +188,7 @@ impl Run {
             "full disk",
             full.map(|(before, after)| format!("told after {before} commits, {after} more with space")),
         );
+        check("torn tail on a full disk", faults::torn_and_full(file_system));
         let dead = faults::dead_disk(file_system);
         check(
             "dead disk",

@@ -11,6 +11,7 @@
 //! thing, or do not ask the device for the same, are told apart and never ranked.
 
 pub mod caveats;
+pub mod families;
 pub mod formats;
 pub mod kin;
 pub mod measure;
@@ -97,6 +98,12 @@ impl Comparison {
             return Err(format!("{} have no row in common: they measured different things", listed(&sides)));
         }
         Ok(Self { sides, measure, others, rows })
+    }
+
+    /// What its sides did: the first one's scenario.
+    #[must_use]
+    pub fn scenario(&self) -> &str {
+        self.sides.first().map_or("", |side| side.scenario.as_str())
     }
 
     /// `A`, `B`, …: how side `index` is called in tables.

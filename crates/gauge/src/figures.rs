@@ -8,7 +8,9 @@ const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "
 /// A number with three significant digits, from 0.01 on.
 #[must_use]
 pub fn significant(value: f64) -> String {
-    if value < 9.995 {
+    if value < 0.0 {
+        format!("{MINUS}{}", significant(-value))
+    } else if value < 9.995 {
         format!("{value:.2}")
     } else if value < 99.95 {
         format!("{value:.1}")
@@ -17,7 +19,14 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// A typographic minus, so that what is negative cannot be taken for a dash.
+const MINUS: char = '−';
+
 fn in_unit(ns: f64) -> (String, &'static str) {
+    if ns < 0.0 {
+        let (digits, unit) = in_unit(-ns);
+        return (format!("{MINUS}{digits}"), unit);
+    }
     for (scale, unit) in UNITS {
         let value = ns / scale;
         if value < 999.5 || unit == "s" {
@@ -76,7 +85,9 @@ pub fn rate(per_s: f64) -> String {
 /// A rate for a column: `21.3k`.
 #[must_use]
 pub fn rate_tight(per_s: f64) -> String {
-    if per_s < 999.5 {
+    if per_s < 0.0 {
+        format!("{MINUS}{}", rate_tight(-per_s))
+    } else if per_s < 999.5 {
         significant(per_s)
     } else if per_s < 999_500.0 {
         format!("{}k", significant(per_s / 1e3))
@@ -157,6 +168,8 @@ mod tests {
         for (ns, words) in cases {
             assert_eq!(duration(ns), words);
         }
+        assert_eq!((tight(-16_064.0).as_str(), duration(-12.0).as_str()), ("−16.1µs", "−12 ns"));
+        assert_eq!([significant(-12_345.0), rate_tight(-12_345.0)], ["−12,345", "−12.3k"]);
         assert_eq!((tight(1.5e9).as_str(), tight(45_210.0).as_str()), ("1.50 s", "45.2µs"));
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: a refusal names the thing and the remedy; what is merely worth knowing is a finding, not a
 //! refusal.
 
+use crate::figures::plural;
 use crate::plan::{Amount, Plan};
 use crate::scenario::Scenario;
 use crate::scenario::settings::Settings;
@@ -78,9 +79,13 @@ pub fn check_scenario(
 /// What a scenario is about to do, in words.
 #[must_use]
 pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
-    let seconds = settings.time_ns / 1_000_000_000;
+    let length = if settings.timed {
+        format!("for about {} s", settings.time_ns / 1_000_000_000)
+    } else {
+        format!("in {}, however long they take", plural(u64::from(settings.rounds), "round", "rounds"))
+    };
     format!(
-        "Will run `{}` for about {seconds} s, in files of its own of up to {} (removed afterwards).",
+        "Will run `{}` {length}, in files of its own of up to {} (removed afterwards).",
         scenario.name,
         ByteSize(needs_bytes)
     )

@@ -5,23 +5,9 @@
 use crate::plan::{Amount, Plan, choose_methods};
 use crate::result::{Measured, Outcome, RunResult};
 use crate::rig::sim::{Plant, SimRig};
-use crate::scenario::{BlockStart, Observer, commit};
+use crate::scenario::{Unwatched, commit};
 use seawall_sys::durability::DeviceCache;
 use seawall_sys::inspect::Environment;
-use std::sync::atomic::AtomicBool;
-
-struct Nobody(AtomicBool);
-
-impl Observer for Nobody {
-    fn filling(&mut self, _: u64, _: u64) {}
-    fn block(&mut self, _: &BlockStart<'_>) {}
-    fn round(&mut self, _: &RunResult) -> Result<(), String> {
-        Ok(())
-    }
-    fn stop(&self) -> &AtomicBool {
-        &self.0
-    }
-}
 
 /// A run of `methods` on the simulated machine.
 pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Environment)) -> RunResult {
@@ -33,7 +19,7 @@ pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Enviro
     };
     let mut rig = SimRig::new(plan.journal, plan.seed, plants);
     environment(rig.environment_mut());
-    commit::run(&plan, &mut rig, &mut Nobody(AtomicBool::new(false))).expect("a result")
+    commit::run(&plan, &mut rig, &mut Unwatched::default()).expect("a result")
 }
 
 /// A protected disk: direct I/O alone is durable there, and twice as fast as a flush.

@@ -10,6 +10,7 @@ pub mod commit;
 pub mod group;
 pub mod interfere;
 pub mod path;
+pub mod replicated;
 mod rounds;
 pub mod settings;
 pub mod stall;
@@ -52,10 +53,12 @@ pub struct StudyOf {
     pub durable: bool,
     /// Whether it compares several folders.
     pub several_places: bool,
+    /// Whether it speaks to clusters, which must be named.
+    pub clusters: bool,
 }
 
 /// All scenarios, the default first.
-pub const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: commit::NAME,
         summary: "what does one durable commit cost, by every method? (the default)",
@@ -79,21 +82,23 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: true,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
         name: cached::NAME,
         summary: "does a sync cost more, the more of the file is in the cache?",
         reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
-        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds; several DIRs compare file systems",
+        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds, however long they take; several DIRs compare file systems",
         study: Some(StudyOf {
-            settings: || Settings { rounds: 3, ..Settings::default() },
+            settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
             options: &["--size", "--rounds", "--file", "--rewrites"],
             run: cached::run,
             judge: cached::judge,
             needs_bytes: cached::file_bytes,
             durable: true,
             several_places: true,
+            clusters: false,
         }),
     },
     Scenario {
@@ -127,6 +132,7 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: false,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
@@ -145,6 +151,7 @@ pub const SCENARIOS: [Scenario; 6] = [
             },
             durable: true,
             several_places: false,
+            clusters: false,
         }),
     },
     Scenario {
@@ -160,6 +167,40 @@ pub const SCENARIOS: [Scenario; 6] = [
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
             durable: true,
             several_places: false,
+            clusters: false,
+        }),
+    },
+    Scenario {
+        name: replicated::NAME,
+        summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS beside local methods",
+        reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
+        defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
+        study: Some(StudyOf {
+            settings: || Settings {
+                time_ns: 60_000_000_000,
+                writers: replicated::IN_FLIGHT.to_vec(),
+                ..Settings::default()
+            },
+            options: &[
+                "--size",
+                "--rounds",
+                "--methods",
+                "--writers",
+                "--kafka",
+                "--kafka-config",
+                "--nats",
+                "--nats-monitor",
+                "--ack-timeout",
+            ],
+            run: replicated::run,
+            judge: replicated::judge,
+            needs_bytes: |s, _, _| {
+                let most = s.writers.iter().max().copied().unwrap_or(1) as u64;
+                most * group::WRITER_BYTES.max(s.bytes as u64) * 2 + (160 << 20)
+            },
+            durable: true,
+            several_places: false,
+            clusters: true,
         }),
     },
 ];
@@ -244,6 +285,21 @@ impl std::fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+/// An [`Observer`] that neither looks, nor stops, nor keeps anything.
+#[derive(Debug, Default)]
+pub struct Unwatched(std::sync::atomic::AtomicBool);
+
+impl Observer for Unwatched {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, _: &BlockStart<'_>) {}
+    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+        Ok(())
+    }
+    fn stop(&self) -> &std::sync::atomic::AtomicBool {
+        &self.0
+    }
+}
 
 #[cfg(test)]
 mod tests {

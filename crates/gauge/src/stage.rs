@@ -11,7 +11,8 @@ pub mod real;
 pub mod sim;
 
 use crate::measure::Sample;
-use crate::scenario::{cached, group, interfere, path, stall};
+use crate::scenario::replicated::promise::EngineFacts;
+use crate::scenario::{cached, group, interfere, path, replicated, stall};
 use seawall_sys::OpenError;
 use seawall_sys::counters::Counts;
 use seawall_sys::inspect::Environment;
@@ -103,4 +104,13 @@ pub trait Stage {
     /// # Errors
     /// Unavailable, with the reason, or the failed call.
     fn cached(&mut self, order: &cached::Order, until: Until<'_>) -> Result<cached::Trace, OpenError>;
+
+    /// What the replicated engines tell of themselves; none unless clusters were named.
+    fn engines(&self) -> Vec<EngineFacts>;
+
+    /// A block of `replicated`, with an engine.
+    ///
+    /// # Errors
+    /// Unavailable, with the reason, or the failed call.
+    fn replicated(&mut self, order: &replicated::Order<'_>, until: Until<'_>) -> Result<Block, OpenError>;
 }

@@ -115,6 +115,8 @@ pub enum Unit {
     Share,
     /// A multiple of something.
     Ratio,
+    /// Whether something is outlived: 1 yes, 0 no, between them only if the nodes are on machines of their own.
+    Outlived,
 }
 
 /// Which way a figure is better.

@@ -15,13 +15,12 @@ use seawall_gauge::compare::side::Side;
 use seawall_gauge::figures::tight;
 use seawall_gauge::report::html::{Named, html, page};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::{self, BlockStart, Observer, SCENARIOS};
+use seawall_gauge::scenario::{self, SCENARIOS, Unwatched};
 use seawall_gauge::stage::sim::SimStage;
 use seawall_gauge::study::Study;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
 /// The narrowest window that the browser opens is wider than a phone, so that a phone is a frame in a window.
 const WINDOW: &str = "--window-size=1280,900";
@@ -295,19 +294,6 @@ fn several_results_are_compared_by_unrounded_values() {
     assert!(found["text"].as_str().is_some_and(|text| text.contains("error of the original")));
 }
 
-struct Nobody(AtomicBool);
-
-impl Observer for Nobody {
-    fn filling(&mut self, _: u64, _: u64) {}
-    fn block(&mut self, _: &BlockStart<'_>) {}
-    fn round(&mut self, _: &RunResult) -> Result<(), String> {
-        Ok(())
-    }
-    fn stop(&self) -> &AtomicBool {
-        &self.0
-    }
-}
-
 /// The scenario on the simulated machine, in little time.
 fn simulated(name: &str) -> RunResult {
     let study = scenario::find(name).and_then(|scenario| scenario.study).expect("a study");
@@ -317,7 +303,7 @@ fn simulated(name: &str) -> RunResult {
     settings.warm_up = settings.warm_up.min(1);
     settings.file_bytes = Some(64 << 20);
     let mut stage = SimStage::new(7, Vec::new());
-    (study.run)(&settings, &mut stage, &mut Nobody(AtomicBool::new(false))).expect("a result")
+    (study.run)(&settings, &mut stage, &mut Unwatched::default()).expect("a result")
 }
 
 #[test]

@@ -6,42 +6,22 @@
 //! width; a result read back from its file is told alike.
 #![cfg(target_os = "linux")]
 
+mod snapshot;
+mod watcher;
+
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::{self, Style, advice, csv, markdown};
 use seawall_gauge::require;
 use seawall_gauge::result::{Outcome, RunResult, Tail};
 use seawall_gauge::rig::sim::{Plant, SimRig};
-use seawall_gauge::scenario::{BlockStart, Observer, commit};
+use seawall_gauge::scenario::commit;
 use seawall_sys::durability::{FileState, Lie, Medium, classify};
 use seawall_sys::inspect::{Environment, FoundLie};
 use seawall_sys::method::System;
 use seawall_sys::methods;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-#[derive(Default)]
-struct Watcher {
-    stop: AtomicBool,
-    blocks: u64,
-    stop_after: Option<u64>,
-}
-
-impl Observer for Watcher {
-    fn filling(&mut self, _: u64, _: u64) {}
-    fn block(&mut self, _: &BlockStart<'_>) {
-        self.blocks += 1;
-        if self.stop_after == Some(self.blocks) {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-    }
-    fn round(&mut self, _: &RunResult) -> Result<(), String> {
-        Ok(())
-    }
-    fn stop(&self) -> &AtomicBool {
-        &self.stop
-    }
-}
+use snapshot::compare;
+use watcher::Watcher;
 
 /// One simulated run.
 struct Case {
@@ -136,21 +116,6 @@ fn cases() -> Vec<Case> {
             ..case("published")
         },
     ]
-}
-
-fn compare(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, text).expect("snapshot written");
-        return;
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = kept.lines().zip(text.lines()).position(|(a, b)| a != b);
-    assert!(
-        kept == text,
-        "{name} differs from line {:?} on; look at it, then UPDATE_SNAPSHOTS=1\n{text}",
-        differs.map(|line| line + 1)
-    );
 }
 
 #[test]

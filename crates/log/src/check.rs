@@ -20,6 +20,7 @@ use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
 use crate::recovery::{Survey, Tail, Window, chain, find_witness, open_cold, survey};
+use crate::view::undisturbed;
 use crate::walk::Cursor;
 
 /// One read, in bytes.
@@ -75,7 +76,9 @@ pub struct Salvaged {
 /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`]. Damage is no error here.
 pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
-    walk(&mut OsDisk::read_only(dir), |_, _| Ok(())).map_err(|error| error.in_dir(dir)).map(|mut report| {
+    // What a writer trims or starts meanwhile looks like damage.
+    let walked = undisturbed(dir, |disk| walk(disk, |_, _| Ok(())), |report| report.damage.is_empty());
+    walked.map_err(|error| error.in_dir(dir)).map(|mut report| {
         for damage in &mut report.damage {
             damage.path = dir.join(&damage.path);
         }

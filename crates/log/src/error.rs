@@ -138,7 +138,10 @@ impl Error {
             | Self::NewerFormat { path, .. }
             | Self::ForeignSegment { path }
             | Self::NotALog { path }
-            | Self::Corrupt(Damage { path, .. }) => *path = dir.join(&path),
+            | Self::Corrupt(Damage { path, .. }) => {
+                // The core calls the directory itself ".".
+                *path = if path.as_os_str() == "." { dir.to_path_buf() } else { dir.join(&path) };
+            }
             _ => {}
         }
         self

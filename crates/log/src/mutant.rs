@@ -43,6 +43,7 @@ pub enum Mutant {
     SyncErrorIgnored,
     SyncRetried,
     ReadThroughCache,
+    KeepCached,
     RetireBeforeMark,
     RetireNewestFirst,
     RetireLiveSegment,
@@ -73,7 +74,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 60] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -108,6 +109,7 @@ impl Mutant {
         Self::SyncErrorIgnored,
         Self::SyncRetried,
         Self::ReadThroughCache,
+        Self::KeepCached,
         Self::RetireBeforeMark,
         Self::RetireNewestFirst,
         Self::RetireLiveSegment,

@@ -174,8 +174,10 @@ impl Reader {
         let mut files = Files::new(dir, Arc::clone(&group));
         let mut scan = Scan::new(segment, READ_BYTES);
         let durable = group.durable();
-        scan.seek(&mut files, from, durable).map_err(|error| error.in_dir(&files.dir))?;
-        Ok(Self { group, files, scan, unpacked: Unpacked::default(), from })
+        let sought = scan.seek(&mut files, from, durable);
+        let reader = Self { group, files, scan, unpacked: Unpacked::default(), from };
+        sought.map_err(|error| reader.explain(error))?;
+        Ok(reader)
     }
 
     /// The next durable record, or `None` if there is none yet; a later call may find more.

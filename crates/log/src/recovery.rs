@@ -36,6 +36,9 @@ use crate::walk::Cursor;
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
 
+/// Headers are read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+const READ_BLOCK_BYTES: usize = 4096;
+
 /// Two header copies and a batch between them, of the smallest blocks.
 const SEGMENT_BYTES_MIN: u64 = 3 * 512;
 
@@ -122,14 +125,21 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
         let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
         return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
     }
-    let mut sector = AlignedBuf::zeroed(512);
-    let mut newer = None;
-    let mut misfit = None;
+    let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
+    let (mut start, mut filled) =
+        (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
+    let (mut at_end, mut newer, mut misfit) = (false, None, None);
     let first = (0, 0);
     let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
     for (copy, offset) in std::iter::once(first).chain(second) {
-        let read = read_full(disk, &name, file, offset, sector.bytes_mut())?;
-        let bytes = &sector.bytes()[..read.min(SEGMENT_HEADER_BYTES)];
+        if copy == 1 && !at_end {
+            at_end = true;
+            // The last of these blocks may be cut short by the end of the file.
+            start = offset - offset % READ_BLOCK_BYTES as u64;
+            filled = read_full(disk, &name, file, start, blocks.bytes_mut())?;
+        }
+        let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
+        let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
         let decoded = if mutant::on(Mutant::HeaderIgnoresName) {
             SegmentHeader::decode_unplaced(bytes, copy)
         } else {
@@ -161,10 +171,16 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     Ok(None)
 }
 
+fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
+    if !mutant::on(Mutant::KeepCached) {
+        disk.forget_cached(file);
+    }
+}
+
 /// Opens a file to see what the disk has of it, whatever the page cache says.
 pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
     let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
-    disk.forget_cached(file);
+    forget_cached(disk, file);
     Ok(file)
 }
 
@@ -181,7 +197,7 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
                 let opened =
                     disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
                 if found.started.is_empty() {
-                    disk.forget_cached(opened);
+                    forget_cached(disk, opened);
                 }
                 let header = read_header(disk, opened, spare);
                 disk.close(opened);

@@ -3,12 +3,16 @@
 //! A [`View`] reads the log in a directory without taking the lock. While a writer holds the log it shows what is known
 //! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
 //! batch, and after a few idle milliseconds all of it.
+//!
+//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed is taken
+//! again, and only what is wrong while nothing moves is reported.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Engine;
 
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::log::LOCK_FILE;
@@ -20,6 +24,41 @@ use crate::scan::Scan;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
+
+/// Looks that are taken at most while the names change: a writer that starts a segment during each of so many has
+/// segments of a few batches.
+const LOOKS_MAX: u32 = 64;
+
+/// What a writer changes under whoever looks: which segments there are, and which of them are started; or what keeps one
+/// from seeing that.
+fn shape<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
+    let found = survey(disk).map_err(|error| error.to_string())?;
+    let started = found.started.iter().map(|header| header.number).collect();
+    Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
+}
+
+/// Does `look` until it is content with what it saw, or nothing moved while it looked.
+pub(crate) fn undisturbed<T>(
+    dir: &Path,
+    mut look: impl FnMut(&mut OsDisk) -> Result<T>,
+    content: impl Fn(&T) -> bool,
+) -> Result<T> {
+    let mut disk = OsDisk::read_only(dir);
+    let seen = look(&mut disk);
+    if seen.as_ref().is_ok_and(&content) {
+        return seen;
+    }
+    let mut looks = 1;
+    loop {
+        let before = shape(&mut disk);
+        let seen = look(&mut disk);
+        looks += 1;
+        let fine = seen.as_ref().is_ok_and(&content);
+        if fine || looks >= LOOKS_MAX || shape(&mut disk) == before {
+            return seen;
+        }
+    }
+}
 
 /// A look at a log at one moment.
 #[derive(Clone, Debug)]
@@ -50,25 +89,24 @@ impl View {
     /// [`Error::NotALog`], [`Error::Corrupt`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
-        Self::look(dir).map_err(|error| error.in_dir(dir))
+        undisturbed(dir, |disk| Self::look(dir, disk), |_| true).map_err(|error| error.in_dir(dir))
     }
 
-    fn look(dir: &Path) -> Result<Self> {
+    fn look(dir: &Path, disk: &mut OsDisk) -> Result<Self> {
         let written = is_held(dir);
-        let mut disk = OsDisk::read_only(dir);
-        let found = survey(&mut disk)?;
+        let found = survey(disk)?;
         let Some(last) = found.started.last().copied() else {
             return Err(Error::NotALog { path: ".".into() });
         };
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
-        let file = open_cold(&mut disk, &name)?;
+        let file = open_cold(disk, &name)?;
         let mut window = Window::new(READ_BYTES);
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
         let cursor = if written {
-            walk_tail(&mut disk, &mut window, file, last)?.cursor
+            walk_tail(disk, &mut window, file, last)?.cursor
         } else {
-            judge(&mut disk, &mut window, file, last, &found.unstarted)?.cursor
+            judge(disk, &mut window, file, last, &found.unstarted)?.cursor
         };
         let end = if written { cursor.witnessed } else { cursor.lsn };
         Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
@@ -114,7 +152,8 @@ impl View {
     /// Reads from the first record at or behind `from` to the end of the view.
     ///
     /// # Errors
-    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    /// [`Error::Trimmed`], also from the reader if the log is trimmed past it meanwhile, [`Error::BeyondEnd`],
+    /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<ViewReader> {
         if from < self.first {
             return Err(Error::Trimmed { lsn: from, first: self.first });
@@ -127,8 +166,10 @@ impl View {
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);
-        scan.seek(&mut files, from, self.end).map_err(|error| error.in_dir(&self.dir))?;
-        Ok(ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end })
+        let sought = scan.seek(&mut files, from, self.end);
+        let reader = ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end };
+        sought.map_err(|error| reader.explain(error))?;
+        Ok(reader)
     }
 }
 
@@ -153,8 +194,17 @@ impl ViewReader {
             match self.scan.next_batch(&mut self.files, self.end) {
                 Ok(Some(batch)) => self.unpacked.load(batch),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(error.in_dir(&self.files.dir)),
+                Err(error) => return Err(self.explain(error)),
             }
+        }
+    }
+
+    /// A segment that was trimmed under the reader is missing or looks damaged, and is neither.
+    fn explain(&self, error: Error) -> Error {
+        let lsn = self.scan.cursor().lsn;
+        match View::open(&self.files.dir) {
+            Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
+            _ => error.in_dir(&self.files.dir),
         }
     }
 }

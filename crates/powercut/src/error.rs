@@ -70,6 +70,18 @@ impl Error {
     }
 }
 
+/// What can be done about what the system answered, where that is known.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            "; is a witness running there already? choose another address with --listen"
+        }
+        io::ErrorKind::AddrNotAvailable => "; --listen wants an address of this host, and a port",
+        io::ErrorKind::ConnectionRefused => "; start `seawall powercut witness` there",
+        _ => "",
+    }
+}
+
 impl From<seawall::Error> for Error {
     fn from(error: seawall::Error) -> Self {
         Self::Log(error)
@@ -85,7 +97,10 @@ impl From<seawall_sys::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { operation, place, source } => write!(f, "cannot {operation} {place}: {source}"),
+            Self::Io { operation, place, source } => {
+                write!(f, "cannot {operation} {place}: {source}")?;
+                f.write_str(remedy(source.kind()))
+            }
             Self::Token { path, what } => write!(
                 f,
                 "the token file {} {what}; make one by `head -c 32 /dev/urandom | base64 > {}` and copy it to the \

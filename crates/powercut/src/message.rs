@@ -480,6 +480,57 @@ mod tests {
     }
 
     #[test]
+    fn the_document_says_what_the_code_does() {
+        let document = include_str!("../../../docs/powercut.md");
+        let mut rows = 0;
+        for message in every_message() {
+            let name = format!("{message:?}").to_lowercase();
+            let name = name.split(|c: char| !c.is_alphabetic()).next().expect("a name");
+            let row =
+                document.lines().find(|line| line.starts_with(&format!("| {} | {name} |", message.kind())));
+            let row = row.unwrap_or_else(|| panic!("no row for {} {name}", message.kind()));
+            let fields = row.split('|').nth(3).expect("its payload");
+            // A number alone in parentheses is a length in bytes, a text is last.
+            let bytes =
+                fields.split('(').skip(1).filter_map(|rest| rest.split(')').next()?.parse::<usize>().ok());
+            let mut payload = Vec::new();
+            message.payload(&mut payload);
+            let text = match &message {
+                Message::Begin(Begin { place: text, .. })
+                | Message::Told(Told { place: text, .. })
+                | Message::Stream(Stream { method: text, .. })
+                | Message::Refused(text) => text.len(),
+                _ => 0,
+            };
+            assert_eq!(bytes.sum::<usize>() + text, payload_or_as_ack(&message, payload.len()), "{row}");
+            assert_eq!(text > 0, row.contains("text"), "{row}");
+            rows += 1;
+        }
+        assert_eq!(rows, every_message().len());
+        let one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
+        let frame_max = HEADER_BYTES + PAYLOAD_BYTES_MAX + TAG_BYTES;
+        for said in [
+            format!("(n ≤ {PAYLOAD_BYTES_MAX})"),
+            format!("at most {frame_max} bytes"),
+            format!("at most {TEXT_BYTES_MAX} bytes"),
+            format!(
+                "at most {} streams and a window of {}",
+                crate::ledger::STREAMS_MAX,
+                crate::ledger::WINDOW_MAX
+            ),
+            format!("and {} runs in its ledger", crate::ledger::RUNS_MAX),
+            format!("port {}", crate::PORT),
+        ] {
+            assert!(one_line.contains(&said), "{said}");
+        }
+    }
+
+    /// The document says of "held" that it is as "ack".
+    fn payload_or_as_ack(message: &Message, bytes: usize) -> usize {
+        if matches!(message, Message::Held(_)) { bytes - ACK_BYTES } else { bytes }
+    }
+
+    #[test]
     fn random_bytes_are_refused_or_decoded_but_never_panic() {
         let mut state = 1_u64;
         for round in 0..20_000_usize {

@@ -3,6 +3,8 @@
 //! Invariant: [`Aligned::as_slice`] starts at a multiple of [`ALIGNMENT`], because `O_DIRECT` and
 //! `FILE_FLAG_NO_BUFFERING` refuse anything less than the device's block size.
 
+use crate::chance::SplitMix64;
+
 /// Alignment of every buffer, bytes: the largest logical block size in use on disks today, and a page.
 pub const ALIGNMENT: usize = 4096;
 
@@ -38,14 +40,9 @@ impl Aligned {
     #[must_use]
     pub fn incompressible(len: usize, seed: u64) -> Self {
         let mut aligned = Self::zeroed(len);
-        // SplitMix64 (Steele, Lea, Flood 2014): enough to defeat compression, no cryptography meant.
-        let mut state = seed;
+        let mut chance = SplitMix64::new(seed);
         for chunk in aligned.as_mut_slice().chunks_mut(8) {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let word = (z ^ (z >> 31)).to_le_bytes();
+            let word = chance.next_u64().to_le_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
         aligned

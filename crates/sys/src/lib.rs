@@ -13,6 +13,8 @@
 //!   [`residency`] tells what is in the page cache: what the gauge's scenarios ask for.
 //! * [`store`] is what the log asks of its directory beside the commits.
 //! * [`thread`] keeps a thread's accounts.
+//! * [`chance`] is a generator that gives the same numbers on every machine.
+//! * [`process`] keeps track of processes that outlive this one.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -20,6 +22,7 @@
 //! system lacks is [`Unavailable`] with a reason, never a silent substitute.
 
 pub mod buffer;
+pub mod chance;
 pub mod clock;
 pub mod commit;
 pub mod counters;
@@ -32,6 +35,7 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod process;
 pub mod residency;
 pub mod store;
 pub mod thread;

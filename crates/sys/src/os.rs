@@ -13,6 +13,7 @@
 //! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
 //! | `memory` | what the kernel is told about a buffer |
+//! | `process` | processes that outlive their starter |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
@@ -33,7 +34,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{cpu_ns, is_block_device};
+pub(crate) use unix::{cpu_ns, is_block_device, process_cpu_ns};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -74,13 +75,19 @@ pub(crate) mod residency;
 pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
 
 #[cfg(not(target_os = "linux"))]
+#[path = "os/no_process.rs"]
+pub(crate) mod process;
+
+#[cfg(not(target_os = "linux"))]
 #[path = "os/no_rings.rs"]
 pub(crate) mod rings;
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, residency, rings, thread};
+pub(crate) use linux::{
+    SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, process, residency, rings, thread,
+};
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
 pub mod mistakes {
@@ -97,6 +104,11 @@ pub mod confinement {
 /// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
 #[cfg(windows)]
 pub(crate) fn cpu_ns() -> Option<u64> {
+    None
+}
+/// So does `GetProcessTimes`.
+#[cfg(windows)]
+pub(crate) fn process_cpu_ns() -> Option<u64> {
     None
 }
 

@@ -96,6 +96,13 @@ pub fn cpu_ns() -> Option<u64> {
     os::cpu_ns()
 }
 
+/// CPU time of the whole process so far, user and kernel together, nanoseconds; `None` where the system does not tell it
+/// so finely.
+#[must_use]
+pub fn process_cpu_ns() -> Option<u64> {
+    os::process_cpu_ns()
+}
+
 /// Ties the calling thread to `cpu`, counted from 0.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 //! Invariants: the cluster belongs to a user without rights (PostgreSQL refuses root), listens on a socket in its
 //! own folder only, and ends with this program, even if that is killed; no other cluster is looked at.
 
+use super::sleeper::Sleeper;
 use crate::shell::{command, is_root, output, status};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,7 +53,9 @@ fn without_rights(program: &Path, arguments: &[&str]) -> Command {
 
 impl Cluster {
     /// Makes and starts it in `folder`, which is ours and empty.
-    pub(super) fn start(folder: &Path) -> Result<Self, String> {
+    ///
+    /// Its processes sleep instead of syncing while `sleeper` says so.
+    pub(super) fn start(folder: &Path, sleeper: &Sleeper) -> Result<Self, String> {
         let name = folder.display().to_string();
         if name.len() > FOLDER_BYTES_MAX {
             return Err(format!("{name} is too long for a socket: name a shorter folder with --dir"));
@@ -75,7 +78,7 @@ impl Cluster {
         let log = std::fs::File::create(folder.join("log"))
             .map_err(|error| format!("cannot make a log in {name}: {error}"))?;
         let mut server = without_rights(&programs.join("postgres"), &["-D", &data]);
-        let server = server.stdout(Stdio::null()).stderr(log).spawn();
+        let server = server.envs(sleeper.variables()).stdout(Stdio::null()).stderr(log).spawn();
         let server = server.map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
         let cluster = Self { folder: folder.to_path_buf(), programs, server };
         cluster.await_answer(&["SELECT 1"], "1")?;
@@ -140,15 +143,34 @@ impl Cluster {
         Ok(text.split_whitespace().next().unwrap_or("unknown").to_owned())
     }
 
-    /// Sets how commits are synced: a value of `wal_sync_method`, or `None` for not at all.
-    pub(super) fn sync_by(&self, setting: Option<&str>) -> Result<(), String> {
-        let fsync = if setting.is_some() { "on" } else { "off" };
-        let set_fsync = format!("ALTER SYSTEM SET fsync = {fsync}");
-        let set_method = format!("ALTER SYSTEM SET wal_sync_method = {}", setting.unwrap_or("fdatasync"));
-        self.ask(&[&set_fsync, &set_method, "SELECT pg_reload_conf()"])?;
-        let wanted = format!("{fsync} {}", setting.unwrap_or("fdatasync"));
-        let told = "SELECT current_setting('fsync') || ' ' || current_setting('wal_sync_method')";
-        self.await_answer(&[told], &wanted)
+    /// Sets how commits are synced: a value of `wal_sync_method`.
+    pub(super) fn sync_by(&self, setting: &str) -> Result<(), String> {
+        let set = format!("ALTER SYSTEM SET wal_sync_method = {setting}");
+        self.ask(&[&set, "SELECT pg_reload_conf()"])?;
+        self.await_answer(&["SELECT current_setting('wal_sync_method')"], setting)
+    }
+
+    /// Nanoseconds a transaction of one client, over so many, with so many nanoseconds of sleep for each sync, which are
+    /// taken off.
+    pub(super) fn commit_asleep(
+        &self,
+        sleeper: &Sleeper,
+        sleep_ns: u64,
+        transactions: u64,
+    ) -> Result<f64, String> {
+        self.sync_by("fdatasync")?;
+        sleeper.sleep_for(Some(sleep_ns))?;
+        let spent_ns = self.commit(transactions)?;
+        let slept = sleeper.slept()?;
+        sleeper.sleep_for(None)?;
+        if slept.syncs < transactions {
+            return Err(format!(
+                "PostgreSQL was to sleep {transactions} times and did {} times",
+                slept.syncs
+            ));
+        }
+        // One sync a transaction; what the server's other processes slept beside it is nobody's time.
+        Ok(spent_ns - slept.mean_ns())
     }
 
     /// Nanoseconds a transaction of one client, over so many.

@@ -10,9 +10,8 @@
 //! ```
 //!
 //! Seen with strace at PostgreSQL 15.18 and SQLite 3.40.1. What is wanted is a difference: the same operations with
-//! the syncs and without, so that the cost of the writes into the cache, which the product pays without syncs too,
-//! cancels out. The client is there because it sleeps for as long as the sync takes, and waking a CPU that has gone
-//! idle costs more than the quick exchange of a server that never waits.
+//! the syncs, and with sleeps in their place that are taken off, so that the cost of the writes into the cache and of
+//! waking up, which the product's own work has in it, cancels out. The client is there for the same reason.
 //!
 //! Invariants: every write and sync runs through a row of the method table; files live in the folder that was given
 //! and are removed.
@@ -27,6 +26,7 @@ use seawall_sys::{Commit, Target, methods, open};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const SEGMENT_BYTES: u64 = 16 << 20;
 const PAGE_BYTES: usize = 8 << 10;
@@ -49,12 +49,33 @@ pub(super) struct Replayed {
     pub(super) commits: u64,
     pub(super) elapsed_ns: u64,
     pub(super) syncs: u64,
+    /// Part of `elapsed_ns`: in calls that sync, or asleep in their place.
+    pub(super) in_syncs_ns: u64,
+}
+
+/// What a replay does where the product syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syncs {
+    /// It syncs.
+    Made,
+    /// It sleeps for so many nanoseconds.
+    Slept(u64),
 }
 
 impl Replayed {
     /// Nanoseconds a commit.
     pub(super) fn mean_ns(self) -> f64 {
         self.elapsed_ns as f64 / self.commits.max(1) as f64
+    }
+
+    /// Nanoseconds a commit, without what was spent in syncs or asleep.
+    pub(super) fn awake_ns(self) -> f64 {
+        (self.elapsed_ns - self.in_syncs_ns) as f64 / self.commits.max(1) as f64
+    }
+
+    /// Nanoseconds a sync.
+    pub(super) fn sync_ns(self) -> u64 {
+        self.in_syncs_ns / self.syncs.max(1)
     }
 }
 
@@ -67,17 +88,28 @@ struct Written {
     commit: Box<dyn Commit>,
     bytes: Aligned,
     stamp: u64,
+    how: Syncs,
     syncs: u64,
-    synced: bool,
+    in_syncs_ns: u64,
+}
+
+/// Syncs or sleeps, and tells how long that took, nanoseconds.
+fn sync_or_sleep(how: Syncs, sync: impl FnOnce() -> Result<(), seawall_sys::Error>) -> Result<u64, String> {
+    let began_ns = monotonic_ns();
+    match how {
+        Syncs::Made => sync().map_err(|error| error.to_string())?,
+        Syncs::Slept(ns) => std::thread::sleep(Duration::from_nanos(ns)),
+    }
+    Ok(monotonic_ns() - began_ns)
 }
 
 impl Written {
-    fn open(path: &Path, id: &str, bytes: u64, synced: bool) -> Result<Self, String> {
+    fn open(path: &Path, id: &str, bytes: u64, how: Syncs) -> Result<Self, String> {
         let target = Target { path: path.to_path_buf(), journal_bytes: bytes, write_bytes: PAGE_BYTES };
         let commit = open(row(id)?, &target).map_err(|error| error.to_string())?;
         let mut data = Aligned::zeroed(PAGE_BYTES);
         data.as_mut_slice().iter_mut().zip((0..=250_u8).cycle()).for_each(|(byte, value)| *byte = value);
-        Ok(Self { commit, bytes: data, stamp: 0, syncs: 0, synced })
+        Ok(Self { commit, bytes: data, stamp: 0, how, syncs: 0, in_syncs_ns: 0 })
     }
 
     fn write(&mut self, at: u64, bytes: usize) -> Result<(), String> {
@@ -89,10 +121,8 @@ impl Written {
     }
 
     fn sync(&mut self) -> Result<(), String> {
-        if self.synced {
-            self.syncs += 1;
-            self.commit.sync().map_err(|error| error.to_string())?;
-        }
+        self.syncs += 1;
+        self.in_syncs_ns += sync_or_sleep(self.how, || self.commit.sync())?;
         Ok(())
     }
 }
@@ -120,13 +150,12 @@ impl Segment {
         Ok(Self(Removed(path)))
     }
 
-    /// Commits by the row `id` for `time_ns` nanoseconds, each asked for by a client; the row `buffered` is the commit
-    /// without its sync.
-    pub(super) fn replay(&self, id: &str, time_ns: u64) -> Result<Replayed, String> {
+    /// Commits by the row `id` for `time_ns` nanoseconds, each asked for by a client.
+    pub(super) fn replay(&self, id: &str, how: Syncs, time_ns: u64) -> Result<Replayed, String> {
         let told = |error: io::Error| format!("a pipe between client and server: {error}");
         let (mut requests, ask) = io::pipe().map_err(told)?;
         let (answers, mut answer) = io::pipe().map_err(told)?;
-        let mut file = Written::open(&self.0.0, id, SEGMENT_BYTES, true)?;
+        let mut file = Written::open(&self.0.0, id, SEGMENT_BYTES, how)?;
         std::thread::scope(|scope| {
             scope.spawn(move || client(ask, answers));
             let mut request = [0; REQUEST_BYTES];
@@ -142,7 +171,7 @@ impl Segment {
             }
             // Both ends go before the client is waited for, so that it sees the end.
             drop((requests, answer));
-            Ok(Replayed { commits, elapsed_ns, syncs: file.syncs })
+            Ok(Replayed { commits, elapsed_ns, syncs: file.syncs, in_syncs_ns: file.in_syncs_ns })
         })
     }
 }
@@ -165,8 +194,6 @@ pub(super) enum Journal {
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Synchronous {
-    /// No syncs.
-    Off,
     /// `NORMAL`.
     Normal,
     /// `FULL`.
@@ -178,6 +205,7 @@ pub(super) fn sqlite(
     folder: &Path,
     journal: Journal,
     synchronous: Synchronous,
+    how: Syncs,
     commits: u64,
 ) -> Result<Replayed, String> {
     let database = Removed(folder.join("replayed-database"));
@@ -185,8 +213,7 @@ pub(super) fn sqlite(
     let fill_bytes = SQLITE_PAGE as u64;
     let recipe = Recipe { state: FileState::Recycled, bytes, fill_bytes, keep_cached: true };
     make(&database.0, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
-    let synced = synchronous != Synchronous::Off;
-    let mut table = Written::open(&database.0, "buffered+fdatasync", bytes, synced)?;
+    let mut table = Written::open(&database.0, "buffered+fdatasync", bytes, how)?;
     match journal {
         Journal::Wal => wal(folder, &mut table, synchronous, commits),
         Journal::Delete => rollback(folder, &mut table, synchronous, commits),
@@ -211,7 +238,7 @@ fn wal(
     let began_ns = monotonic_ns();
     File::create_new(&path.0).map_err(|error| format!("cannot make {}: {error}", path.0.display()))?;
     let bytes = HEADER + frame * (CHECKPOINT_FRAMES + 1);
-    let mut log = Written::open(&path.0, "buffered+fdatasync", bytes, synchronous != Synchronous::Off)?;
+    let mut log = Written::open(&path.0, "buffered+fdatasync", bytes, table.how)?;
     let mut frames = 0;
     for commit in 0..commits {
         if frames == 0 {
@@ -233,7 +260,8 @@ fn wal(
         }
     }
     drop(path);
-    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs: log.syncs + table.syncs })
+    let (syncs, in_syncs_ns) = (log.syncs + table.syncs, log.in_syncs_ns + table.in_syncs_ns);
+    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs, in_syncs_ns })
 }
 
 fn rollback(
@@ -246,13 +274,12 @@ fn rollback(
     const RECORDS: [(u64, usize); 7] =
         [(0, 512), (512, 4), (516, SQLITE_PAGE), (4612, 4), (4616, 4), (4620, SQLITE_PAGE), (8716, 4)];
     let path = folder.join("replayed-database-journal");
-    let synced = synchronous != Synchronous::Off;
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
-    let (began_ns, mut syncs) = (monotonic_ns(), 0);
+    let (began_ns, mut syncs, mut in_syncs_ns) = (monotonic_ns(), 0, 0);
     for commit in 0..commits {
         let removed = Removed(path.clone());
         File::create_new(&path).map_err(told)?;
-        let mut journal = Written::open(&path, "buffered+fdatasync", 16 << 10, synced)?;
+        let mut journal = Written::open(&path, "buffered+fdatasync", 16 << 10, table.how)?;
         RECORDS.into_iter().try_for_each(|(at, bytes)| journal.write(at, bytes))?;
         if synchronous == Synchronous::Full {
             journal.sync()?;
@@ -260,10 +287,8 @@ fn rollback(
             journal.write(0, 12)?;
             journal.sync()?;
         }
-        if synced {
-            sync_directory(folder).map_err(|error| error.to_string())?;
-            syncs += 1;
-        }
+        in_syncs_ns += sync_or_sleep(table.how, || sync_directory(folder))?;
+        syncs += 1;
         if synchronous == Synchronous::Full {
             journal.write(0, 12)?;
             journal.sync()?;
@@ -272,10 +297,12 @@ fn rollback(
         table.write(page_of(commit), SQLITE_PAGE)?;
         table.sync()?;
         syncs += journal.syncs;
+        in_syncs_ns += journal.in_syncs_ns;
         drop(journal);
         drop(removed);
     }
-    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs: syncs + table.syncs })
+    let (syncs, in_syncs_ns) = (syncs + table.syncs, in_syncs_ns + table.in_syncs_ns);
+    Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs, in_syncs_ns })
 }
 
 #[cfg(test)]
@@ -287,12 +314,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("seawall-replay-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let syncs = |journal, synchronous, commits| {
-            sqlite(&folder, journal, synchronous, commits).expect("replayed").syncs
+            let made = sqlite(&folder, journal, synchronous, Syncs::Made, commits).expect("replayed");
+            let slept = sqlite(&folder, journal, synchronous, Syncs::Slept(1000), commits).expect("replayed");
+            assert_eq!(made.syncs, slept.syncs, "asleep it does the same");
+            assert!(slept.in_syncs_ns >= 1000 * slept.syncs && slept.in_syncs_ns <= slept.elapsed_ns);
+            made.syncs
         };
-        assert_eq!(syncs(Journal::Delete, Synchronous::Off, 3), 0);
         assert_eq!(syncs(Journal::Delete, Synchronous::Normal, 3), 3 * 3);
         assert_eq!(syncs(Journal::Delete, Synchronous::Full, 3), 3 * 4);
-        assert_eq!(syncs(Journal::Wal, Synchronous::Off, 3), 0);
         // A header and two ends of a checkpoint each time the log starts at the front.
         assert_eq!(syncs(Journal::Wal, Synchronous::Normal, 1500), 2 * 3);
         assert_eq!(syncs(Journal::Wal, Synchronous::Full, 1500), 2 * 3 + 1500);

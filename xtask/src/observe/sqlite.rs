@@ -4,6 +4,7 @@
 //! commit pays it.
 
 use super::replay::{Journal, Synchronous};
+use super::sleeper::Sleeper;
 use crate::shell::{command, output};
 use seawall_sys::clock::monotonic_ns;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ impl Database {
              WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {ROWS})
              INSERT INTO t SELECT x, 0, printf('%080d', x) FROM c;\n"
         );
-        database.shell(&script)?;
+        database.shell(&script, None)?;
         Ok(database)
     }
 
@@ -37,7 +38,7 @@ impl Database {
     }
 
     /// Runs `script`; gives the nanoseconds that it took.
-    fn shell(&self, script: &str) -> Result<u64, String> {
+    fn shell(&self, script: &str, asleep: Option<&Sleeper>) -> Result<u64, String> {
         let path = self.folder.join("script.sql");
         std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         let input =
@@ -45,33 +46,35 @@ impl Database {
         let database = self.folder.join("observed.db").display().to_string();
         let mut shell = command("sqlite3", &["-bail", database.as_str()]);
         shell.stdin(Stdio::from(input)).current_dir(&self.folder);
+        shell.envs(asleep.into_iter().flat_map(Sleeper::variables));
         let began_ns = monotonic_ns();
         output(shell)?;
         Ok(monotonic_ns() - began_ns)
     }
 
-    /// Nanoseconds a commit over `commits` of them.
+    /// Nanoseconds a commit over `commits` of them. `asleep`: with so many nanoseconds of sleep for each sync, which are
+    /// taken off.
     pub(super) fn commit(
         &self,
         journal: Journal,
         synchronous: Synchronous,
         commits: u64,
+        asleep: Option<(&Sleeper, u64)>,
     ) -> Result<f64, String> {
         let mode = match journal {
             Journal::Wal => "WAL",
             Journal::Delete => "DELETE",
         };
         let level = match synchronous {
-            Synchronous::Off => "OFF",
             Synchronous::Normal => "NORMAL",
             Synchronous::Full => "FULL",
         };
         // Changing the journal's mode is work of its own, and syncs: done before the clock runs.
-        self.shell(&format!("PRAGMA journal_mode = {mode};\n"))?;
+        self.shell(&format!("PRAGMA journal_mode = {mode};\n"), None)?;
         let head = format!("PRAGMA journal_mode = {mode};\nPRAGMA synchronous = {level};\n");
         let mut start_ns = u64::MAX;
         for _ in 0..3 {
-            start_ns = start_ns.min(self.shell(&head)?);
+            start_ns = start_ns.min(self.shell(&head, asleep.map(|(sleeper, _)| sleeper))?);
         }
         let mut script = head;
         for commit in 0..commits {
@@ -79,6 +82,16 @@ impl Database {
             writeln!(script, "UPDATE t SET v = v + 1 WHERE id = {row};")
                 .map_err(|error| error.to_string())?;
         }
-        Ok(self.shell(&script)?.saturating_sub(start_ns) as f64 / commits as f64)
+        let Some((sleeper, sleep_ns)) = asleep else {
+            return Ok(self.shell(&script, None)?.saturating_sub(start_ns) as f64 / commits as f64);
+        };
+        sleeper.sleep_for(Some(sleep_ns))?;
+        let spent_ns = self.shell(&script, Some(sleeper))?;
+        let slept = sleeper.slept()?;
+        sleeper.sleep_for(None)?;
+        if slept.syncs == 0 {
+            return Err("SQLite was to sleep instead of syncing, and never did".to_owned());
+        }
+        Ok(spent_ns.saturating_sub(start_ns + slept.ns) as f64 / commits as f64)
     }
 }

@@ -3,6 +3,8 @@
 //! Invariants: pure; a ratio is taken within a round, and the median over rounds counts; a case without figures
 //! never holds.
 
+use crate::rounds::median;
+
 /// What may lie between predicted and observed.
 pub(super) const TOLERANCE: f64 = 0.15;
 
@@ -83,18 +85,6 @@ fn least(values: &[f64]) -> f64 {
 
 fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
-}
-
-/// The middle value; of an even number the mean of the two in the middle.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        even if even % 2 == 0 => Some(f64::midpoint(values[middle - 1], values[middle])),
-        _ => Some(values[middle]),
-    }
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
     let rounds: Vec<_> = row
         .rounds
         .iter()
-        .map(|round| serde_json::json!({ "floor": round.floor, "log": round.log }))
+        .map(|round| serde_json::json!({ "floor": round.floor, "fresh": round.fresh, "log": round.log }))
         .collect();
     serde_json::json!({
         "workload": row.name,
@@ -121,9 +121,11 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
         "floor": row.floor(),
         "log": row.log(),
         "ratio": row.ratio(),
-        "target_ratio": row.target,
+        "ratio_to_fresh": row.fresh_ratio(),
+        "goal_reached": row.is_reached(),
         "floor_ns_p50": floor_p50,
         "log_ns_p50": log_p50,
+        "log_ns_p99": row.latency(|summary| summary.p99).1,
         "floor_ns_p999": floor_p999,
         "log_ns_p999": log_p999,
         "cpu_s_per_million": row.cpu(),

@@ -81,6 +81,11 @@ impl Ground {
 
     /// The same, with its image in `place`.
     pub(crate) fn new_in(place: &Path, kind: &str, mib: u64, options: &str) -> Self {
+        Self::with_sectors(place, kind, mib, options, 512)
+    }
+
+    /// The same on a device with sectors of so many bytes.
+    pub(crate) fn with_sectors(place: &Path, kind: &str, mib: u64, options: &str, sector_bytes: u32) -> Self {
         let folder = tempfile::tempdir_in(place).expect("a folder for the image");
         let image = folder.path().join("image");
         let file = std::fs::File::create(&image).expect("an image file");
@@ -88,7 +93,7 @@ impl Ground {
         drop(file);
         let at = folder.path().join("mounted");
         std::fs::create_dir(&at).expect("a mount point");
-        let attached = Loop::attach(&image);
+        let attached = Loop::attach(&image, sector_bytes);
         let mkfs = format!("mkfs.{kind}");
         must(&mkfs, &[make_options(kind), &[attached.path.as_str()]].concat());
         let mount = Mount::new(kind, options, &attached.path, &at);
@@ -125,8 +130,9 @@ struct Loop {
 
 impl Loop {
     /// Around the host's page cache if the image's file system can, so that tests do not wait for write-back.
-    fn attach(image: &Path) -> Self {
-        let path = must("losetup", &["--find", "--show", text(image)]);
+    fn attach(image: &Path, sector_bytes: u32) -> Self {
+        let sector = sector_bytes.to_string();
+        let path = must("losetup", &["--find", "--show", "--sector-size", &sector, text(image)]);
         // tmpfs has no direct I/O, and the counts are the same without.
         let _ = Command::new("losetup").args(["--direct-io=on", &path]).output();
         Self { path }

@@ -5,6 +5,8 @@
 //! * [`lies`]: a file system or library that turns syncs into nothing is named, and classes are lowered;
 //! * [`jvm`]: each row of a JVM makes its calls, and what is missing is told;
 //! * [`scenarios`]: every scenario runs, counts what it says, and cleans up;
+//! * [`log_faults`]: a call of the log that fails acknowledges nothing falsely (strace);
+//! * [`everywhere`]: every scenario on ext4, xfs, btrfs and in memory, several side by side, and all at once;
 //! * [`refusals`]: bad input ends with a message, an exit code, and no file left behind.
 //!
 //! Tests that need root or tools are ignored by their own word; `cargo xtask test` runs them, in a mount
@@ -12,10 +14,12 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+mod everywhere;
 mod evidence;
 mod ground;
 mod jvm;
 mod lies;
+mod log_faults;
 mod program;
 mod refusals;
 mod scenarios;

@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::Command;
 
 /// A run of about a second: the scenario, and the options that make it small.
-const SMALL: [(&str, &[&str]); 5] = [
-    ("stall", &["--rounds", "1"]),
+pub(crate) const SMALL: [(&str, &[&str]); 5] = [
+    ("stall", &["--time", "1s", "--rounds", "1"]),
     ("cached", &["--rounds", "1", "--file", "4MiB", "--rewrites", "5"]),
-    ("path", &["--rounds", "2", "--warm-up", "1"]),
-    ("group", &["--rounds", "1", "--writers", "1,3"]),
-    ("interfere", &["--rounds", "1"]),
+    ("path", &["--time", "1s", "--rounds", "2", "--warm-up", "1"]),
+    ("group", &["--time", "1s", "--rounds", "1", "--writers", "1,3"]),
+    ("interfere", &["--time", "1s", "--rounds", "1"]),
 ];
 
 /// Runs `scenario` in `folder`.
@@ -28,7 +28,7 @@ fn run(scenario: &str, options: &[&str], folder: &Path) -> RunResult {
 }
 
 fn bench(scenario: &str, options: &[&str], folder: &Path) -> Bench {
-    let options = [options, &["--time", "1s", "--allow-memory"]].concat();
+    let options = [options, &["--allow-memory"]].concat();
     Bench::scenario(scenario, folder, &options)
 }
 
@@ -38,7 +38,7 @@ fn small(scenario: &str) -> RunResult {
     run(scenario, options, folder.path())
 }
 
-fn table(result: &RunResult) -> &Study {
+pub(crate) fn table(result: &RunResult) -> &Study {
     result.study.as_ref().expect("a table")
 }
 
@@ -168,10 +168,11 @@ fn the_list_names_every_scenario_and_measures_nothing() {
 fn a_word_that_is_a_scenario_and_a_folder_is_refused_and_a_wrong_option_too() {
     let work = folder();
     std::fs::create_dir(work.path().join("stall")).expect("a folder");
-    let cases: [(&[&str], &[&str]); 5] = [
+    let cases: [(&[&str], &[&str]); 6] = [
         (&["stall"], &["./stall", "stall ."]),
         (&["stal", "."], &["`stal` is no scenario", "stall"]),
         (&["group", "--file", "1GiB"], &["--file", "--writers"]),
+        (&["cached", "--time", "5s"], &["--time", "--rewrites"]),
         (&["cached", "--file", "17GiB"], &["--file", "16 GiB"]),
         (&["all", "--json", "-"], &["--json", "all"]),
     ];
@@ -230,7 +231,7 @@ fn each_way_of_writing_makes_its_own_calls_and_syncs_come_from_the_other_thread(
     let wrapper = ["strace", "-f", "-y", "-s", "0", "-o", path.to_str().expect("UTF-8")];
     let only = ["-e", "trace=lseek,write,pwrite64,pwritev2,fsync,fdatasync,sync_file_range"];
     let wrapper = [&wrapper[..], &only].concat();
-    let options = ["--rounds", "1", "--warm-up", "0"];
+    let options = ["--time", "1s", "--rounds", "1", "--warm-up", "0"];
     let result = bench("path", &options, folder.path()).under(&wrapper).run().result();
     let trace = std::fs::read_to_string(&path).expect("a trace");
     let writes = |id: &str| {
@@ -244,7 +245,8 @@ fn each_way_of_writing_makes_its_own_calls_and_syncs_come_from_the_other_thread(
     assert_eq!(traced(&trace, "pwritev2", "seawall-path"), writes("pwritev2"));
     assert_eq!(traced(&trace, "lseek", "seawall-path"), writes("seek+write"));
     assert_eq!(traced(&trace, "write", "seawall-append"), writes("append"));
-    let result = bench("stall", &["--rounds", "1"], folder.path()).under(&wrapper).run().result();
+    let result =
+        bench("stall", &["--time", "1s", "--rounds", "1"], folder.path()).under(&wrapper).run().result();
     let trace = std::fs::read_to_string(&path).expect("a trace");
     let ranges = measured(&result, "sync-file-range").latency("sync").expect("kept").count();
     assert_eq!(traced(&trace, "sync_file_range", "seawall-stall"), usize::try_from(ranges).expect("few"));

@@ -10,12 +10,13 @@
 use std::collections::HashSet;
 
 use seawall::oracle::Violation;
+use seawall::sim::draw::{DRAWS, Draw};
 use seawall::sim::outside::judge;
 use seawall::sim::rng::{Rng, mix};
 
 use super::disk::MemoryDisk;
 use super::event::Event;
-use super::model::{DRAWS, Draw, Model, Rule};
+use super::model::{Model, Rule};
 use crate::victim::LAYOUT;
 use crate::workload::Timeline;
 

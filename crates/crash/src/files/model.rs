@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use seawall::sim::draw::{Deal, Draw};
 use seawall::sim::rng::{Rng, mix};
 
 use super::disk::Files;
@@ -33,25 +34,6 @@ pub(crate) enum Rule {
     /// What journalling file systems do.
     Journal,
 }
-
-/// How much of what is open arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Draw {
-    None,
-    All,
-    /// Each write as a whole, or not.
-    Half,
-    AllButOne,
-    OnlyOne,
-    /// One write up to some sector, everything before it.
-    Torn,
-    /// Each sector by itself.
-    Soup,
-}
-
-/// Every way to draw.
-pub(crate) const DRAWS: [Draw; 7] =
-    [Draw::None, Draw::All, Draw::Half, Draw::AllButOne, Draw::OnlyOne, Draw::Torn, Draw::Soup];
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -265,25 +247,9 @@ impl Model {
         writes.dedup();
         let one = if writes.is_empty() { 0 } else { writes[rng.index(writes.len())] };
         let sectors = self.open.iter().filter(|open| open.number == one).count();
-        let (tear, salt) = (rng.index(sectors + 1), rng.next_u64());
-        let mut of_one = 0;
-        let mut before_one = true;
+        let mut deal = Deal::new(draw, (one, sectors), rng);
         for open in &self.open {
-            before_one &= open.number != one;
-            let arrived = match draw {
-                Draw::None => false,
-                Draw::All => true,
-                Draw::Half => mix(salt ^ open.number) & 1 == 1,
-                Draw::AllButOne => open.number != one,
-                Draw::OnlyOne => open.number == one,
-                Draw::Torn if open.number == one => {
-                    of_one += 1;
-                    of_one <= tear
-                }
-                Draw::Torn => before_one,
-                Draw::Soup => rng.coin(),
-            };
-            if arrived {
+            if deal.arrives(open.number, rng) {
                 apply(Rc::make_mut(&mut inodes[open.inode]), &open.change);
             }
         }

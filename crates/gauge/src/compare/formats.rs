@@ -2,6 +2,7 @@
 //!
 //! Invariants: CSV and JSON hold unrounded values; what is not known is empty or null, never 0.
 
+use super::families::Families;
 use super::text::{interval, lonely, marked, name, percent, printed};
 use super::{Cell, Comparison, Line, caveats, published};
 use crate::report::csv::quoted;
@@ -13,10 +14,22 @@ pub const FORMAT: &str = "seawall-comparison";
 /// The version of that format.
 pub const VERSION: u32 = 1;
 
-/// The comparison as a Markdown document.
+/// What the JSON of several comparisons says it is.
+pub const FORMAT_SEVERAL: &str = "seawall-comparisons";
+
+/// All comparisons as a Markdown document.
 #[must_use]
-pub fn markdown(comparison: &Comparison) -> String {
-    let mut out = format!("# {}\n\n", escaped(&comparison.measure.title));
+pub fn markdown(families: &Families) -> String {
+    let documents: Vec<String> = families.comparisons.iter().map(markdown_of).collect();
+    let mut out = documents.join("\n");
+    for words in families.left_out() {
+        add(&mut out, &format!("\n{}.\n", escaped(&words)));
+    }
+    out
+}
+
+fn markdown_of(comparison: &Comparison) -> String {
+    let mut out = format!("# {}: {}\n\n", escaped(comparison.scenario()), escaped(&comparison.measure.title));
     for (index, side) in comparison.sides.iter().enumerate() {
         let about: Vec<String> = side.about.iter().map(|(_, words)| escaped(words)).collect();
         add(
@@ -95,12 +108,15 @@ fn markdown_row(comparison: &Comparison, line: &Line) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The comparison as CSV: one line a row and side.
+/// All comparisons as CSV: one line a row and side.
 #[must_use]
-pub fn csv(comparison: &Comparison) -> String {
-    let mut out =
-        "row,side,name,id,measure,unit,value,printed,outlives,percent_against_a,low,high,same_promise\r\n"
-            .to_owned();
+pub fn csv(families: &Families) -> String {
+    let head = "row,side,name,id,measure,unit,value,printed,outlives,percent_against_a,low,high,same_promise,scenario\r\n";
+    families.comparisons.iter().fold(head.to_owned(), |out, comparison| out + &csv_lines(comparison))
+}
+
+fn csv_lines(comparison: &Comparison) -> String {
+    let mut out = String::new();
     for line in &comparison.rows {
         for (side, cell) in line.cells.iter().enumerate() {
             let Some(cell) = cell else { continue };
@@ -124,6 +140,7 @@ pub fn csv(comparison: &Comparison) -> String {
                 bound(|interval| interval.low),
                 bound(|interval| interval.high),
                 difference.map_or(String::new(), |difference| difference.same_promise.to_string()),
+                comparison.sides[side].scenario.clone(),
             ];
             let quoted: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
             out += &(quoted.join(",") + "\r\n");
@@ -136,9 +153,28 @@ fn unit(comparison: &Comparison) -> String {
     json!(comparison.measure.unit).as_str().unwrap_or_default().to_owned()
 }
 
-/// The comparison as JSON.
+/// One comparison as JSON; several as a list of such.
 #[must_use]
-pub fn json(comparison: &Comparison) -> String {
+pub fn json(families: &Families) -> String {
+    let mut documents: Vec<Value> = families.comparisons.iter().map(json_of).collect();
+    if let ([_], []) = (documents.as_slice(), families.alone.as_slice()) {
+        return format!("{:#}\n", documents.remove(0));
+    }
+    let alone: Vec<Value> = families
+        .alone
+        .iter()
+        .map(|side| json!({ "name": side.name, "scenario": side.scenario, "why": side.why }))
+        .collect();
+    let document = json!({
+        "format": FORMAT_SEVERAL,
+        "version": VERSION,
+        "comparisons": documents,
+        "not_compared": alone,
+    });
+    format!("{document:#}\n")
+}
+
+fn json_of(comparison: &Comparison) -> Value {
     let sides = comparison.sides.iter().enumerate().map(|(index, side)| {
         let about: Vec<Value> =
             side.about.iter().map(|(label, words)| json!({ "label": label, "words": words })).collect();
@@ -159,15 +195,14 @@ pub fn json(comparison: &Comparison) -> String {
             .filter_map(|(side, cell)| Some(json_cell(comparison, side, cell.as_ref()?)));
         json!({ "row": name(line), "cells": cells.collect::<Vec<_>>() })
     });
-    let document = json!({
+    json!({
         "format": FORMAT,
         "version": VERSION,
         "measure": comparison.measure,
         "sides": sides.collect::<Vec<_>>(),
         "rows": rows.collect::<Vec<_>>(),
         "caveats": caveats::caveats(comparison),
-    });
-    format!("{document:#}\n")
+    })
 }
 
 fn json_cell(comparison: &Comparison, side: usize, cell: &Cell) -> Value {

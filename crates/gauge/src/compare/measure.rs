@@ -119,7 +119,7 @@ impl From<study::Unit> for Unit {
             study::Unit::PerSecond => Self::PerS,
             study::Unit::Bytes => Self::Bytes,
             study::Unit::Share => Self::Share,
-            study::Unit::Ratio => Self::Number,
+            study::Unit::Ratio | study::Unit::Outlived => Self::Number,
         }
     }
 }

@@ -204,6 +204,12 @@ fn settings(result: &RunResult) -> Vec<(String, String)> {
     settings.into_iter().map(|(label, words)| (label.to_owned(), words)).collect()
 }
 
+/// What a study's row is paired by: its id, and where it ran if there are several places.
+pub(crate) fn row_id(study: &Study, row: &StudyRow) -> String {
+    let place = row.place.and_then(|place| study.places.get(place));
+    place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label))
+}
+
 fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
     let figure = |column: &Column| {
         Some(Figure {
@@ -217,9 +223,8 @@ fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
             printed: None,
         })
     };
-    let place = row.place.and_then(|place| study.places.get(place));
     Row {
-        id: place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label)),
+        id: row_id(study, row),
         calls: row.label.clone(),
         standing: measured.durability.as_ref().map(|durability| of_class(durability.class)),
         depth: None,

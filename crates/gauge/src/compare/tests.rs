@@ -2,6 +2,7 @@
 //!
 //! Invariant: expected figures are computed here from the printed times, not taken from the code under test.
 
+use super::families::Families;
 use super::*;
 use crate::report::Style;
 
@@ -11,6 +12,10 @@ const WINDOWS: &str = "published:i2.2xlarge-windows-ssd";
 fn published(ids: &[&str], by: Option<&str>) -> Comparison {
     let sides = ids.iter().map(|id| Side::published(id).expect("it ships")).collect();
     Comparison::new(sides, by).expect("they share a figure")
+}
+
+fn families(ids: &[&str], by: Option<&str>) -> Result<Families, String> {
+    Families::new(ids.iter().map(|id| Side::published(id).expect("it ships")).collect(), by)
 }
 
 fn difference(comparison: &Comparison, id: &str) -> Difference {
@@ -110,21 +115,48 @@ fn what_cannot_be_compared_is_refused_in_words() {
 
 #[test]
 fn every_form_holds_the_same_unrounded_figures() {
-    let comparison = published(&[LINUX, WINDOWS], None);
-    let json: serde_json::Value = serde_json::from_str(&formats::json(&comparison)).expect("JSON");
+    let families = families(&[LINUX, WINDOWS], None).expect("compared");
+    let json: serde_json::Value = serde_json::from_str(&formats::json(&families)).expect("JSON");
     let row =
         json["rows"].as_array().expect("rows").iter().find(|row| row["row"] == "buffered").expect("a row");
     let percent = row["cells"][1]["percent_against_a"].as_f64().expect("a figure");
     assert!((percent - (410.0 / 522.0 - 1.0) * 100.0).abs() < 1e-9);
     assert_eq!(row["cells"][1]["percent_less_printed"], "80");
     assert!(row["cells"][1]["percent_low"].is_null());
-    let csv = formats::csv(&comparison);
+    let csv = formats::csv(&families);
     assert!(
-        csv.contains(&percent.to_string()) && csv.lines().all(|line| line.split(',').count() >= 13),
+        csv.contains(&percent.to_string()) && csv.lines().all(|line| line.split(',').count() >= 14),
         "{csv}"
     );
-    let markdown = formats::markdown(&comparison);
+    let markdown = formats::markdown(&families);
     assert!(markdown.contains("| −21.5 % (not stated) |") && markdown.contains("≠ −59.3 %"), "{markdown}");
+}
+
+#[test]
+fn each_scenario_is_compared_with_its_own_and_what_has_no_fellow_is_named() {
+    const STALL: &str = "published:kafka-stall";
+    let made = families(&[LINUX, STALL, WINDOWS], None).expect("two of one scenario");
+    let sides = |one: &Comparison| one.sides.iter().map(|side| side.name.clone()).collect::<Vec<_>>();
+    assert_eq!(made.comparisons.iter().map(sides).collect::<Vec<_>>(), [[LINUX, WINDOWS]]);
+    assert_eq!(made.left_out(), [format!("not compared: {STALL} (the only one of `stall`)")]);
+    let two = ["published:solaris9-ufs", LINUX, "published:solaris9-vxfs", WINDOWS];
+    let made = families(&two, None).expect("two of each");
+    assert_eq!(made.comparisons.iter().map(Comparison::scenario).collect::<Vec<_>>(), ["cached", "commit"]);
+    assert!(made.alone.is_empty());
+    let json: serde_json::Value = serde_json::from_str(&formats::json(&made)).expect("JSON");
+    assert_eq!(json["format"], formats::FORMAT_SEVERAL);
+    assert_eq!(json["comparisons"][1]["sides"][0]["name"], LINUX);
+    assert!(formats::csv(&made).lines().skip(1).any(|line| line.ends_with(",cached")));
+    let told = text::all(&made, 80, Style::PLAIN);
+    assert!(told.contains("seawall compare · cached") && told.contains("seawall compare · commit"), "{told}");
+    // Of one scenario, but of other figures: a call by call table beside one by the clock.
+    let made = families(&["published:solaris9-ufs", "published:solaris9-vxfs-timex", two[2]], None);
+    let left_out = made.expect("two share a figure").left_out();
+    assert!(left_out[0].contains("solaris9-vxfs-timex") && left_out[0].contains("shares no figure"));
+    let refused = families(&[LINUX, STALL], None).expect_err("nothing shares a scenario");
+    assert!(refused.contains("`stall`") && refused.contains("seawall report"), "{refused}");
+    let refused = families(&two, Some("p99")).expect_err("nobody has it");
+    assert!(refused.contains("`p99`"), "{refused}");
 }
 
 #[cfg(target_os = "linux")]

@@ -3,19 +3,33 @@
 //! Invariant: no line is wider than the width; a difference stands under the class that both sides share, or
 //! under a heading that says that they share none.
 
+use super::families::Families;
 use super::{Comparison, Difference, Line, caveats, published};
 use crate::rank::Standing;
 use crate::report::markdown::add;
-use crate::report::text::{elided, width_of, wrapped};
+use crate::report::text::{Page, elided, width_of, wrapped};
 use crate::report::{Role, Style};
 
 /// The narrowest width that is laid out for: a pair's table with what its source printed needs it.
 const WIDTH_MIN: usize = 80;
 
-/// The whole comparison for a terminal of `width` columns.
+/// All comparisons for a terminal of `width` columns, one after the other.
+#[must_use]
+pub fn all(families: &Families, width: usize, style: Style) -> String {
+    let told: Vec<String> =
+        families.comparisons.iter().map(|comparison| text(comparison, width, style)).collect();
+    let mut page = Page::new(width.max(WIDTH_MIN), style);
+    for words in families.left_out() {
+        page.blank();
+        page.say(Role::Caution, "", &words);
+    }
+    told.join("\n") + &page.out
+}
+
+/// One comparison for a terminal of `width` columns.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
-    let mut page = Page { out: String::new(), width: width.max(WIDTH_MIN), style };
+    let mut page = Page::new(width.max(WIDTH_MIN), style);
     head(&mut page, comparison);
     if comparison.sides.len() > 2 {
         overview(&mut page, comparison);
@@ -82,28 +96,12 @@ pub fn interval(difference: &Difference) -> String {
     })
 }
 
-struct Page {
-    out: String,
-    width: usize,
-    style: Style,
-}
-
-impl Page {
-    fn line(&mut self, role: Role, text: &str) {
-        self.out += &self.style.paint(role, text.trim_end());
-        self.out.push('\n');
-    }
-
-    fn say(&mut self, role: Role, label: &str, text: &str) {
-        let indent = " ".repeat(width_of(label));
-        for line in wrapped(label, &indent, text, self.width) {
-            self.line(role, &line);
-        }
-    }
-}
-
 fn head(page: &mut Page, comparison: &Comparison) {
-    page.say(Role::Heading, "", &format!("seawall compare · {}", comparison.measure.title));
+    page.say(
+        Role::Heading,
+        "",
+        &format!("seawall compare · {} · {}", comparison.scenario(), comparison.measure.title),
+    );
     for (index, side) in comparison.sides.iter().enumerate() {
         let lead = format!("{:<3}", Comparison::letter(index));
         page.say(Role::Heading, &lead, &side.name);
@@ -128,7 +126,7 @@ fn overview(page: &mut Page, comparison: &Comparison) {
     let fit = ((page.width - name_width) / 10).max(1);
     let sides: Vec<usize> = (0..comparison.sides.len()).collect();
     for chunk in sides.chunks(fit) {
-        page.line(Role::Plain, "");
+        page.blank();
         let heads = chunk
             .iter()
             .map(|side| format!("{:>10}", Comparison::letter(*side)))
@@ -182,7 +180,7 @@ fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
     let printed = printed(comparison, side);
     let mut rows: Vec<PairRow> =
         comparison.rows.iter().filter_map(|line| pair_row(comparison, line, side, printed)).collect();
-    page.line(Role::Plain, "");
+    page.blank();
     if rows.is_empty() {
         page.say(Role::Caution, "", &format!("{} has no row in common with A", Comparison::letter(side)));
         return;
@@ -292,7 +290,7 @@ fn legend(page: &mut Page, comparison: &Comparison) {
 fn notes(page: &mut Page, comparison: &Comparison) {
     let lonely = lonely(comparison);
     if !lonely.is_empty() {
-        page.line(Role::Plain, "");
+        page.blank();
         for words in lonely {
             page.say(Role::Dim, "", &words);
         }
@@ -305,7 +303,7 @@ fn notes(page: &mut Page, comparison: &Comparison) {
         .flat_map(|(index, side)| side.remarks.iter().map(move |remark| (Comparison::letter(index), remark)))
         .collect();
     if !caveats.is_empty() || !remarks.is_empty() {
-        page.line(Role::Plain, "");
+        page.blank();
         page.line(Role::Heading, "caveats");
     }
     for caveat in caveats {
@@ -316,7 +314,7 @@ fn notes(page: &mut Page, comparison: &Comparison) {
     }
     if !comparison.others.is_empty() {
         let others: Vec<&str> = comparison.others.iter().map(|measure| measure.id.as_str()).collect();
-        page.line(Role::Plain, "");
+        page.blank();
         page.say(
             Role::Dim,
             "",

@@ -51,7 +51,7 @@ fn cpu_wait(study: &Study) -> Option<Finding> {
         "cpu-wait",
         Severity::Caution,
         format!(
-            "Slow operations waited for a CPU, not for the disk, in {}: up to {} of their time.",
+            "Slow operations (those above p99) waited for a CPU, not for the disk, in {}: up to {} of their time.",
             listing(&ids, 4),
             percent(most)
         ),

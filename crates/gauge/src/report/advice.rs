@@ -3,7 +3,7 @@
 //! Invariants: pure; no line is wider than asked for; text and JSON say the same; a product of which nothing can be
 //! said is not there.
 
-use super::text::{width_of, wrapped};
+use super::text::Page;
 use super::{Role, Style, facts};
 use crate::advise::expect::{CLIENTS, Expectation, expectations};
 use crate::advise::{Advice, Setting, advise};
@@ -20,20 +20,20 @@ pub fn text(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let advice = advise(&ranking);
     let expected = expectations(&ranking);
-    let mut page = Page { out: String::new(), width, style };
+    let mut page = Page::new(width, style);
     page.say(Role::Heading, "", &facts::title(result));
     let role = if advice.method.is_some() { Role::Good } else { Role::Bad };
     page.say(role, "", &advice.sentence);
     for product in products(&advice, &expected) {
-        page.out.push('\n');
+        page.blank();
         page.say(Role::Heading, "", product);
         if let Some(setting) = advice.settings.iter().find(|setting| setting.product == product) {
-            page.setting(setting);
+            setting_of(&mut page, setting);
         }
-        expected.iter().filter(|one| one.product == product).for_each(|one| page.expectation(one));
+        expected.iter().filter(|one| one.product == product).for_each(|one| expectation(&mut page, one));
     }
     if !expected.is_empty() {
-        page.out.push('\n');
+        page.blank();
         page.say(Role::Dim, "", &legend());
     }
     page.out
@@ -57,41 +57,24 @@ fn legend() -> String {
     )
 }
 
-struct Page {
-    out: String,
-    width: usize,
-    style: Style,
+fn setting_of(page: &mut Page, setting: &Setting) {
+    for (number, line) in setting.lines.iter().enumerate() {
+        page.say(Role::Good, if number == 0 { "  set     " } else { "          " }, line);
+    }
+    page.say(Role::Plain, "  why     ", &setting.why);
+    for note in &setting.notes {
+        page.say(Role::Dim, "  note    ", note);
+    }
 }
 
-impl Page {
-    fn say(&mut self, role: Role, label: &str, text: &str) {
-        let indent = " ".repeat(width_of(label));
-        for line in wrapped(label, &indent, text, self.width) {
-            self.out += &self.style.paint(role, line.trim_end());
-            self.out.push('\n');
-        }
-    }
-
-    fn setting(&mut self, setting: &Setting) {
-        for (number, line) in setting.lines.iter().enumerate() {
-            self.say(Role::Good, if number == 0 { "  set     " } else { "          " }, line);
-        }
-        self.say(Role::Plain, "  why     ", &setting.why);
-        for note in &setting.notes {
-            self.say(Role::Dim, "  note    ", note);
-        }
-    }
-
-    fn expectation(&mut self, one: &Expectation) {
-        let one_client = one.one_client.map_or_else(
-            || "not bound by the disk".to_owned(),
-            |range| format!("{} commits/s", range.words()),
-        );
-        let together =
-            one.together.map_or(String::new(), |range| format!(", {CLIENTS} clients {}", range.words()));
-        self.say(Role::Plain, "  expect  ", &format!("{}: {one_client}{together}", one.setting));
-        self.say(Role::Dim, "          ", &one.basis);
-    }
+fn expectation(page: &mut Page, one: &Expectation) {
+    let one_client = one
+        .one_client
+        .map_or_else(|| "not bound by the disk".to_owned(), |range| format!("{} commits/s", range.words()));
+    let together =
+        one.together.map_or(String::new(), |range| format!(", {CLIENTS} clients {}", range.words()));
+    page.say(Role::Plain, "  expect  ", &format!("{}: {one_client}{together}", one.setting));
+    page.say(Role::Dim, "          ", &one.basis);
 }
 
 /// The same as JSON.

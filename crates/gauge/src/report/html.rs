@@ -1,7 +1,7 @@
 //! How is a result shown? As one HTML file with pictures, tables and words, which needs nothing but itself.
 //!
 //! ```text
-//!   page ─┬─ comparison              when there are several results           html/versus.rs
+//!   page ─┬─ comparison              of several results of one scenario       html/versus.rs
 //!         ├─ run, one a result       verdict · methods · pictures · findings  html/run.rs
 //!         ├─ study, of scenarios     table · pictures · calls                 html/study.rs
 //!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
@@ -16,10 +16,11 @@ mod run;
 mod study;
 mod versus;
 
+use crate::compare::families::Families;
 use crate::compare::side::Side;
 use crate::report::markdown::add;
 use crate::result::RunResult;
-use escape::{Text, script_json};
+use escape::{Text, Words, script_json};
 use picture::Picture;
 
 const CSS: &str = include_str!("html/page.css");
@@ -43,38 +44,60 @@ pub fn html(result: &RunResult) -> String {
     page(&[Named { name: "result.json", result }], &[])
 }
 
-/// The page of several results and the published tables beside them.
+/// The page of several results and the published tables beside them: a comparison for each scenario of which there are
+/// two and more, then each result by itself.
 #[must_use]
 pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     let mut page = Page::default();
-    let several = results.len() + published.len() > 1;
-    let title = if several {
-        format!(
-            "{} compared",
-            crate::figures::plural((results.len() + published.len()) as u64, "result", "results")
-        )
-    } else {
-        results.first().map_or(String::new(), |named| run::heading(named.result))
-    };
     let mut contents = Vec::new();
-    if several {
-        contents.push(("comparison".to_owned(), "Comparison".to_owned()));
-        versus::section(&mut page, results, published);
+    let sides = results.iter().map(|named| Side::own(named.name, named.result));
+    let sides: Vec<Side> = sides.chain(published.iter().cloned()).collect();
+    let families = Families::new(sides.clone(), None).ok();
+    let title = match results {
+        [one] if published.is_empty() => run::heading(one.result),
+        _ => several_title(&sides, families.as_ref()),
+    };
+    for comparison in families.iter().flat_map(|families| &families.comparisons) {
+        versus::section(&mut page, comparison, results, &mut contents);
     }
     for (index, named) in results.iter().enumerate() {
-        if several {
+        if sides.len() > 1 {
             let id = format!("run-{index}");
-            page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(named.name)));
-            contents.push((id, named.name.to_owned()));
-            page.add(&format!("<p>{}</p>\n", Text(&run::heading(named.result))));
+            let scenario = named.result.scenario.as_str();
+            page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(scenario)));
+            page.add(&format!("<p><strong>{}</strong></p>\n", Text(&run::heading(named.result))));
+            page.add(&format!("<p class=\"soft\">from <code>{}</code></p>\n", Text(named.name)));
+            let alone = results.iter().filter(|other| other.result.scenario == scenario).count() == 1;
+            contents
+                .push((id, if alone { scenario.to_owned() } else { format!("{scenario}: {}", named.name) }));
         }
         match &named.result.study {
             Some(study) => study::section(&mut page, named.result, study, &mut contents),
-            None => run::section(&mut page, named.result, several, &mut contents),
+            None => run::section(&mut page, named.result, sides.len() > 1, &mut contents),
         }
     }
+    let alone = |side: &&Side| {
+        let compared = families.iter().flat_map(|families| &families.comparisons);
+        side.published && compared.flat_map(|one| &one.sides).all(|other| other.name != side.name)
+    };
+    sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
     whole(&page, &title, version, &contents)
+}
+
+/// `3 results compared`, where one comparison has them all; else which scenarios they are of.
+fn several_title(sides: &[Side], families: Option<&Families>) -> String {
+    let number = crate::figures::plural(sides.len() as u64, "result", "results");
+    if families.is_some_and(|families| families.alone.is_empty() && families.comparisons.len() == 1) {
+        return format!("{number} compared");
+    }
+    let mut scenarios: Vec<&str> = Vec::new();
+    for side in sides {
+        if !scenarios.contains(&side.scenario.as_str()) {
+            scenarios.push(&side.scenario);
+        }
+    }
+    format!("{number}: {}", crate::figures::listing(&scenarios, scenarios.len()))
 }
 
 fn whole(page: &Page, title: &str, version: &str, contents: &[(String, String)]) -> String {
@@ -162,7 +185,7 @@ impl Page {
              <fieldset><legend>shown</legend></fieldset>\n\
              <details id=\"{id}-table\"><summary>The figures behind this picture</summary>\n{}</details>\n</figure>\n",
             Text(caption.title),
-            Text(caption.words),
+            Words(caption.words),
             Text(&label),
             caption.table
         ));
@@ -196,6 +219,6 @@ fn scroll(label: &str) -> String {
 
 /// Labels and words.
 fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let each = |(label, words): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(label), Text(words));
+    let each = |(label, words): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(label), Words(words));
     format!("<dl class=\"facts\">\n{}</dl>\n", facts.into_iter().map(each).collect::<Vec<_>>().concat())
 }

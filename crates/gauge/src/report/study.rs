@@ -14,7 +14,7 @@ mod paper;
 
 pub use paper::{csv, markdown};
 
-use super::text::{elided, width_of, wrapped};
+use super::text::{Page, elided, width_of};
 use super::{Role, Style, facts};
 use crate::figures::{bytes, count, percent, plural, rate_tight, round_duration, significant, tight};
 use crate::findings::{Finding, Severity, study as findings};
@@ -30,23 +30,33 @@ pub fn cell(row: &StudyRow, column: &Column) -> String {
     Study::value(row, column).map_or_else(|| "-".to_owned(), |value| shown(value, column.unit))
 }
 
+/// A value in its unit, as every report tells it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a count or a size, never negative"
 )]
-fn shown(value: Value, unit: Unit) -> String {
+pub(super) fn shown(value: Value, unit: Unit) -> String {
     let Value { value, uncertain } = value;
     let text = match unit {
-        Unit::Nanoseconds if value < 0.0 => format!("-{}", tight(-value)),
         Unit::Nanoseconds => tight(value),
         Unit::Count => count(value.max(0.0).round() as u64),
         Unit::PerSecond => rate_tight(value),
         Unit::Bytes => bytes(value.max(0.0).round() as u64),
         Unit::Share => percent(value),
         Unit::Ratio => significant(value),
+        Unit::Outlived => outlived(value).to_owned(),
     };
     if uncertain { format!("~{text}") } else { text }
+}
+
+/// A promise in a word.
+fn outlived(value: f64) -> &'static str {
+    match value {
+        0.0 => "no",
+        1.0 => "yes",
+        _ => "if apart",
+    }
 }
 
 /// What was done, in one line.
@@ -111,7 +121,7 @@ fn columns(study: &Study, essential_only: bool) -> Vec<&Column> {
 /// The report for a terminal of `width` columns.
 #[must_use]
 pub fn terminal(result: &RunResult, study: &Study, width: usize, style: Style) -> String {
-    let mut page = Page { out: String::new(), width: width.max(WIDTH_MIN), style };
+    let mut page = Page::new(width.max(WIDTH_MIN), style);
     page.say(Role::Heading, "", &title(result, study));
     let lines = header(result, study);
     let label_width = lines.iter().map(|(label, _)| width_of(label)).max().unwrap_or(0) + 1;
@@ -128,30 +138,6 @@ pub fn terminal(result: &RunResult, study: &Study, width: usize, style: Style) -
     }
     found(&mut page, &findings::find(result));
     page.out
-}
-
-struct Page {
-    out: String,
-    width: usize,
-    style: Style,
-}
-
-impl Page {
-    fn line(&mut self, role: Role, text: &str) {
-        self.out += &self.style.paint(role, text.trim_end());
-        self.out.push('\n');
-    }
-
-    fn blank(&mut self) {
-        self.out.push('\n');
-    }
-
-    fn say(&mut self, role: Role, label: &str, text: &str) {
-        let indent = " ".repeat(width_of(label));
-        for line in wrapped(label, &indent, text, self.width) {
-            self.line(role, &line);
-        }
-    }
 }
 
 /// The table, in as many pieces as the width demands.

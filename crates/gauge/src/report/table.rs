@@ -11,7 +11,7 @@
 //! Invariants: no line is wider than the width; the recommendation is never taken from below the line.
 
 use super::columns::{COLUMNS, Column, Need};
-use super::text::{elided, width_of, wrapped};
+use super::text::{Page, elided, width_of};
 use super::{Role, Style, WIDTH_WIDE, facts, markdown};
 use crate::advise::{self, Advice};
 use crate::figures::rate;
@@ -27,7 +27,7 @@ const WIDTH_MIN: usize = 60;
 #[must_use]
 pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
-    let mut page = Page { out: String::new(), width: width.max(WIDTH_MIN), style };
+    let mut page = Page::new(width.max(WIDTH_MIN), style);
     header(&mut page, &ranking);
     if !ranking.rows.is_empty() {
         page.blank();
@@ -46,31 +46,6 @@ pub fn report(result: &RunResult, width: usize, style: Style) -> String {
 }
 
 /// What is being written, and into which width.
-struct Page {
-    out: String,
-    width: usize,
-    style: Style,
-}
-
-impl Page {
-    fn line(&mut self, role: Role, text: &str) {
-        self.out += &self.style.paint(role, text.trim_end());
-        self.out.push('\n');
-    }
-
-    fn blank(&mut self) {
-        self.out.push('\n');
-    }
-
-    /// A labelled paragraph.
-    fn say(&mut self, role: Role, label: &str, text: &str) {
-        let indent = " ".repeat(width_of(label));
-        for line in wrapped(label, &indent, text, self.width) {
-            self.line(role, &line);
-        }
-    }
-}
-
 fn header(page: &mut Page, ranking: &Ranking<'_>) {
     page.say(Role::Heading, "", &facts::title(ranking.result));
     if let Some(headline) = findings::headline(ranking) {

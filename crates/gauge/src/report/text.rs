@@ -1,7 +1,45 @@
-//! How does text fit into a width? Wrapped at spaces, with a label before the first line.
+//! How does text fit into a width? Wrapped at spaces, with a label before the first line; a [`Page`] gathers lines.
 //!
 //! Invariant: no line is wider than the width; a word that is wider is cut into pieces of it. Every character
 //! used in reports is one column wide.
+
+use super::{Role, Style};
+
+/// A report for a terminal, as it grows.
+pub struct Page {
+    /// What was written so far.
+    pub out: String,
+    /// Columns that there are.
+    pub width: usize,
+    style: Style,
+}
+
+impl Page {
+    /// An empty page of `width` columns.
+    #[must_use]
+    pub fn new(width: usize, style: Style) -> Self {
+        Self { out: String::new(), width, style }
+    }
+
+    /// A line as it is; the caller has seen to its width.
+    pub fn line(&mut self, role: Role, text: &str) {
+        self.out += &self.style.paint(role, text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// An empty line.
+    pub fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    /// A paragraph behind a label.
+    pub fn say(&mut self, role: Role, label: &str, text: &str) {
+        let indent = " ".repeat(width_of(label));
+        for line in wrapped(label, &indent, text, self.width) {
+            self.line(role, &line);
+        }
+    }
+}
 
 /// How many columns `text` takes.
 #[must_use]

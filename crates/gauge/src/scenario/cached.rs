@@ -134,7 +134,8 @@ pub fn run(
 fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
     let Trace { elapsed_ns, sync, calls, times, cached_bytes, counts } = trace;
     let rewrites = sync.count() as f64;
-    let sync_cpu_ns = calls.iter().find(|call| call.call == SYNC).and_then(|call| call.cpu_ns);
+    let cpu_ns = |name: &str| calls.iter().find(|call| call.call == name).and_then(|call| call.cpu_ns);
+    let of_calls = CPU_OF.map(|(call, sum, _)| (sum, cpu_ns(call)));
     let mut measured = StudyMeasured {
         elapsed_ns,
         latencies: vec![NamedLatency::new("sync", "the sync alone", sync)],
@@ -144,8 +145,10 @@ fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
         ..StudyMeasured::default()
     };
     measured.set("rewrites", rewrites);
-    if let Some(ns) = sync_cpu_ns {
-        measured.set("sync_cpu_ns", ns as f64);
+    for (sum, ns) in of_calls {
+        if let Some(ns) = ns {
+            measured.set(sum, ns as f64);
+        }
     }
     if let Some(cached) = cached_bytes {
         measured.set("cached_share_sum", cached as f64 / file_bytes.max(1) as f64);
@@ -155,10 +158,19 @@ fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
 
 /// The sync's name in the table of calls.
 pub const SYNC: &str = "fsync";
+/// The write's.
+pub const WRITE: &str = "write";
+
+/// Calls whose CPU time is told by itself: the name of its sum, and of its share of one rewrite.
+const CPU_OF: [(&str, &str, &str); 2] =
+    [(WRITE, "write_cpu_ns", "cpu_per_write_ns"), (SYNC, "sync_cpu_ns", "cpu_per_sync_ns")];
 
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
         let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
+        if let Some(bytes) = row.x {
+            measured.set("read_in_bytes", bytes);
+        }
         let rewrites = measured.figure("rewrites").unwrap_or(0.0);
         if rewrites == 0.0 {
             continue;
@@ -166,8 +178,10 @@ fn finish(study: &mut Study) {
         measured.set("wall_per_rewrite_ns", measured.elapsed_ns as f64 / rewrites);
         measured.set("user_per_rewrite_ns", measured.cpu.user_ns as f64 / rewrites);
         measured.set("system_per_rewrite_ns", measured.cpu.system_ns as f64 / rewrites);
-        if let Some(cpu_ns) = measured.figure("sync_cpu_ns") {
-            measured.set("cpu_per_sync_ns", cpu_ns / rewrites);
+        for (_, sum, each) in CPU_OF {
+            if let Some(cpu_ns) = measured.figure(sum) {
+                measured.set(each, cpu_ns / rewrites);
+            }
         }
         if let Some(sum) = measured.figure("cached_share_sum") {
             // The last block is absorbed before its round is noted down.
@@ -196,7 +210,9 @@ fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
         group: if several { places[place].label.clone() } else { String::new() },
         x: match read_in {
             ReadIn::Through(percent) => Some((file_bytes / 100 * percent) as f64),
-            ReadIn::Nothing | ReadIn::Around => Some(0.0),
+            ReadIn::Nothing => Some(0.0),
+            // No point of the sweep.
+            ReadIn::Around => None,
         },
         place: several.then_some(place),
         outcome: rounds::waiting(),
@@ -222,7 +238,7 @@ fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
         columns: columns(),
         rows,
         notes: vec![
-            "wall, user and sys are per rewrite (seek, read, write and fsync); `CPU` is what one fsync alone used: it should not grow with what is cached.".to_owned(),
+            "wall, user and sys are per rewrite (seek, read, write and fsync); `CPU of one` is what one write and one fsync alone used: neither should grow with what is cached.".to_owned(),
         ],
     }
 }
@@ -230,6 +246,9 @@ fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
 fn columns() -> Vec<Column> {
     let per = |name: &str, title: &str| {
         Column::figure(name, Unit::Nanoseconds, Better::Smaller, "per rewrite", title, true)
+    };
+    let cpu = |name: &str, title: &str| {
+        Column::figure(name, Unit::Nanoseconds, Better::Smaller, "CPU of one", title, true)
     };
     vec![
         Column::figure("cached_share", Unit::Share, Better::Neither, "", "cached", true),
@@ -239,50 +258,95 @@ fn columns() -> Vec<Column> {
         Column::latency("sync", Point::P50, "fsync alone", "p50", true),
         Column::latency("sync", Point::P99, "fsync alone", "p99", true),
         Column::latency("sync", Point::Max, "fsync alone", "max", true),
-        Column::figure("cpu_per_sync_ns", Unit::Nanoseconds, Better::Smaller, "fsync alone", "CPU", true),
+        cpu("cpu_per_write_ns", WRITE),
+        cpu("cpu_per_sync_ns", SYNC),
+        Column::figure("read_in_bytes", Unit::Bytes, Better::Neither, "", "read in", false),
     ]
 }
 
-/// Growth of a sync's CPU time, from a cold to a wholly cached file, that is more than noise.
-const GROWTH: f64 = 3.0;
-/// Growth below this, nanoseconds, is of no account beside the write itself.
-const GROWTH_NS: f64 = 100_000.0;
+/// A call whose CPU time should not grow with what is cached.
+struct Suspect {
+    rule: &'static str,
+    /// As in the table of calls, and with its article.
+    call: &'static str,
+    words: &'static str,
+    figure: &'static str,
+    /// Growth below this, nanoseconds a call, is of no account beside the rewrite itself.
+    growth_ns: f64,
+    /// What to do where it grows.
+    remedy: &'static str,
+}
 
-/// What the table says: whether a sync's CPU time grows with what is cached, by file system.
+/// Growth of a call's CPU time, from a cold to a wholly cached file, that is more than noise.
+const GROWTH: f64 = 3.0;
+
+const SUSPECTS: [Suspect; 2] = [
+    Suspect {
+        rule: "cached-sync",
+        call: SYNC,
+        words: "an fsync",
+        figure: "cpu_per_sync_ns",
+        growth_ns: 100_000.0,
+        remedy: "The system looks through all cached pages of a file to find the dirty ones: keep journals small, or write around the cache.",
+    },
+    Suspect {
+        rule: "cached-write",
+        call: WRITE,
+        words: "a write",
+        figure: "cpu_per_write_ns",
+        growth_ns: 20_000.0,
+        remedy: "What was read in order may lie in the cache in large pieces (folios), and a write to a part of one pays for the whole: write whole pieces, read at random, or write around the cache (O_DIRECT).",
+    },
+];
+
+/// What the table says: whether the CPU time of a sync or a write grows with what is cached, by file system.
 #[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let places = study.places.len().max(1);
-    (0..places).filter_map(|place| growth(study, place)).collect()
+    (0..places)
+        .flat_map(|place| SUSPECTS.iter().filter_map(move |suspect| growth(study, place, suspect)))
+        .collect()
 }
 
-fn growth(study: &Study, place: usize) -> Option<Finding> {
+/// A sentence's first words: with a capital where nothing leads it.
+fn begun(lead: &str, words: &str) -> String {
+    if lead.is_empty() { super::group::capital(words) } else { format!("{lead}{words}") }
+}
+
+fn growth(study: &Study, place: usize, suspect: &Suspect) -> Option<Finding> {
     let several = !study.places.is_empty();
     let of = |id: &str| {
         let id = if several { format!("{}/{id}", place + 1) } else { id.to_owned() };
-        study.row(&id)?.measured()?.figure("cpu_per_sync_ns")
+        let measured = study.row(&id)?.measured()?;
+        // A result of an older program has the table of calls alone.
+        let tally = || measured.calls.iter().find(|one| one.call == suspect.call);
+        let of_calls = || tally().and_then(|one| Some(one.cpu_ns? as f64 / one.calls.max(1) as f64));
+        measured.figure(suspect.figure).or_else(of_calls)
     };
     let (cold_ns, full_ns) = (of("cold")?, of("through-100")?);
     let lead = study.places.get(place).map_or(String::new(), |place| format!("{}: ", place.label));
     let figures =
         format!("{} of CPU cold, {} with the whole file cached", duration(cold_ns), duration(full_ns));
-    let grows = full_ns >= GROWTH * cold_ns && full_ns - cold_ns >= GROWTH_NS;
+    let grows = full_ns >= GROWTH * cold_ns && full_ns - cold_ns >= suspect.growth_ns;
+    let words = suspect.words;
     let (severity, sentence, remedy) = if grows {
         (
             Severity::Caution,
             format!(
-                "{lead}an fsync costs {} times the CPU when the file is cached: {figures}.",
+                "{} costs {} times the CPU when the file is cached: {figures}.",
+                begun(&lead, words),
                 significant(full_ns / cold_ns)
             ),
-            "The system looks through all cached pages of a file to find the dirty ones: keep journals small, or write around the cache.",
+            suspect.remedy,
         )
     } else {
         (
             Severity::Note,
-            format!("{lead}what is cached does not make an fsync dearer: {figures}."),
-            "Nothing to do; the published system took seconds.",
+            format!("{} does not make {words} much dearer: {figures}.", begun(&lead, "what is cached")),
+            "Nothing to do; the published system took seconds for an fsync.",
         )
     };
-    Some(Finding { rule: "cached-sync", severity, sentence, remedy: remedy.to_owned() })
+    Some(Finding { rule: suspect.rule, severity, sentence, remedy: remedy.to_owned() })
 }
 
 #[cfg(test)]

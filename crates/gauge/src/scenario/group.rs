@@ -158,9 +158,14 @@ fn study(settings: &Settings, method: &Method) -> Study {
             .collect(),
         notes: vec![
             "Commits per flush are counted by the device, with whatever its neighbours do: above 1, commits shared a flush.".to_owned(),
+            CPU_WAIT_NOTE.to_owned(),
         ],
     }
 }
+
+/// How the column of CPU waiting is to be read; what a finding says of it is of the slow commits alone.
+pub(crate) const CPU_WAIT_NOTE: &str =
+    "CPU wait of all: the share of the time of all commits, not of the slow ones alone.";
 
 fn columns() -> Vec<Column> {
     let mut columns =
@@ -185,7 +190,7 @@ fn columns() -> Vec<Column> {
         "per commit",
         true,
     ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU", "wait", false));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false));
     columns
 }
 
@@ -239,7 +244,8 @@ fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
     Some(Finding { rule: "group-gain", severity, sentence, remedy: remedy.to_owned() })
 }
 
-fn capital(words: &str) -> String {
+/// The same with a capital letter.
+pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

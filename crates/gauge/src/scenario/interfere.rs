@@ -121,11 +121,14 @@ fn study(settings: &Settings) -> Study {
             .iter()
             .flat_map(|method| LOADS.iter().map(move |(_, name, what)| row(method, name, what)))
             .collect(),
-        notes: vec![format!(
-            "A load is felt if p99 grows to {FELT_RATIO} times and by {}, and harmful if it grows to {HARMFUL_RATIO} times and beyond {}, what etcd and CockroachDB allow.",
-            duration(FELT_NS),
-            duration(HARMFUL_NS)
-        )],
+        notes: vec![
+            format!(
+                "A load is felt if p99 grows to {FELT_RATIO} times and by {}, and harmful if it grows to {HARMFUL_RATIO} times and beyond {}, what etcd and CockroachDB allow.",
+                duration(FELT_NS),
+                duration(HARMFUL_NS)
+            ),
+            super::group::CPU_WAIT_NOTE.to_owned(),
+        ],
     }
 }
 
@@ -154,7 +157,7 @@ fn columns() -> Vec<Column> {
         "per second",
         true,
     ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU", "wait", false));
+    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false));
     columns
 }
 

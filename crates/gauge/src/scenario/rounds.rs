@@ -86,7 +86,7 @@ pub(crate) fn run_and(
     let rounds = settings.warm_up + settings.rounds;
     // A row that is known not to run from the start takes no share of the time.
     let blocks = walk.running().len() as u64 * u64::from(rounds);
-    let mut budget = Budget::new(started_ns, Some(started_ns + settings.time_ns), blocks);
+    let mut budget = Budget::new(started_ns, settings.timed.then(|| started_ns + settings.time_ns), blocks);
     let mut random = fastrand::Rng::with_seed(settings.seed);
     for round in 0..rounds {
         let mut order = walk.running();

@@ -14,6 +14,8 @@ use seawall_sys::methods;
 pub struct Settings {
     /// Time of the whole run, nanoseconds.
     pub time_ns: u64,
+    /// Whether the time decides how long a block lasts; otherwise its count of operations does.
+    pub timed: bool,
     /// Rounds, each over all rows in an order of its own.
     pub rounds: u32,
     /// Rounds before those that are run and not counted.
@@ -46,6 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             time_ns: 20_000_000_000,
+            timed: true,
             rounds: 5,
             warm_up: 0,
             seed: 1,
@@ -136,7 +139,7 @@ impl Settings {
             transaction_bytes: self.bytes as u64,
             journal_bytes: file_bytes,
             transactions: None,
-            time_ns: Some(self.time_ns),
+            time_ns: self.timed.then_some(self.time_ns),
             rounds: self.rounds,
             file_state: FileState::ZeroFilled,
             fill_bytes: self.fill_bytes,

@@ -1,7 +1,7 @@
 //! How is this machine put under a scenario? By files of our own in the folders that were named.
 //!
-//! * [`stall`], [`group`], [`interfere`], [`path`] and [`cached`] run one block each; [`writers`] is what committing
-//!   threads have in common.
+//! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is what
+//!   committing threads have in common.
 //!
 //! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
 //! it is dropped, however the run ended; after a failed call no file is used again.
@@ -11,11 +11,14 @@ mod group;
 mod interfere;
 mod path;
 mod path_on_jvm;
+mod replicated;
 mod stall;
 mod writers;
 
 use super::{Block, Stage, Until};
 use crate::scenario::path::jvm::Machine;
+use crate::scenario::replicated::Engine;
+use crate::scenario::replicated::promise::EngineFacts;
 use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::{self};
 use seawall::{Log, Options};
@@ -24,7 +27,7 @@ use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Recipe, make, settle};
 use seawall_sys::residency::available_memory_bytes;
-use seawall_sys::{Error, OpenError, clock};
+use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +41,8 @@ pub struct RealStage {
     log: Option<OpenLog>,
     /// The JVMs that write too, in the order of their descriptions in the settings.
     machines: Vec<Box<dyn Machine>>,
+    /// Clusters that were named, each with a stream of our own.
+    engines: Vec<Box<dyn Engine>>,
 }
 
 /// A folder under the gauge.
@@ -73,6 +78,7 @@ impl RealStage {
             files: Vec::new(),
             log: None,
             machines: Vec::new(),
+            engines: Vec::new(),
         }
     }
 
@@ -81,6 +87,24 @@ impl RealStage {
     pub fn with_machines(mut self, machines: Vec<Box<dyn Machine>>) -> Self {
         self.machines = machines;
         self
+    }
+
+    /// The same with replicated engines, each connected.
+    #[must_use]
+    pub fn with_engines(mut self, engines: Vec<Box<dyn Engine>>) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// Removes what the engines created in their clusters; to be called however the run ended.
+    ///
+    /// # Errors
+    /// What was left behind in any of them, and how to remove it.
+    pub fn close_engines(&mut self) -> Result<(), String> {
+        let left = self.engines.iter_mut().filter_map(|engine| engine.close().err());
+        let left: Vec<String> = left.collect();
+        self.engines.clear();
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
     fn new_path(&self, place: usize, name: &str) -> PathBuf {
@@ -121,7 +145,11 @@ impl RealStage {
         let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
         let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
             let _ = std::fs::remove_dir_all(&folder);
-            of_log("open", &folder, &error)
+            match error {
+                // Nothing went wrong: the log will not promise what the place cannot keep.
+                seawall::Error::InvalidOption { reason, .. } => OpenError::Unavailable(Unavailable(reason)),
+                error => of_log("open", &folder, &error).into(),
+            }
         })?;
         self.log = Some(OpenLog { log: Arc::clone(&log), folder });
         Ok(log)
@@ -173,6 +201,8 @@ impl RealStage {
 
 impl Drop for RealStage {
     fn drop(&mut self) {
+        // Who wants to be told of what was left behind has called it before.
+        let _ = self.close_engines();
         self.clear();
     }
 }
@@ -289,5 +319,17 @@ impl Stage for RealStage {
     ) -> Result<scenario::cached::Trace, OpenError> {
         let outcome = cached::run(self, order, until);
         self.guard(outcome)
+    }
+
+    fn engines(&self) -> Vec<EngineFacts> {
+        self.engines.iter().map(|engine| engine.facts().clone()).collect()
+    }
+
+    fn replicated(
+        &mut self,
+        order: &scenario::replicated::Order<'_>,
+        until: Until<'_>,
+    ) -> Result<Block, OpenError> {
+        replicated::run(self, order, until)
     }
 }

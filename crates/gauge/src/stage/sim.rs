@@ -6,6 +6,8 @@
 //!   writers that share a flush (log): one flush for all that wait; each its own: one after the other
 //!   a load: buffered adds 1 ms to every flush, random 200 µs, reads 20 µs
 //!   a sync of a cached file: 1 ns of CPU for each cached KiB, if so planted
+//!   an engine on three nodes of this machine: 300 µs to send and hear back, 40 µs more for each record behind it; one
+//!   that syncs first, a transfer and a flush of each node for all records in flight
 //! ```
 //!
 //! Invariant: the same seed and the same plants give the same nanoseconds.
@@ -15,10 +17,12 @@ use crate::latency::Latency;
 use crate::measure::Sample;
 use crate::result::Tail;
 use crate::rig::sim::{Plant, environment};
-use crate::scenario::cached::{self, ReadIn, SYNC};
+use crate::scenario::cached::{self, ReadIn, SYNC, WRITE};
 use crate::scenario::group::{self, Sharing};
 use crate::scenario::interfere::{self, Load};
 use crate::scenario::path::{self, Pace, Way};
+use crate::scenario::replicated;
+use crate::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use crate::scenario::stall::{self, Append, Appends, Span, Syncs};
 use crate::study::CallTally;
 use seawall_sys::counters::Counts;
@@ -33,6 +37,10 @@ const COPY_NS: u64 = 2_000;
 const TRANSFER_NS: u64 = 20_000;
 const FLUSH_NS: u64 = 25_000;
 const JITTER_NS: u64 = 1_000;
+/// From a client to an engine's nodes and back.
+const EXCHANGE_NS: u64 = 300_000;
+/// What each further record in flight takes.
+const NEXT_RECORD_NS: u64 = 40_000;
 /// A sync of a file with dirty pages: they are written first.
 const FILE_SYNC_NS: u64 = 2_000_000;
 /// An operation slower than this is attributed.
@@ -49,6 +57,10 @@ pub struct SimStage {
     done: Vec<(String, u64)>,
     /// CPU time of a sync for each KiB of the file in the cache, nanoseconds.
     cached_ns_per_kib: u64,
+    /// The same of a write.
+    folio_ns_per_kib: u64,
+    /// The replicated engines that can be reached.
+    engines: Vec<EngineFacts>,
 }
 
 /// What the plants add to an operation.
@@ -74,6 +86,8 @@ impl SimStage {
             plants,
             done: Vec::new(),
             cached_ns_per_kib: 0,
+            folio_ns_per_kib: 0,
+            engines: engines(),
         }
     }
 
@@ -82,9 +96,19 @@ impl SimStage {
         &mut self.environments
     }
 
+    /// The engines, to be changed before a run.
+    pub fn engines_mut(&mut self) -> &mut Vec<EngineFacts> {
+        &mut self.engines
+    }
+
     /// Makes a sync look through the cached pages of its file, as the published system did.
     pub fn search_the_cache(&mut self, ns_per_kib: u64) {
         self.cached_ns_per_kib = ns_per_kib;
+    }
+
+    /// Makes a write walk all of the large piece of the cache that it falls into.
+    pub fn walk_the_folios(&mut self, ns_per_kib: u64) {
+        self.folio_ns_per_kib = ns_per_kib;
     }
 
     /// Writes that take `base_ns` each; `pace`: `None`, one after the other.
@@ -151,6 +175,29 @@ impl SimStage {
         }
         Ok(extra)
     }
+}
+
+/// Two engines, each as it comes and told to sync first.
+fn engines() -> Vec<EngineFacts> {
+    let rows = [
+        ("kafka/default", "Kafka, acks=all, 2 of 3 copies", SyncPolicy::After, "flush.messages never"),
+        ("kafka/flush-1", "Kafka, acks=all, 2 of 3 copies", SyncPolicy::Before, "flush.messages=1"),
+        ("nats/2m", "NATS JetStream, 3 replicas", SyncPolicy::After, "sync_interval: 2m"),
+        ("nats/always", "NATS JetStream, 3 replicas", SyncPolicy::Before, "sync_interval: always"),
+    ];
+    let facts = |(id, name, policy, setting): (&str, &str, SyncPolicy, &str)| EngineFacts {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        version: Some("9.9.9".to_owned()),
+        copies: 3,
+        acknowledged_by: 2,
+        laggard_may_lead: false,
+        policy,
+        setting: setting.to_owned(),
+        read_from: "the simulation".to_owned(),
+        on_this_machine: true,
+    };
+    rows.map(facts).to_vec()
 }
 
 /// Notes a slow operation down.
@@ -380,7 +427,8 @@ impl Stage for SimStage {
         let (start_ns, before) = (self.now_ns, self.counts);
         let mut trace = cached::Trace { cached_bytes: Some(cached_bytes), ..cached::Trace::default() };
         let search_ns = cached_bytes / 1024 * self.cached_ns_per_kib;
-        let costs = [("lseek", 300, 300), ("read", 60_000, 4_000), ("write", COPY_NS, COPY_NS)];
+        let write_ns = COPY_NS + cached_bytes / 1024 * self.folio_ns_per_kib;
+        let costs = [("lseek", 300, 300), ("read", 60_000, 4_000), (WRITE, write_ns, write_ns)];
         let mut calls: Vec<CallTally> = costs
             .iter()
             .map(|(call, ..)| CallTally { call: (*call).to_owned(), cpu_ns: Some(0), ..CallTally::default() })
@@ -408,5 +456,38 @@ impl Stage for SimStage {
         trace.calls = calls;
         trace.counts = Some(self.counts.since(&before));
         Ok(trace)
+    }
+
+    fn engines(&self) -> Vec<EngineFacts> {
+        self.engines.clone()
+    }
+
+    fn replicated(&mut self, order: &replicated::Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+        let facts = self.engines[order.engine].clone();
+        let synced = facts.policy == SyncPolicy::Before;
+        let nodes = facts.copies as u64;
+        let (start_ns, before) = (self.now_ns, self.counts);
+        let mut sample = Sample::default();
+        while self.now_ns < start_ns + until.block_ns {
+            let extra = self.extra(order.id)?;
+            let sync_ns = if synced { TRANSFER_NS + FLUSH_NS } else { 0 };
+            let sent_ns = self.now_ns;
+            self.now_ns += EXCHANGE_NS + sync_ns + self.jitter() + extra.device_ns + extra.wait_ns;
+            for _ in 0..order.in_flight {
+                sample.commits += 1;
+                sample.latency.record(self.now_ns - sent_ns);
+                self.now_ns += NEXT_RECORD_NS;
+            }
+            let flushes = if synced { nodes } else { 0 };
+            self.counts = self.counts.plus(&Counts { writes: nodes, sectors: 8 * nodes, flushes });
+        }
+        sample.elapsed_ns = self.now_ns - start_ns;
+        Ok(Block {
+            samples: vec![sample],
+            start_ns,
+            elapsed_ns: self.now_ns - start_ns,
+            counts: facts.on_this_machine.then(|| self.counts.since(&before)),
+            load_bytes: 0,
+        })
     }
 }

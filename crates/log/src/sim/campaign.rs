@@ -7,15 +7,16 @@
 
 use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{FaultKind, FaultPlan};
+use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, Verdict, judge};
 use super::life::{End, Ending, Habits, Step, live};
-use super::media::{DRAWS, Draw, Media};
+use super::media::Media;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
 use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
 
-pub use super::sweep::sweep;
+pub use super::sweep::{Swept, WAYS, sweep};
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
@@ -202,6 +203,7 @@ impl<'a> Run<'a> {
             number: seed,
             ending: if rng.one_in(3) { Ending::Close } else { Ending::Cut },
             weak: rng.coin(),
+            through_cache: rng.one_in(3),
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),

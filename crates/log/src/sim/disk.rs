@@ -5,8 +5,10 @@
 //! cut the power at every step.
 //!
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
-//! cache goes on showing the new data and the disk holds the old.
+//! cache goes on showing the new data and the disk holds the old. Reads go past the cache, or on a file system that lacks
+//! direct reads through it, and then dropping its clean pages is what shows the disk.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
@@ -84,6 +86,8 @@ struct View {
     direct: Vec<Rc<Inode>>,
     /// What the page cache shows.
     cached: Vec<Rc<Inode>>,
+    /// Whether reads go through the page cache.
+    through_cache: bool,
 }
 
 /// A simulated disk with one directory.
@@ -98,21 +102,27 @@ pub struct SimDisk {
     fault: Option<FaultPlan>,
     operations: u64,
     faults: u64,
+    /// What failed, by the operation's name.
+    failed: BTreeMap<&'static str, u64>,
     next_token: u64,
     trace: Vec<Event>,
     hold_back: u64,
 }
 
 impl SimDisk {
-    /// A disk that runs on from `media`; chance decides the order of completions.
-    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
+    /// A disk that runs on from `media`; chance decides the order of completions. Its file system reads `through_cache`
+    /// or past it.
+    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, through_cache: bool) -> Self {
         let names = media.current_names();
         let direct: Vec<Rc<Inode>> = (0..media.inodes.len()).map(|inode| media.current(inode)).collect();
         let mut cached = direct.clone();
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self { view: Some(View { names, direct, cached }), ..Self::settled(media, seed, fault) }
+        Self {
+            view: Some(View { names, direct, cached, through_cache }),
+            ..Self::settled(media, seed, fault)
+        }
     }
 
     /// A disk on which everything is durable when it returns.
@@ -126,6 +136,7 @@ impl SimDisk {
             fault,
             operations: 0,
             faults: 0,
+            failed: BTreeMap::new(),
             next_token: 1,
             trace: Vec::new(),
             hold_back: 2,
@@ -169,14 +180,20 @@ impl SimDisk {
         }
     }
 
+    /// What was made to fail, by the name of the operation.
+    pub(crate) fn failed(&self) -> &BTreeMap<&'static str, u64> {
+        &self.failed
+    }
+
     /// Counts an operation and says whether and how it is to fail.
-    fn fate(&mut self) -> Option<FaultKind> {
+    fn fate(&mut self, operation: &'static str) -> Option<FaultKind> {
         let number = self.operations;
         self.operations += 1;
         let plan = self.fault?;
         let due = number == plan.operation || (plan.sticky && number > plan.operation);
         if due {
             self.faults += 1;
+            *self.failed.entry(operation).or_default() += 1;
         }
         due.then_some(plan.kind)
     }
@@ -188,8 +205,8 @@ impl SimDisk {
         }
     }
 
-    fn plain(&mut self) -> io::Result<()> {
-        self.fate().map_or(Ok(()), |kind| Err(Self::error(kind)))
+    fn plain(&mut self, operation: &'static str) -> io::Result<()> {
+        self.fate(operation).map_or(Ok(()), |kind| Err(Self::error(kind)))
     }
 
     fn names(&self) -> &Names {
@@ -215,7 +232,7 @@ impl SimDisk {
     }
 
     fn end_write(&mut self, token: Token, inode: usize, bytes: usize, dsync: bool) -> io::Result<usize> {
-        let fate = self.fate();
+        let fate = self.fate("write");
         let sectors = bytes / SECTOR;
         let arrived = match fate {
             None => bytes,
@@ -239,7 +256,7 @@ impl SimDisk {
     }
 
     fn end_sync(&mut self, inode: usize, since: u64) -> io::Result<usize> {
-        match self.fate() {
+        match self.fate("sync") {
             None => {
                 self.event(Event::Synced { inode, since });
                 Ok(0)
@@ -260,7 +277,7 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
-        self.plain()?;
+        self.plain("list")?;
         let entry = |(name, inode): &(Name, usize)| DirEntry {
             name: name.text().to_owned(),
             bytes: self.length(*inode) as u64,
@@ -269,13 +286,13 @@ impl Disk for SimDisk {
     }
 
     fn open(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain()?;
+        self.plain("open")?;
         let inode = self.inode(name)?;
         Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain()?;
+        self.plain("create")?;
         if self.names().get(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -291,35 +308,43 @@ impl Disk for SimDisk {
 
     fn close(&mut self, _: FileId) {}
 
+    fn forget_cached(&mut self, file: FileId) {
+        if let Some(view) = self.view.as_mut().filter(|_| !mutant::on(Mutant::ReadThroughCache)) {
+            // Dirty pages stay, and the disk will get those.
+            let inode = file.0 as usize;
+            view.cached[inode] = Rc::clone(&view.direct[inode]);
+        }
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.plain()?;
+        self.plain("rename")?;
         let inode = self.inode(from)?;
         self.name_changed(NameChange::Rename(Name::new(from), Name::new(to), inode));
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.plain()?;
+        self.plain("remove")?;
         self.inode(name)?;
         self.name_changed(NameChange::Remove(Name::new(name)));
         Ok(())
     }
 
     fn sync_dir(&mut self) -> io::Result<()> {
-        self.plain()?;
+        self.plain("sync the directory")?;
         self.event(Event::DirSynced);
         Ok(())
     }
 
     fn allocate(&mut self, _: FileId, _: u64) -> io::Result<()> {
-        self.plain()
+        self.plain("reserve space")
     }
 
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.plain()?;
+        self.plain("read")?;
         let inode = file.0 as usize;
         let content = match &self.view {
-            Some(view) if mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
+            Some(view) if view.through_cache || mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
             Some(view) => &view.direct[inode],
             None => &self.media.inodes[inode],
         };

@@ -4,6 +4,8 @@
 //! simulated disk, one small action at a time, chosen by chance; and keeps a trace in which the events of the disk
 //! and the entries of the ledger stand in the order in which they happened.
 
+use std::collections::BTreeMap;
+
 use super::disk::{Event, FaultPlan, SimDisk};
 use super::media::Media;
 use super::rng::Rng;
@@ -100,6 +102,8 @@ pub(crate) struct Habits {
     pub(crate) ending: Ending,
     /// Whether some commits ask for less than durable.
     pub(crate) weak: bool,
+    /// Whether the file system reads through its cache, because it cannot do otherwise.
+    pub(crate) through_cache: bool,
 }
 
 /// How a life ended.
@@ -115,6 +119,8 @@ pub(crate) struct End {
     pub(crate) operations: u64,
     /// Operations that were made to fail.
     pub(crate) faults: u64,
+    /// The same by the name of the operation.
+    pub(crate) failed: BTreeMap<&'static str, u64>,
     /// How it came to an end: a mark that found no room or met a failure leaves it cut.
     pub(crate) ending: Ending,
     /// What the disk was like at the end.
@@ -145,7 +151,7 @@ struct Life {
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
-    let mut disk = SimDisk::running(media, seed, fault);
+    let mut disk = SimDisk::running(media, seed, fault, habits.through_cache);
     let mut trace = Vec::new();
     let opened = recovery::recover(&mut disk, &plan(habits.dsync));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
@@ -153,12 +159,14 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         Ok(recovered) => recovered,
         Err(error) => {
             let (operations, faults) = (disk.operations(), disk.faults());
+            let failed = disk.failed().clone();
             return End {
                 trace,
                 refused: Some(error),
                 acknowledged_after_failure: None,
                 operations,
                 faults,
+                failed,
                 ending: Ending::Cut,
                 media: disk.into_media(),
             };
@@ -180,6 +188,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         acknowledged_after_failure: life.after_failure,
         operations: life.disk.operations(),
         faults: life.disk.faults(),
+        failed: life.disk.failed().clone(),
         ending: if marked { habits.ending } else { Ending::Cut },
         media: life.disk.into_media(),
     }

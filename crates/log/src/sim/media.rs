@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use super::draw::{Deal, Draw};
 use super::file::{Inode, SECTOR, Sector};
 use super::names::{NameChange, Names};
 use super::rng::{Rng, mix};
@@ -47,29 +48,6 @@ pub(crate) struct Media {
     changes: Vec<NameChange>,
     clock: u64,
 }
-
-/// How an image is drawn from what may have arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Draw {
-    /// Nothing unsynced arrived.
-    None,
-    /// All of it did.
-    All,
-    /// Each write as a whole did or did not.
-    Half,
-    /// Every write but one.
-    AllButOne,
-    /// One write only.
-    OnlyOne,
-    /// One write was torn at a sector, the ones before it arrived.
-    Torn,
-    /// Each sector by itself.
-    Soup,
-}
-
-/// Every way to draw an image.
-pub(crate) const DRAWS: [Draw; 7] =
-    [Draw::None, Draw::All, Draw::Half, Draw::AllButOne, Draw::OnlyOne, Draw::Torn, Draw::Soup];
 
 impl Media {
     /// The number of the next event.
@@ -209,25 +187,9 @@ impl Media {
             clock: self.clock,
             ..Self::default()
         };
-        let (one, sectors) = self.one_write(rng);
-        let tear = rng.index(sectors + 1);
-        let salt = rng.next_u64();
-        let mut of_one = 0;
+        let mut deal = Deal::new(draw, self.one_write(rng), rng);
         for piece in &self.pieces {
-            let arrived = match draw {
-                Draw::None => false,
-                Draw::All => true,
-                Draw::Half => mix(salt ^ piece.write) & 1 == 1,
-                Draw::AllButOne => piece.write != one,
-                Draw::OnlyOne => piece.write == one,
-                Draw::Torn if piece.write == one => {
-                    of_one += 1;
-                    of_one <= tear
-                }
-                Draw::Torn => piece.write < one,
-                Draw::Soup => rng.coin(),
-            };
-            if arrived {
+            if deal.arrives(piece.write, rng) {
                 Rc::make_mut(&mut image.inodes[piece.inode]).put(piece.index, &piece.sector);
             }
         }

@@ -20,10 +20,11 @@ use std::rc::Rc;
 
 use super::campaign::Failure;
 use super::disk::Event;
+use super::draw::Draw;
 use super::file::{SECTOR, Sector};
 use super::judge::{Terms, judge};
 use super::life::{BLOCK_BYTES, Ending, Habits, Step, live};
-use super::media::{Draw, Media};
+use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};
 use crate::lsn::Lsn;
@@ -97,7 +98,7 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let end = live(
         Media::default(),
         seed,
-        Habits { dsync, depth, actions, number: seed, ending, weak: false },
+        Habits { dsync, depth, actions, number: seed, ending, weak: false, through_cache: false },
         None,
     );
     // A log that was to come to rest and could not counts as cut.

@@ -3,43 +3,80 @@
 //! Every operation in turn, once and from then on, with an input/output error, a full disk and a short write; then the
 //! power goes, in every way of drawing an image.
 
+use std::collections::BTreeMap;
+
 use super::campaign::{Failure, Tally};
 use super::disk::{FaultKind, FaultPlan};
+use super::draw::DRAWS;
 use super::judge::{Terms, Verdict, judge};
 use super::life::{Ending, Habits, live};
-use super::media::{DRAWS, Media};
+use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::oracle::{Ledger, Violation};
 
-/// Fails every operation of one life in turn, once and for good, in each way, and judges what is left. Returns the
-/// number of operations that the sweep covered.
+/// Every way in which an operation is made to fail: how, and whether all later ones do as well.
+pub const WAYS: [(&str, FaultKind, bool); 6] = [
+    ("EIO once", FaultKind::Io, false),
+    ("EIO from then on", FaultKind::Io, true),
+    ("ENOSPC once", FaultKind::Full, false),
+    ("ENOSPC from then on", FaultKind::Full, true),
+    ("short once", FaultKind::Short, false),
+    ("short from then on", FaultKind::Short, true),
+];
+
+/// What a sweep has done.
+#[derive(Clone, Debug, Default)]
+pub struct Swept {
+    /// What was judged.
+    pub tally: Tally,
+    /// Operations of the lives without a failure, which were made to fail one after the other.
+    pub operations: u64,
+    /// Lives in which the operation that was to fail did not come: none, if the lives repeat themselves.
+    pub missed: u64,
+    /// By the name of the operation, how often it was made to fail in each of [`WAYS`].
+    pub failed: BTreeMap<&'static str, [u64; WAYS.len()]>,
+}
+
+/// Fails every operation of one life in turn, once and for good, in each way, and judges what is left.
 ///
 /// # Errors
 /// The first broken promise.
-pub fn sweep(seed: u64) -> std::result::Result<Tally, Failure> {
-    let mut tally = Tally::default();
+pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
+    let mut swept = Swept::default();
     for (dsync, weak) in [(false, false), (true, false), (false, true), (true, true)] {
-        let habits = Habits { dsync, depth: 2, actions: 500, number: seed, ending: Ending::Close, weak };
+        let habits = Habits {
+            dsync,
+            depth: 2,
+            actions: 500,
+            number: seed,
+            ending: Ending::Close,
+            weak,
+            through_cache: false,
+        };
         let operations = live(Media::default(), seed, habits, None).operations;
-        for kind in [FaultKind::Io, FaultKind::Full, FaultKind::Short] {
-            for sticky in [false, true] {
-                for operation in 0..operations {
-                    let fault = FaultPlan { operation, kind, sticky };
-                    sweep_one(seed, habits, fault, &mut tally).map_err(|violation| Failure {
-                        seed,
-                        state: operation,
-                        judged: tally.states,
-                        violation,
-                    })?;
-                }
+        swept.operations += operations;
+        for way in 0..WAYS.len() {
+            for operation in 0..operations {
+                sweep_one(seed, habits, (operation, way), &mut swept).map_err(|violation| Failure {
+                    seed,
+                    state: operation,
+                    judged: swept.tally.states,
+                    violation,
+                })?;
             }
         }
     }
-    Ok(tally)
+    Ok(swept)
 }
 
-fn sweep_one(seed: u64, habits: Habits, fault: FaultPlan, tally: &mut Tally) -> Verdict {
-    let end = live(Media::default(), seed, habits, Some(fault));
+fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &mut Swept) -> Verdict {
+    let (_, kind, sticky) = WAYS[way];
+    let end = live(Media::default(), seed, habits, Some(FaultPlan { operation, kind, sticky }));
+    swept.missed += u64::from(end.faults == 0);
+    for (name, times) in &end.failed {
+        swept.failed.entry(name).or_default()[way] += times;
+    }
+    let tally = &mut swept.tally;
     tally.lives += 1;
     tally.faults += end.faults;
     if let Some(lsn) = end.acknowledged_after_failure {
@@ -47,7 +84,7 @@ fn sweep_one(seed: u64, habits: Habits, fault: FaultPlan, tally: &mut Tally) -> 
     }
     let mut ledger = Ledger::default();
     end.trace.iter().for_each(|step| step.enter(&mut ledger));
-    let mut rng = Rng::new(mix(seed ^ fault.operation));
+    let mut rng = Rng::new(mix(seed ^ operation));
     for draw in DRAWS {
         let image = end.media.image(draw, draw, &mut rng);
         let terms =

@@ -10,6 +10,7 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
 mod positional;
+pub(crate) mod process;
 mod queue;
 pub(crate) mod residency;
 mod ring;

@@ -49,9 +49,18 @@ pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
 
 /// CPU time of the calling thread: `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`.
 pub(crate) fn cpu_ns() -> Option<u64> {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time of the process: `clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`.
+pub(crate) fn process_cpu_ns() -> Option<u64> {
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read_clock(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live, writable structure of the right type.
-    let code = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let code = unsafe { libc::clock_gettime(clock, &raw mut time) };
     let (seconds, ns) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
     (code == 0).then_some(seconds * 1_000_000_000 + ns)
 }

@@ -27,6 +27,27 @@ impl fmt::Display for Text<'_> {
     }
 }
 
+/// Prose, in which what stands between backticks is code.
+pub(super) struct Words<'a>(pub(super) &'a str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, code, after)) = code(rest) {
+            write!(f, "{}<code>{}</code>", Text(before), Text(code))?;
+            rest = after;
+        }
+        Text(rest).fmt(f)
+    }
+}
+
+/// What stands before, in and behind the first pair of backticks.
+fn code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
+}
+
 /// The id of a row, which may be broken at its plus signs.
 pub(super) struct Id<'a>(pub(super) &'a str);
 
@@ -63,6 +84,12 @@ mod tests {
         let shown = Text(hostile).to_string();
         assert_eq!(shown, "&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;amp;\u{FFFD}");
         assert_eq!(Id("a+<b>").to_string(), "a+<wbr>&lt;b&gt;");
+    }
+
+    #[test]
+    fn code_is_marked_and_nothing_else_becomes_markup() {
+        assert_eq!(Words("`a<b` and `c`, `").to_string(), "<code>a&lt;b</code> and <code>c</code>, `");
+        assert_eq!(Words("plain & <b>").to_string(), "plain &amp; &lt;b&gt;");
     }
 
     #[test]

@@ -64,6 +64,18 @@
     return svg;
   };
 
+  // What one line lacks because another has its value there is bridged (undefined); where it pauses it is broken: all
+  // from one value to the next must be null for that.
+  const broken = (one) => {
+    const values = one.ys.map((value) => (value === null ? undefined : value));
+    const lacks = (index) => values[index] === undefined || values[index] === null;
+    for (const at of one.gaps || []) {
+      for (let index = at; index >= 0 && lacks(index); index -= 1) values[index] = null;
+      for (let index = at + 1; index < values.length && lacks(index); index += 1) values[index] = null;
+    }
+    return values;
+  };
+
   class Picture {
     constructor(spec) {
       this.spec = spec;
@@ -180,7 +192,7 @@
         stroke: colours[one.look % colours.length],
         width: 2,
         dash: dash(one.look),
-        spanGaps: true,
+        spanGaps: false,
         points: { show: !!one.points, size: 6, fill: colours[one.look % colours.length] },
       }));
       if (this.plot) this.plot.destroy();
@@ -197,7 +209,7 @@
         axes: this.axes(),
         series: [{}, ...lines],
         hooks: { drawSeries: [(plot, index) => this.whiskers(plot, index)], setCursor: [(plot) => this.read(plot.cursor.idx)] },
-      }, [xs, ...series.map((one) => one.ys)], this.host);
+      }, [xs, ...series.map(broken)], this.host);
       if (this.boxes) {
         this.boxes.forEach((input, index) => input.parentNode.querySelector('svg').replaceWith(swatch(series[index].look)));
       }
@@ -274,6 +286,15 @@
   dark.addEventListener('change', redraw);
   addEventListener('beforeprint', () => { printing = true; redraw(); });
   addEventListener('afterprint', () => { printing = false; redraw(); });
+
+  // A table that is wider than the screen says so.
+  for (const region of document.querySelectorAll('.scroll')) {
+    const hint = element('p', { class: 'hint only-screen', 'aria-hidden': 'true' }, 'wider than the screen: scroll it sideways →');
+    region.before(hint);
+    const update = () => { hint.hidden = region.scrollWidth <= region.clientWidth + 1; };
+    new ResizeObserver(update).observe(region);
+    update();
+  }
 
   // One picture of several is shown at a time where a choice stands above them.
   for (const choice of document.querySelectorAll('select[data-shows]')) {

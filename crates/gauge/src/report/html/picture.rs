@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariants: values are those of the result, unrounded; a curve ends where its samples do, because beyond them
-//! a percentile is the maximum under another name.
+//! a percentile is the maximum under another name. Its last point is that maximum, drawn half a sample beyond the share
+//! that took no longer than the last but one, as the share of the longest itself has no place on the axis.
 
 use crate::latency::Latency;
 use crate::result::Round;
@@ -64,6 +65,9 @@ pub(super) struct Line {
     pub(super) points: bool,
     /// One an x value.
     pub(super) ys: Vec<Option<f64>>,
+    /// Indices of x values at which the line is broken, though it has no value there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) gaps: Vec<usize>,
     /// Up to where a whisker goes from each point; empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) highs: Vec<Option<f64>>,
@@ -77,25 +81,34 @@ fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).log10()
 }
 
+/// Where the longest of the samples stands on the HDR axis.
+fn longest_at(latency: &Latency) -> f64 {
+    (2.0 * latency.count().max(1) as f64).log10()
+}
+
 /// A name, its samples, and whether it is shown at first.
 pub(super) type Distribution<'a> = (String, &'a Latency, bool);
 
 /// Latency by percentile: one curve a name.
 pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Picture {
-    let samples_max = curves.iter().map(|(_, latency, _)| latency.count()).max().unwrap_or(0).max(2);
-    let last = (samples_max as f64).log10();
+    let longest = curves.iter().map(|(_, latency, _)| longest_at(latency));
+    let last = longest.clone().fold(longest_at(&Latency::new()), f64::max);
     // No histogram counts more than 2^64 samples, which is less than 20 nines.
     let mut xs: Vec<f64> = (0..=20 * STEPS_PER_NINE)
         .map(|step| f64::from(step) / f64::from(STEPS_PER_NINE))
         .take_while(|x| *x < last)
-        .chain([nines(50.0), last])
+        .chain([nines(50.0)])
+        .chain(longest)
         .collect();
     xs.sort_by(f64::total_cmp);
+    xs.dedup();
     let line = |(look, (name, latency, on)): (usize, &(String, &Latency, bool))| {
-        let end = (latency.count().max(1) as f64).log10();
-        let at = |x: &f64| {
-            let percent = 100.0 * (1.0 - 10_f64.powf(-x));
-            (latency.count() > 0 && *x <= end + 1e-9).then(|| latency.raw_percentile_ns(percent) as f64)
+        let (end, longest) = ((latency.count().max(1) as f64).log10(), longest_at(latency));
+        let at = |x: &f64| match latency.count() {
+            0 => None,
+            _ if x.total_cmp(&longest).is_eq() => Some(latency.max_ns() as f64),
+            _ if *x > end + 1e-9 => None,
+            _ => Some(latency.raw_percentile_ns(100.0 * (1.0 - 10_f64.powf(-x))) as f64),
         };
         Line {
             name: name.clone(),
@@ -103,6 +116,7 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
             on: *on,
             points: false,
             ys: xs.iter().map(at).collect(),
+            gaps: Vec::new(),
             highs: Vec::new(),
         }
     };
@@ -134,7 +148,7 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
                 highs[index] = Some(round.max_ns as f64);
             }
         }
-        Line { name: name.clone(), look, on: *on, points: true, ys, highs }
+        Line { name: name.clone(), look, on: *on, points: true, ys, gaps: Vec::new(), highs }
     };
     let series = rows.iter().enumerate().map(line).collect();
     Picture {
@@ -161,10 +175,33 @@ pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: boo
                 ys[index] = Some(*value);
             }
         }
-        Line { name: name.clone(), look, on: true, points, ys, highs: Vec::new() }
+        Line { name: name.clone(), look, on: true, points, ys, gaps: Vec::new(), highs: Vec::new() }
     };
     let series = curves.iter().enumerate().map(line).collect();
     Picture { id, x, y, xs, series }
+}
+
+impl Picture {
+    /// The same with each line broken at these x values, which need not be points of any line.
+    pub(super) fn broken(mut self, breaks: &[Vec<f64>]) -> Self {
+        let old = std::mem::take(&mut self.xs);
+        self.xs = old.iter().chain(breaks.iter().flatten()).copied().collect();
+        self.xs.sort_by(f64::total_cmp);
+        self.xs.dedup();
+        let index = |x: &f64| self.xs.binary_search_by(|known| known.total_cmp(x)).ok();
+        let moved: Vec<Option<usize>> = old.iter().map(index).collect();
+        for (number, line) in self.series.iter_mut().enumerate() {
+            let mut ys = vec![None; self.xs.len()];
+            for (to, value) in moved.iter().zip(&line.ys) {
+                if let Some(to) = to {
+                    ys[*to] = *value;
+                }
+            }
+            line.ys = ys;
+            line.gaps = breaks.get(number).into_iter().flatten().filter_map(index).collect();
+        }
+        self
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +227,13 @@ mod tests {
         assert_eq!(at(0, 99.0), Some(many.raw_percentile_ns(99.0) as f64));
         assert_eq!(at(0, 99.99), Some(many.raw_percentile_ns(99.99) as f64));
         assert_eq!((at(1, 99.0), at(1, 99.9)), (Some(few.raw_percentile_ns(99.0) as f64), None));
+        let last = |line: usize| picture.series[line].ys.iter().flatten().last().copied();
+        assert_eq!(
+            (last(0), last(1)),
+            (Some(many.max_ns() as f64), Some(few.max_ns() as f64)),
+            "the longest"
+        );
+        assert_eq!(picture.xs.last(), Some(&20_000_f64.log10()), "half a sample beyond the last but one");
         assert!(
             picture.xs.is_sorted() && picture.series.iter().all(|line| line.ys.len() == picture.xs.len())
         );
@@ -211,6 +255,17 @@ mod tests {
         let picture = over_time("t".into(), &[("a".into(), &[round, empty], true)]);
         assert_eq!(picture.xs, [2.0]);
         assert_eq!((picture.series[0].ys[0], picture.series[0].highs[0]), (Some(10.0), Some(30.0)));
+    }
+
+    #[test]
+    fn a_line_is_broken_where_it_pauses_and_its_values_stay() {
+        let axis = || Axis::new("", Kind::Seconds, false);
+        let named = [("a".into(), vec![(1.0, 5.0), (4.0, 6.0)]), ("b".into(), vec![(2.0, 7.0)])];
+        let picture = curves("c".into(), axis(), axis(), &named, false).broken(&[vec![2.5], Vec::new()]);
+        assert_eq!(picture.xs, [1.0, 2.0, 2.5, 4.0]);
+        assert_eq!(picture.series[0].ys, [Some(5.0), None, None, Some(6.0)]);
+        assert_eq!((picture.series[0].gaps.clone(), picture.series[1].gaps.clone()), (vec![2], vec![]));
+        assert_eq!(picture.series[1].ys, [None, Some(7.0), None, None]);
     }
 
     #[test]

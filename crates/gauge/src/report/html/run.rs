@@ -3,7 +3,7 @@
 //! Invariants: the figures, ranks and words are those of the terminal's report; the line below which a power cut
 //! loses commits is drawn here as it is there; rows carry their unrounded figures as data, for tests and scripts.
 
-use super::escape::{Id, Text};
+use super::escape::{Id, Text, Words};
 use super::{Caption, Page, facts as fact_list, picture, scroll, table};
 use crate::advise;
 use crate::figures::{bytes, count, duration, plural, rate, tight};
@@ -61,12 +61,12 @@ fn verdict(page: &mut Page, ranking: &Ranking<'_>) {
     if let Some(headline) = findings::headline(ranking) {
         page.add(&format!(
             "<div class=\"verdict bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
-            Text(&headline)
+            Words(&headline)
         ));
     }
     let advice = advise::advise(ranking);
     let class = if advice.method.is_some() { "verdict" } else { "verdict bad" };
-    page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Text(&advice.sentence)));
+    page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Words(&advice.sentence)));
     let Some(best) = ranking.recommended() else { return };
     let latency = &best.measured.latency;
     let wait = best.measured.tail.wait_share().map(|share| format!("{:.0} %", share * 100.0));
@@ -197,7 +197,7 @@ fn pictures(page: &mut Page, ranking: &Ranking<'_>) {
         picture::percentiles(id, &curves),
         &Caption {
             title: "Latency by percentile",
-            words: "Each step to the right is ten times rarer. A curve that turns up early has a slow tail; each ends with its last sample.",
+            words: "Each step to the right is ten times rarer. A curve that turns up early has a slow tail; each ends at its longest sample.",
             table: &percentile_table(&curves),
         },
     );
@@ -354,8 +354,8 @@ pub(super) fn findings_list(page: &mut Page, found: &[findings::Finding]) {
         page.add(&format!(
             "<li class=\"{name}\" data-rule=\"{}\"><span class=\"tag\">{name}</span><p>{}</p><p>→ {}</p></li>\n",
             Text(finding.rule),
-            Text(&finding.sentence),
-            Text(&finding.remedy)
+            Words(&finding.sentence),
+            Words(&finding.remedy)
         ));
     }
     page.out += "</ol>\n";
@@ -363,7 +363,7 @@ pub(super) fn findings_list(page: &mut Page, found: &[findings::Finding]) {
 
 fn settings(page: &mut Page, ranking: &Ranking<'_>) {
     let advice = advise::advise(ranking);
-    page.add(&format!("<p>{}</p>\n", Text(&advice.sentence)));
+    page.add(&format!("<p>{}</p>\n", Words(&advice.sentence)));
     if !advice.settings.is_empty() {
         page.out += "<div class=\"settings\">\n";
     }
@@ -375,14 +375,14 @@ fn settings(page: &mut Page, ranking: &Ranking<'_>) {
         let per_s = setting
             .commits_per_s
             .map_or(String::new(), |per_s| format!("At most {} commits/s for one client: ", rate(per_s)));
-        page.add(&format!("<p>{}{}.</p>\n", Text(&per_s), Text(setting.why.trim_end_matches('.'))));
+        page.add(&format!("<p>{}{}.</p>\n", Text(&per_s), Words(setting.why.trim_end_matches('.'))));
         for note in &setting.notes {
-            page.add(&format!("<p class=\"soft\">{}</p>\n", Text(note)));
+            page.add(&format!("<p class=\"soft\">{}</p>\n", Words(note)));
         }
         page.out += "</article>\n";
     }
     if !advice.settings.is_empty() {
-        page.add(&format!("</div>\n<p class=\"soft\">{}</p>\n", Text(&advice.basis)));
+        page.add(&format!("</div>\n<p class=\"soft\">{}</p>\n", Words(&advice.basis)));
     }
     let expected = ranges::expected(ranking);
     if !expected.ranges.is_empty() {

@@ -2,17 +2,18 @@
 //!
 //! Invariant: a cell is what [`Study::value`] finds; what it does not find is `-`.
 
-use super::escape::Text;
+use super::escape::{Text, Words};
 use super::picture::{self, Axis, Kind};
 use super::{Caption, Page, facts as fact_list, run, scroll, table};
-use crate::figures::{bytes, count, duration, rate_tight, significant, tight};
+use crate::figures::{count, duration, tight};
 use crate::findings;
 use crate::report::facts;
+use crate::report::study::shown;
 use crate::result::{Round, RunResult};
-use crate::study::{Better, Column, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
+use crate::study::{Better, Column, Series, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
 
 /// So many pictures of columns against the rows' axis.
-const AXIS_PICTURES_MAX: usize = 4;
+const AXIS_PICTURES_MAX: usize = 8;
 
 pub(super) fn section(
     page: &mut Page,
@@ -27,7 +28,7 @@ pub(super) fn section(
     page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
     page.heading(contents, nav, "Figures");
     figures(page, study);
-    study.notes.iter().for_each(|note| page.add(&format!("<p class=\"soft\">{}</p>\n", Text(note))));
+    study.notes.iter().for_each(|note| page.add(&format!("<p class=\"soft\">{}</p>\n", Words(note))));
     page.heading(contents, nav, "Findings");
     run::findings_list(page, &findings::study::find(result));
     page.heading(contents, nav, "Pictures");
@@ -46,26 +47,6 @@ pub(super) fn section(
         page.out += &fact_list(place.iter().map(|(label, words)| (*label, words.as_str())));
     }
     page.out += &fact_list(study.facts.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
-}
-
-/// A value for a column of a table.
-pub(super) fn cell(unit: Unit, value: Option<Value>) -> String {
-    let Some(Value { value, uncertain }) = value else { return "-".to_owned() };
-    let words = match unit {
-        Unit::Nanoseconds => tight(value),
-        Unit::PerSecond => rate_tight(value),
-        Unit::Share => format!("{:.0}%", value * 100.0),
-        Unit::Bytes => whole(value).map_or_else(|| significant(value), bytes),
-        Unit::Count => whole(value).map_or_else(|| significant(value), count),
-        Unit::Ratio => format!("{value:.2}×"),
-    };
-    if uncertain { format!("~{words}") } else { words }
-}
-
-/// The number if it is a whole one.
-fn whole(value: f64) -> Option<u64> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number in bounds")]
-    (value.fract() == 0.0 && (0.0..9e15).contains(&value)).then_some(value as u64)
 }
 
 fn figures(page: &mut Page, study: &Study) {
@@ -130,14 +111,14 @@ fn figures_row(page: &mut Page, study: &Study, row: &StudyRow) {
                 page.add(&format!(
                     "<td data-column=\"{}\" data-value=\"{raw}\">{}</td>",
                     Text(&column.key),
-                    Text(&cell(column.unit, value))
+                    Text(&value.map_or("-".to_owned(), |value| shown(value, column.unit)))
                 ));
             }
         }
         StudyOutcome::NotAvailable { reason: words } | StudyOutcome::Failed { error: words } => {
             let why = if matches!(row.outcome, StudyOutcome::Failed { .. }) { "failed" } else { "n/a" };
             let across = study.columns.len();
-            page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Text(words)));
+            page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Words(words)));
         }
     }
     page.out += "</tr>\n";
@@ -159,16 +140,19 @@ fn against_axis(page: &mut Page, study: &Study) {
     }
     let name = |(group, place): &(String, Option<usize>)| {
         let place = place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
-        let parts: Vec<&str> =
+        let mut parts: Vec<&str> =
             [group.as_str()].into_iter().chain(place).filter(|part| !part.is_empty()).collect();
-        if parts.is_empty() { study.row_title.clone() } else { parts.join(", ") }
+        // A group may be the place itself.
+        parts.dedup();
+        parts.join(", ")
     };
     let columns = study.columns.iter().filter(|column| column.better != Better::Neither);
     for column in columns.filter(|column| column.essential).take(AXIS_PICTURES_MAX) {
         let curve = |group: &(String, Option<usize>)| {
             let points = placed.iter().filter(|row| (&row.group, row.place) == (&group.0, group.1));
             let points = points.filter_map(|row| Some((row.x?, Study::value(row, column)?.value)));
-            (name(group), points.collect::<Vec<_>>())
+            let name = Some(name(group)).filter(|name| !name.is_empty());
+            (name.unwrap_or_else(|| column.title.clone()), points.collect::<Vec<_>>())
         };
         let curves: Vec<_> = groups.iter().map(curve).filter(|(_, points)| !points.is_empty()).collect();
         if !curves.is_empty() {
@@ -177,30 +161,47 @@ fn against_axis(page: &mut Page, study: &Study) {
     }
 }
 
+/// What the rows' axis is called and its unit: those of the column that holds the very values, if one does.
+fn axis(study: &Study) -> (&str, Unit) {
+    let holds = |column: &&Column| {
+        let placed = study.rows.iter().filter(|row| row.measured().is_some());
+        let mut placed = placed.filter(|row| row.x.is_some()).peekable();
+        placed.peek().is_some()
+            && placed.all(|row| Study::value(row, column).map(|value| value.value) == row.x)
+    };
+    let column = study.columns.iter().find(holds);
+    column.map_or((study.row_title.as_str(), Unit::Count), |column| (column.title.as_str(), column.unit))
+}
+
 fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[picture::Curve]) {
     let id = page.id("picture");
     let title = if column.group.is_empty() {
         column.title.clone()
     } else {
-        format!("{}, {}", column.title, column.group)
+        format!("{}: {}", column.group, column.title)
     };
     let xs = || curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x));
     // Steps by a constant factor (1, 2, 4, 8 writers) read best on a logarithmic axis.
     let spread = xs().fold(0.0, f64::max) / xs().fold(f64::INFINITY, f64::min);
     let log = spread.is_finite() && spread >= 8.0;
-    let mut x = Axis::new(&study.row_title, Kind::Number, log);
+    let (x_title, x_unit) = axis(study);
+    let mut x = Axis::new(x_title, kind(x_unit), log);
     x.at_points = curves.iter().map(|(_, points)| points.len()).max().unwrap_or(0) <= 10;
-    let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds);
+    // Little spread has too few marks on a logarithmic axis, and zero has no place there.
+    let ys = || curves.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
+    let wide = ys().fold(f64::INFINITY, f64::min) * 10.0 <= ys().fold(0.0, f64::max);
+    let positive = ys().all(|y| y > 0.0);
+    let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds && wide && positive);
     let rows = curves.iter().flat_map(|(name, points)| {
         points.iter().map(move |(x, value)| {
-            let value = Value { value: *value, uncertain: false };
-            vec![name.clone(), significant(*x), cell(column.unit, Some(value))]
+            let told = |value: f64, unit| shown(Value { value, uncertain: false }, unit);
+            vec![name.clone(), told(*x, x_unit), told(*value, column.unit)]
         })
     });
-    let table = table(&title, &["", &study.row_title, &title], rows);
+    let table = table(&title, &["", x_title, &title], rows);
     page.picture(
         picture::curves(id, x, y, curves, true),
-        &Caption { title: &format!("{title} against {}", study.row_title), words: "", table: &table },
+        &Caption { title: &format!("{title} against {x_title}"), words: "", table: &table },
     );
 }
 
@@ -209,7 +210,7 @@ fn kind(unit: Unit) -> Kind {
         Unit::Nanoseconds => Kind::Ns,
         Unit::Bytes => Kind::Bytes,
         Unit::Share => Kind::Share,
-        Unit::Count | Unit::PerSecond | Unit::Ratio => Kind::Number,
+        Unit::Count | Unit::PerSecond | Unit::Ratio | Unit::Outlived => Kind::Number,
     }
 }
 
@@ -242,7 +243,7 @@ fn percentiles(page: &mut Page, study: &Study) {
             picture,
             &Caption {
                 title: &format!("Latency by percentile: {title}"),
-                words: "Each step to the right is ten times rarer; each curve ends with its last sample.",
+                words: "Each step to the right is ten times rarer; each curve ends at its longest sample.",
                 table: &table,
             },
         );
@@ -261,16 +262,34 @@ fn group<'a>(study: &Study, row: &'a StudyRow) -> Option<&'a str> {
     (!row.group.is_empty() && study.rows.iter().any(twin)).then_some(row.group.as_str())
 }
 
+/// Where a series pauses because its row's turn is over, seconds: in the middle of each pause.
+fn pauses(series: &Series, rounds: &[Round]) -> Vec<f64> {
+    let ends = |round: &Round| round.start_ns + round.elapsed_ns;
+    let pairs = series.points.windows(2).filter_map(|pair| <&[_; 2]>::try_from(pair).ok());
+    pairs
+        .filter(|[one, next]| rounds.iter().any(|round| one.at_ns < ends(round) && ends(round) < next.at_ns))
+        .map(|[one, next]| f64::midpoint(one.at_ns as f64, next.at_ns as f64) / 1e9)
+        .collect()
+}
+
 /// Series where a row kept them; its blocks where it did not.
 fn over_time(page: &mut Page, study: &Study) {
-    let mut series = Vec::new();
+    let (mut series, mut breaks, mut titles) = (Vec::new(), Vec::new(), Vec::new());
     for (row, measured) in study.measured() {
         for one in measured.series.iter().filter(|one| !one.points.is_empty()) {
             let points = one.points.iter().map(|point| (point.at_ns as f64 / 1e9, point.max_ns as f64));
-            series.push((format!("{}: {}", label(study, row), one.title), points.collect::<Vec<_>>()));
+            titles.push(one.title.as_str());
+            series.push((label(study, row), points.collect::<Vec<_>>()));
+            breaks.push(pauses(one, &measured.rounds));
         }
     }
     if !series.is_empty() {
+        // What all lines show is said once.
+        let one = titles.iter().all(|title| *title == titles[0]);
+        let what = if one { titles[0] } else { "longest in each span" };
+        if !one {
+            series.iter_mut().zip(&titles).for_each(|((name, _), title)| *name = format!("{name}: {title}"));
+        }
         let id = page.id("picture");
         let rows = series.iter().map(|(name, points)| {
             let longest = points.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
@@ -280,10 +299,11 @@ fn over_time(page: &mut Page, study: &Study) {
         let table = table("Latency over time", &["", "Spans", "Longest", "At"], rows);
         let x = Axis::new("time since the run began", Kind::Seconds, false);
         page.picture(
-            picture::curves(id, x, Axis::new("longest in each span", Kind::Ns, true), &series, false),
+            picture::curves(id, x, Axis::new(what, Kind::Ns, true), &series, false)
+                .broken(&breaks),
             &Caption {
                 title: "Latency over time",
-                words: "The longest of each short span, so that no stall is averaged away.",
+                words: "The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.",
                 table: &table,
             },
         );

@@ -3,38 +3,82 @@
 //! Invariants: differences are those of [`crate::compare`]; a difference between rows that do not promise the
 //! same is marked in words.
 
-use super::escape::{Id, Text};
-use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll};
+use super::escape::{Id, Text, Words};
+use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll, table};
 use crate::compare::measure::Unit;
-use crate::compare::side::Side;
+use crate::compare::side::{self, Side};
 use crate::compare::{Comparison, Difference, caveats, kin, published, text};
+use crate::latency::Latency;
 use crate::lookup;
+use crate::result::RunResult;
 
-/// The figures that are told, as far as all sides have them; the first one that they share in any case.
+/// The figures of a commit run that are told, as far as all sides have them; the first one that they share in any case.
 const MEASURES: [&str; 4] = ["cost", "p50", "p99", "max"];
 
-pub(super) fn section(page: &mut Page, results: &[Named<'_>], published: &[Side]) {
-    page.out += "<h2 id=\"comparison\">Comparison</h2>\n";
-    let sides: Vec<Side> = results
+/// Of sides without a study of their own: so many figures more than the first.
+const OTHERS_MAX: usize = 5;
+
+pub(super) fn section(
+    page: &mut Page,
+    first: &Comparison,
+    results: &[Named<'_>],
+    contents: &mut Vec<(String, String)>,
+) {
+    let id = page.id("comparison");
+    let heading = format!("Comparison: {}", first.scenario());
+    page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(&heading)));
+    contents.push((id, heading));
+    introduce(page, &first.sides);
+    let compared: Vec<(usize, &Named<'_>)> = first
+        .sides
         .iter()
-        .map(|named| Side::own(named.name, named.result))
-        .chain(published.iter().cloned())
+        .enumerate()
+        .filter(|(_, side)| !side.published)
+        .filter_map(|(index, side)| Some((index, results.iter().find(|named| named.name == side.name)?)))
         .collect();
-    introduce(page, &sides);
-    let first = match Comparison::new(sides.clone(), None) {
-        Ok(comparison) => comparison,
-        Err(reason) => {
-            page.add(&format!("<p class=\"verdict bad\">{}</p>\n", Text(&reason)));
-            return;
-        }
-    };
-    let others = MEASURES.iter().filter(|id| first.measure.id != **id);
-    let others = others.filter_map(|id| Comparison::new(sides.clone(), Some(id)).ok());
+    let others = first.others.iter().filter(|measure| tells(first, &compared, &measure.id));
+    let others = others.filter_map(|measure| Comparison::new(first.sides.clone(), Some(&measure.id)).ok());
     for comparison in std::iter::once(first.clone()).chain(others) {
         differences(page, &comparison);
     }
-    notes(page, &first);
-    overlays(page, results);
+    notes(page, first);
+    overlays(page, &compared);
+}
+
+/// Whether that figure has a table of its own: those of [`MEASURES`], and of a study what its narrow table shows.
+fn tells(first: &Comparison, compared: &[(usize, &Named<'_>)], id: &str) -> bool {
+    if MEASURES.contains(&id) {
+        return true;
+    }
+    match compared.first().map(|(_, named)| named.result.study.as_ref()) {
+        Some(Some(study)) => study.columns.iter().any(|column| {
+            column.key == id && column.essential && column.better != crate::study::Better::Neither
+        }),
+        Some(None) => false,
+        None => first.others.iter().take(OTHERS_MAX).any(|measure| measure.id == id),
+    }
+}
+
+/// A published table that nothing here is compared with.
+pub(super) fn lone(page: &mut Page, side: &Side, contents: &mut Vec<(String, String)>) {
+    let id = page.id("published");
+    page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(&side.name)));
+    contents.push((id, side.name.clone()));
+    page.out += &fact_list(side.about.iter().map(|(label, words)| (*label, words.as_str())));
+    let measures = side.measures();
+    let heads: Vec<&str> =
+        std::iter::once("Row").chain(measures.iter().map(|measure| measure.title.as_str())).collect();
+    let rows = side.rows.iter().map(|row| {
+        let cell = |measure: &&crate::compare::measure::Measure| {
+            row.figure(&measure.id)
+                .map_or("-".to_owned(), |figure| measure.unit.cell(figure.value).trim().to_owned())
+        };
+        std::iter::once(row.calls.clone()).chain(measures.iter().map(cell)).collect()
+    });
+    page.out += &table(&side.name, &heads, rows);
+    for remark in &side.remarks {
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Words(remark)));
+    }
 }
 
 fn introduce(page: &mut Page, sides: &[Side]) {
@@ -147,18 +191,22 @@ fn promise(line: &crate::compare::Line) -> String {
 fn notes(page: &mut Page, comparison: &Comparison) {
     page.out += "<p class=\"soft\">Differences are against A, from unrounded values; the interval comes from the rounds of both.</p>\n";
     for words in text::lonely(comparison) {
-        page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&words)));
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Words(&words)));
     }
     page.out += "<h3>Caveats</h3>\n<ol class=\"findings\">\n";
     for words in caveats::caveats(comparison) {
         page.add(&format!(
             "<li class=\"caution\"><span class=\"tag\">caution</span><p>{}</p></li>\n",
-            Text(&words)
+            Words(&words)
         ));
     }
     for (index, side) in comparison.sides.iter().enumerate().filter(|(_, side)| !side.remarks.is_empty()) {
-        let remarks =
-            side.remarks.iter().map(|remark| format!("<p>{}</p>", Text(remark))).collect::<Vec<_>>().concat();
+        let remarks = side
+            .remarks
+            .iter()
+            .map(|remark| format!("<p>{}</p>", Words(remark)))
+            .collect::<Vec<_>>()
+            .concat();
         page.add(&format!(
             "<li class=\"note\"><span class=\"tag\">note on {}</span>{remarks}</li>\n",
             Comparison::letter(index)
@@ -167,22 +215,38 @@ fn notes(page: &mut Page, comparison: &Comparison) {
     page.out += "</ol>\n";
 }
 
+/// The distributions of a result by the ids of their rows: of a study each row's main one.
+fn distributions(result: &RunResult) -> Vec<(String, &Latency)> {
+    let Some(study) = &result.study else {
+        return result.measured().map(|(row, measured)| (row.id.clone(), &measured.latency)).collect();
+    };
+    study
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let latency = row.measured()?.latencies.iter().find(|named| named.latency.count() > 0)?;
+            Some((side::row_id(study, row), &latency.latency))
+        })
+        .collect()
+}
+
 /// The distributions of one row on all sides, one picture a row, of which one is shown at a time.
-fn overlays(page: &mut Page, results: &[Named<'_>]) {
-    let Some((base, _)) = results.split_first() else { return };
+fn overlays(page: &mut Page, compared: &[(usize, &Named<'_>)]) {
+    let Some((_, base)) = compared.first() else { return };
+    let system = |result: &RunResult| result.study.is_none().then(|| lookup::system(result));
+    let of_all: Vec<_> = compared.iter().map(|(_, named)| distributions(named.result)).collect();
     let mut options = Vec::new();
     let start = page.out.len();
     let mut rows: Vec<(String, Vec<picture::Distribution<'_>>)> = Vec::new();
-    for (method, _) in base.result.measured() {
-        let curves = |(index, named): (usize, &Named<'_>)| {
-            let result: &crate::result::RunResult = results[index].result;
-            let id = kin::kin(&method.id, Some(lookup::system(base.result)), Some(lookup::system(result)))?;
-            let (_, measured) = result.measured().find(|(row, _)| row.id == id)?;
-            Some((format!("{}: {}", Comparison::letter(index), named.name), &measured.latency, true))
+    for (base_id, _) in &of_all[0] {
+        let curve = |(position, (index, named)): (usize, &(usize, &Named<'_>))| {
+            let id = kin::kin(base_id, system(base.result), system(named.result))?;
+            let (_, latency) = of_all[position].iter().find(|(other, _)| other == id)?;
+            Some((format!("{}: {}", Comparison::letter(*index), named.name), *latency, true))
         };
-        let curves: Vec<_> = results.iter().enumerate().filter_map(curves).collect();
+        let curves: Vec<_> = compared.iter().enumerate().filter_map(curve).collect();
         if curves.len() > 1 {
-            rows.push((method.id.clone(), curves));
+            rows.push((base_id.clone(), curves));
         }
     }
     for (name, curves) in rows {
@@ -194,7 +258,7 @@ fn overlays(page: &mut Page, results: &[Named<'_>]) {
             picture::percentiles(id, &curves),
             &Caption {
                 title: &format!("Latency by percentile: {name}"),
-                words: "The same method on every side.",
+                words: "The same row on every side.",
                 table: &table,
             },
         );
@@ -203,7 +267,7 @@ fn overlays(page: &mut Page, results: &[Named<'_>]) {
     }
     if !options.is_empty() {
         let choice = format!(
-            "<h3>Distributions over each other</h3>\n<p class=\"only-screen\"><label>method <select data-shows>{}</select></label></p>\n",
+            "<h3>Distributions over each other</h3>\n<p class=\"only-screen\"><label>row <select data-shows>{}</select></label></p>\n",
             options.concat()
         );
         page.out.insert_str(start, &choice);

@@ -5,7 +5,7 @@
 
 use super::super::Until;
 use super::{Kind, RealStage};
-use crate::scenario::cached::{Order, ReadIn, SYNC, Trace};
+use crate::scenario::cached::{Order, ReadIn, SYNC, Trace, WRITE};
 use crate::study::CallTally;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::journal::settle;
@@ -78,7 +78,7 @@ fn read_through(file: &mut File, path: &Path, bytes: u64, until: Until<'_>) -> R
 }
 
 /// The calls of a rewrite, in the order of the table.
-const CALLS: [&str; 4] = ["lseek", "read", "write", SYNC];
+const CALLS: [&str; 4] = ["lseek", "read", WRITE, SYNC];
 
 fn rewrite(file: &mut File, path: &Path, order: &Order, until: Until<'_>) -> Result<Trace, Error> {
     if let Some(cpu) = order.cpu {

@@ -6,6 +6,7 @@ use super::super::{Block, Until};
 use super::of_log;
 use crate::measure::{self, Sample, Slice};
 use crate::rig::Lane;
+use crate::rig::real::put_stamp;
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
@@ -127,9 +128,7 @@ impl Lane for LogLane {
     }
 
     fn write(&mut self, _: u64, stamp: u64) -> Result<(), Error> {
-        let record = self.record.as_mut_slice();
-        let len = record.len().min(8);
-        record[..len].copy_from_slice(&stamp.to_le_bytes()[..len]);
+        put_stamp(self.record.as_mut_slice(), stamp);
         Ok(())
     }
 

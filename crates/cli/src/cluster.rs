@@ -1,0 +1,174 @@
+//! What does `seawall cluster` do? Starts, shows and ends three nodes of an engine on this machine, to try it.
+//!
+//! Invariant: after `down`, after a failed or interrupted `up`, and after Ctrl-C of `up --foreground` nothing is left
+//! running.
+
+use crate::exit::Failure;
+use crate::output;
+use crate::signals::{self, STOP};
+use clap::{Args, Subcommand, ValueEnum};
+use seawall_replicated::Kind;
+use seawall_replicated::cluster::{self, Order, Standing, State, Sync};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+/// Options of `seawall cluster`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Starts three nodes on 127.0.0.1; the first time their program is fetched and built
+    Up(Up),
+    /// Ends them and removes what they stored; their logs stay
+    Down(Which),
+    /// Shows which nodes run, where they listen, when they sync
+    Status(Which),
+}
+
+#[derive(Debug, Args)]
+struct Up {
+    /// The engine
+    engine: EngineName,
+    /// When nodes sync: `default` (as the engine comes), `always` (before each acknowledgement), or a time such as 10s
+    #[arg(long, value_name = "WHEN", default_value = "default")]
+    sync: Sync,
+    /// The first of nine ports [default: whichever are free]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Stay, and end the nodes on Ctrl-C
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    folder: Folder,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The engine [default: every one]
+    engine: Option<EngineName>,
+    /// Only the cluster with this sync setting
+    #[arg(long, value_name = "WHEN")]
+    sync: Option<Sync>,
+    #[command(flatten)]
+    folder: Folder,
+}
+
+#[derive(Debug, Args)]
+struct Folder {
+    /// Where programs, data and logs go
+    #[arg(long, value_name = "DIR", default_value = "seawall-cluster")]
+    dir: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EngineName {
+    /// Apache Kafka; needs a JDK from 17 on, and Maven
+    Kafka,
+    /// NATS `JetStream`; needs Go 1.26
+    Nats,
+}
+
+impl From<EngineName> for Kind {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Kafka => Self::Kafka,
+            EngineName::Nats => Self::Nats,
+        }
+    }
+}
+
+pub(crate) fn run(options: &ClusterArgs) -> Result<ExitCode, Failure> {
+    match &options.action {
+        Action::Up(options) => up(options),
+        Action::Down(options) => down(options),
+        Action::Status(options) => status(options),
+    }
+}
+
+fn up(options: &Up) -> Result<ExitCode, Failure> {
+    signals::listen().map_err(Failure::Told)?;
+    let order = Order {
+        kind: options.engine.into(),
+        sync: options.sync,
+        folder: options.folder.dir.clone(),
+        first_port: options.port,
+    };
+    let mut tell = |line: &str| anstream::eprintln!("{line}");
+    let state = cluster::up(&order, &mut tell, &STOP).map_err(|error| {
+        if STOP.load(Ordering::Relaxed) {
+            anstream::eprintln!("{error}");
+            Failure::Interrupted
+        } else {
+            Failure::Told(error)
+        }
+    })?;
+    let dir = options.folder.dir.display();
+    output::print(&format!("seawall bench replicated {}\n", state.options()))?;
+    anstream::eprintln!("logs: {}", order.home().display());
+    if options.foreground {
+        anstream::eprintln!("Ctrl-C ends it");
+        cluster::stay(&order, &state, &STOP).map_err(Failure::Told)?;
+        anstream::eprintln!("ended; nothing was left running");
+    } else {
+        anstream::eprintln!("`seawall cluster down {} --dir {dir}` ends it", state.engine);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn found(options: &Which) -> Result<Vec<(PathBuf, State)>, Failure> {
+    cluster::find(&options.folder.dir, options.engine.map(Kind::from), options.sync).map_err(Failure::Told)
+}
+
+fn down(options: &Which) -> Result<ExitCode, Failure> {
+    let clusters = found(options)?;
+    if clusters.is_empty() {
+        anstream::eprintln!("nothing to end: no such cluster below {}", options.folder.dir.display());
+    }
+    for (home, state) in &clusters {
+        cluster::down(home, state).map_err(Failure::Told)?;
+        anstream::eprintln!("{} ({}) is down; its logs stay in {}", state.engine, state.sync, home.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(options: &Which) -> Result<ExitCode, Failure> {
+    let clusters = found(options)?;
+    if clusters.is_empty() {
+        output::print(&format!("no such cluster below {}\n", options.folder.dir.display()))?;
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut whole = true;
+    for (home, state) in &clusters {
+        let standing = match cluster::state_of(state) {
+            Standing::All => "all nodes run".to_owned(),
+            Standing::Some(n) => format!("{n} of {} nodes run", cluster::NODES),
+            Standing::None => "no node runs".to_owned(),
+        };
+        whole &= cluster::state_of(state) == Standing::All;
+        output::print(&told(&home.display().to_string(), state, &standing))?;
+    }
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(home: &str, state: &State, standing: &str) -> String {
+    let mut text = format!("{} · sync {} · {standing} · {home}\n", state.engine, state.sync);
+    for node in &state.nodes {
+        let runs = if node.process.runs() { "runs" } else { "ended" };
+        let _ = writeln!(
+            text,
+            "  {}  {runs:<5}  process {:<8}  port {:<5}  {}",
+            node.name,
+            node.process.pid,
+            node.port,
+            node.log.display()
+        );
+    }
+    let _ = writeln!(text, "  seawall bench replicated {}", state.options());
+    text
+}

@@ -1,0 +1,170 @@
+//! Does every scenario run on every file system, and several of them side by side? On ext4, xfs and btrfs of our own on
+//! loop devices, in memory where that is allowed, and all at once on the disk of the build tree.
+//!
+//! Invariant: counts, calls and words are asserted, never latencies; each run is as short as it can be.
+
+use crate::ground::{Ground, folder};
+use crate::program::{Bench, SEAWALL, names};
+use crate::scenarios::{SMALL, table};
+use seawall_gauge::result::{Outcome, RunResult};
+use seawall_gauge::scenario::SCENARIOS;
+use seawall_gauge::study::StudyOutcome;
+use std::path::Path;
+use std::process::Command;
+
+/// File systems with a disk below, and their size: xfs takes no less than 300 MiB, a load of `interfere` 320.
+const SYSTEMS: [(&str, u64); 3] = [("ext4", 768), ("xfs", 768), ("btrfs", 1024)];
+
+/// `commit` in as little time as the others: the published methods, a few commits each.
+const COMMIT: [&str; 8] =
+    ["--methods", "published", "--transactions", "20", "--rounds", "1", "--journal", "4MiB"];
+
+fn run(scenario: &str, options: &[&str], place: &Path) -> RunResult {
+    let result = Bench::scenario(scenario, place, options).run().result();
+    assert_eq!(names(place).iter().filter(|name| name.starts_with("seawall")).count(), 0, "{scenario}");
+    assert!(result.complete && result.scenario == scenario);
+    result
+}
+
+/// Nothing failed, and what did run counted something; gives the rows that are not available.
+fn sound(result: &RunResult, on: &str) -> Vec<String> {
+    let scenario = &result.scenario;
+    let mut missing = Vec::new();
+    let Some(study) = &result.study else {
+        for row in &result.methods {
+            match &row.outcome {
+                Outcome::Measured(measured) => assert!(measured.commits > 0, "{on}: {scenario} {}", row.id),
+                Outcome::NotAvailable { .. } => missing.push(row.id.clone()),
+                Outcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
+            }
+        }
+        return missing;
+    };
+    for row in &study.rows {
+        match &row.outcome {
+            StudyOutcome::Measured(measured) => {
+                let counted = measured.latencies.first().is_some_and(|main| main.latency.count() > 0);
+                assert!(counted && !measured.rounds.is_empty(), "{on}: {scenario} {}", row.id);
+            }
+            StudyOutcome::NotAvailable { .. } => missing.push(row.id.clone()),
+            StudyOutcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
+        }
+    }
+    missing
+}
+
+/// Every scenario by its small run.
+fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    [("commit", &COMMIT[..])].into_iter().chain(SMALL)
+}
+
+#[test]
+fn every_scenario_is_tried_everywhere() {
+    for scenario in &SCENARIOS {
+        assert!(all().any(|(name, _)| name == scenario.name), "{}", scenario.name);
+    }
+}
+
+#[test]
+#[ignore = "needs root: mounts file systems on loop devices; run by `cargo xtask test`"]
+fn every_scenario_runs_on_each_file_system() {
+    for (kind, mib) in SYSTEMS {
+        let ground = Ground::new(kind, mib, "defaults");
+        for (scenario, options) in all() {
+            let result = run(scenario, options, ground.path());
+            assert_eq!(result.environment.file_system.kind, kind, "{scenario}");
+            assert!(
+                result.environment.devices.iter().any(|device| device.name == ground.device()),
+                "{scenario}"
+            );
+            assert_eq!(sound(&result, kind), Vec::<String>::new(), "{kind}: {scenario}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: mounts file systems on loop devices; run by `cargo xtask test`"]
+fn cached_sets_three_file_systems_side_by_side() {
+    let grounds = SYSTEMS.map(|(kind, mib)| Ground::new(kind, mib, "defaults"));
+    let work = folder();
+    let json = work.path().join("result.json");
+    let (_, options) = SMALL.iter().find(|(name, _)| *name == "cached").expect("a small one");
+    let run = Command::new(SEAWALL)
+        .args(["bench", "cached"])
+        .args(grounds.iter().map(Ground::path))
+        .args(*options)
+        .args(["--no-out", "--no-progress", "--html"])
+        .arg(work.path().join("page.html"))
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("started");
+    let told = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+    assert_eq!(run.status.code(), Some(0), "{told}");
+    let result = RunResult::read(&json).expect("a result");
+    let study = table(&result);
+    let labels: Vec<&str> = study.places.iter().map(|place| place.label.as_str()).collect();
+    assert_eq!(labels, SYSTEMS.map(|(kind, _)| kind));
+    assert_eq!(study.measured().count(), 3 * 6);
+    for (row, measured) in study.measured() {
+        let calls: Vec<(&str, u64, u64)> =
+            measured.calls.iter().map(|one| (one.call.as_str(), one.calls, one.errors)).collect();
+        assert_eq!(calls, [("lseek", 10, 0), ("read", 5, 0), ("write", 5, 0), ("fsync", 5, 0)], "{}", row.id);
+        assert!(
+            measured.counts.is_some_and(|counts| counts.flushes > 0),
+            "{}: its own device counts",
+            row.id
+        );
+    }
+    let html = std::fs::read_to_string(work.path().join("page.html")).expect("a page");
+    for (kind, _) in SYSTEMS {
+        assert!(told.contains(kind) && html.contains(&format!("<h4>{kind}</h4>")), "{kind}: {told}");
+    }
+    for ground in &grounds {
+        assert!(names(ground.path()).iter().all(|name| !name.starts_with("seawall")));
+    }
+}
+
+#[test]
+#[ignore = "needs root: mounts a tmpfs; run by `cargo xtask test`"]
+fn memory_is_refused_to_durable_scenarios_and_given_to_the_others() {
+    let at = folder();
+    let mount = crate::ground::Mount::new("tmpfs", "size=768m", "tmpfs", at.path());
+    for (scenario, options) in all() {
+        let durable = SCENARIOS.iter().find(|one| one.name == scenario).and_then(|one| one.study);
+        let durable = durable.is_none_or(|study| study.durable);
+        let refused = Bench::scenario(scenario, at.path(), options).run();
+        assert_eq!(refused.code, Some(i32::from(durable)), "{scenario}: {}", refused.told());
+        assert_eq!(refused.stderr.contains("--allow-memory"), durable, "{scenario}: {}", refused.told());
+        // What memory cannot do is listed with its reason; it differs from kernel to kernel.
+        sound(&run(scenario, &[options, &["--allow-memory"]].concat(), at.path()), "tmpfs");
+    }
+    drop(mount);
+}
+
+#[test]
+#[ignore = "takes a minute; run by `cargo xtask test`"]
+fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
+    let (place, work) = (folder(), folder());
+    let run = Command::new(SEAWALL)
+        .args(["bench", "all", "--time", "1s", "--allow-memory", "--no-progress", "--out", "kept"])
+        .arg(place.path())
+        .current_dir(work.path())
+        .output()
+        .expect("started");
+    let told = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+    assert_eq!(run.status.code(), Some(0), "{told}");
+    assert_eq!(names(place.path()), Vec::<String>::new());
+    let kept = work.path().join("kept");
+    let folders = names(&kept);
+    assert_eq!(folders.len(), SCENARIOS.len(), "{folders:?}");
+    for scenario in &SCENARIOS {
+        let of = |name: &&String| name.starts_with(&format!("{}-", scenario.name));
+        let folder = kept.join(folders.iter().find(of).unwrap_or_else(|| panic!("{}", scenario.name)));
+        assert_eq!(names(&folder), ["report.html", "report.md", "result.json"], "{}", scenario.name);
+        let result = RunResult::read(&folder.join("result.json")).expect("a result");
+        assert!(result.complete, "{}", scenario.name);
+        sound(&result, "the build tree");
+        assert!(told.contains(&format!("seawall {} {} · ", result.seawall, scenario.name)), "{told}");
+    }
+}

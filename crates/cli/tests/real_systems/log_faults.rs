@@ -1,0 +1,208 @@
+//! Is nothing acknowledged falsely when the kernel answers one call of the log with an error?
+//!
+//! `seawall log append` writes records one by one under strace, which makes the n-th call of one kind fail without the
+//! kernel's doing anything, for each n at which the log's own files are concerned. Whatever fails: what was acknowledged
+//! is there afterwards, what is there is a prefix of what was written, and the program goes on or ends with an error
+//! that names the call's answer. A call that was merely interrupted (`EINTR`) on the way of a record to the disk is made
+//! again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::ground::{Ground, folder};
+use crate::program::SEAWALL;
+use crate::trace::parse;
+
+const RECORDS: usize = 6;
+/// Of the calls of one kind so many are made to fail, spread over all of them.
+const PLACES_MAX: usize = 4;
+const ERRORS: [(&str, &str); 3] = [("EINTR", "os error 4"), ("EIO", "os error 5"), ("ENOSPC", "os error 28")];
+
+/// One kind of call.
+struct Row {
+    call: &'static str,
+    /// Whether it is made again when it was interrupted; otherwise the program ends with that error.
+    made_again: bool,
+}
+
+const CALLS: [Row; 13] = [
+    Row { call: "openat", made_again: false },
+    Row { call: "getdents64", made_again: false },
+    Row { call: "statx", made_again: false },
+    Row { call: "mkdir", made_again: false },
+    Row { call: "rename", made_again: false },
+    Row { call: "fallocate", made_again: true },
+    Row { call: "pwrite64", made_again: true },
+    Row { call: "pwritev2", made_again: true },
+    Row { call: "fdatasync", made_again: true },
+    Row { call: "fsync", made_again: true },
+    Row { call: "io_uring_setup", made_again: false },
+    Row { call: "io_uring_register", made_again: false },
+    Row { call: "io_uring_enter", made_again: true },
+];
+
+/// How one `append` ended.
+struct Appended {
+    acknowledged: usize,
+    code: Option<i32>,
+    stderr: String,
+    trace: String,
+}
+
+fn record(number: usize) -> String {
+    format!("record {number}")
+}
+
+/// Appends records one after the other, each when the one before is acknowledged.
+fn append(log: &Path, (method, engine): (&str, &str), only: &str, inject: Option<&str>) -> Appended {
+    let aside = folder();
+    let trace = aside.path().join("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-s", "0", "-e", "signal=none", "-o"]).arg(&trace);
+    command.args(["-e", &format!("trace={only}")]);
+    if let Some(inject) = inject {
+        command.args(["-e", &format!("inject={inject}")]);
+    }
+    command.args([SEAWALL, "log", "append"]).arg(log).args(["--method", method, "--engine", engine]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("strace starts; `cargo xtask setup` installs it");
+    let mut stdin = child.stdin.take().expect("is piped");
+    let mut stdout = BufReader::new(child.stdout.take().expect("is piped"));
+    let mut acknowledged = 0;
+    for number in 0..RECORDS {
+        let mut lsn = String::new();
+        // It may have ended.
+        let sent = stdin.write_all(format!("{}\n", record(number)).as_bytes());
+        if sent.is_err() || stdout.read_line(&mut lsn).expect("reads") == 0 {
+            break;
+        }
+        acknowledged += 1;
+    }
+    drop(stdin);
+    let mut stderr = String::new();
+    child.stderr.take().expect("is piped").read_to_string(&mut stderr).expect("reads");
+    let code = child.wait().expect("ends").code();
+    let trace = std::fs::read_to_string(&trace).expect("the trace");
+    Appended { acknowledged, code, stderr, trace }
+}
+
+/// For each call the numbers, counted in each thread, at which the log's files or its ring are concerned.
+fn places(log: &Path, way: (&str, &str)) -> BTreeMap<String, BTreeSet<usize>> {
+    let all = CALLS.map(|row| row.call).join(",");
+    let healthy = append(log, way, &all, None);
+    assert_eq!((healthy.code, healthy.acknowledged), (Some(0), RECORDS), "{}", healthy.stderr);
+    let (mut counts, mut places) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<usize>>::new());
+    let dir = log.to_str().expect("is text");
+    for call in parse(&healthy.trace) {
+        let count: &mut usize = counts.entry((call.thread, call.name.clone())).or_default();
+        *count += 1;
+        if call.arguments.contains(dir) || call.name.starts_with("io_uring") {
+            places.entry(call.name).or_default().insert(*count);
+        }
+    }
+    places
+}
+
+/// What is in the log now; nothing if there is none yet.
+fn recovered(log: &Path) -> Vec<String> {
+    let output = Command::new(SEAWALL).args(["log", "cat"]).arg(log).output().expect("runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let none = told.contains("holds no log") || told.contains("No such file");
+    assert!(output.status.success() || none, "{told}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// Makes one call fail and judges what came of it.
+fn judge(row: &Row, way: (&str, &str), (errno, words): (&str, &str), place: usize) {
+    let folder = folder();
+    let log = folder.path().join("log");
+    let fault = format!("{}:error={errno}:when={place}", row.call);
+    let what = format!("{} by {}, {fault}", way.0, way.1);
+    let ended = append(&log, way, row.call, Some(&fault));
+    assert!(ended.trace.contains("INJECTED"), "{what}: the call did not come");
+    let issued: Vec<String> = (0..RECORDS).map(record).collect();
+    let found = recovered(&log);
+    assert!(issued.starts_with(&found), "{what}: {found:?}");
+    assert!(found.len() >= ended.acknowledged, "{what}: {} acknowledged, {found:?}", ended.acknowledged);
+    match ended.code {
+        Some(0) => assert_eq!(found.len(), RECORDS, "{what}"),
+        Some(1) => assert!(ended.stderr.contains(words), "{what}: {}", ended.stderr),
+        other => panic!("{what}: {other:?}: {}", ended.stderr),
+    }
+    if errno == "EINTR" && row.made_again {
+        assert_eq!(ended.code, Some(0), "{what}: {}", ended.stderr);
+    }
+}
+
+fn every_call_fails_by(method: &str, engine: &str, expected: &[&str]) {
+    let base = folder();
+    let places = places(&base.path().join("log"), (method, engine));
+    for call in expected {
+        assert!(places.contains_key(*call), "{method} makes no {call}: {:?}", places.keys());
+    }
+    for row in &CALLS {
+        let Some(places) = places.get(row.call) else { continue };
+        let step = places.len().div_ceil(PLACES_MAX);
+        for place in places.iter().step_by(step) {
+            ERRORS.iter().for_each(|error| judge(row, (method, engine), *error, *place));
+        }
+    }
+}
+
+const HOUSEKEEPING: [&str; 4] = ["openat", "fallocate", "rename", "fsync"];
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_failed_call_acknowledges_nothing_falsely_by_write_and_sync() {
+    let calls = [&HOUSEKEEPING[..], &["pwrite64", "fdatasync"]].concat();
+    every_call_fails_by("buffered+fdatasync", "portable", &calls);
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_failed_call_acknowledges_nothing_falsely_by_one_synchronous_write() {
+    let calls = [&HOUSEKEEPING[..], &["pwritev2"]].concat();
+    every_call_fails_by("rwf-dsync", "portable", &calls);
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_failed_call_acknowledges_nothing_falsely_by_a_ring() {
+    let calls = [&HOUSEKEEPING[..], &["io_uring_setup", "io_uring_register", "io_uring_enter"]].concat();
+    every_call_fails_by("uring-direct-linked", "io_uring", &calls);
+}
+
+/// Opened again and again: recovery reads past the page cache, which such a disk allows in whole sectors only.
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_log_on_a_disk_with_sectors_of_4096_bytes_is_opened_again() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for kind in ["ext4", "xfs"] {
+        let ground = Ground::with_sectors(place, kind, 512, "defaults", 4096);
+        let log = ground.path().join("log");
+        for method in ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"] {
+            let mut append = Command::new(SEAWALL)
+                .args(["log", "append", "--quiet", "--method", method])
+                .arg(&log)
+                .stdin(Stdio::piped())
+                .spawn()
+                .expect("starts");
+            append
+                .stdin
+                .take()
+                .expect("is piped")
+                .write_all(format!("{method}\n").as_bytes())
+                .expect("writes");
+            assert!(append.wait().expect("ends").success(), "{method} on {kind}");
+        }
+        assert_eq!(recovered(&log), ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"], "{kind}");
+        let verified = Command::new(SEAWALL).args(["log", "verify"]).arg(&log).output().expect("runs");
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    }
+}

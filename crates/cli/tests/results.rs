@@ -1,0 +1,312 @@
+//! Do the commands over results (`compare`, `report`, `advise`) and `probe` say and write what they should, by the real
+//! program?
+//!
+//! Invariants: cases are rows of tables; every refusal names the thing and the remedy, has its exit code and leaves no
+//! file behind; figures in the outputs are held against the result files, not against the program's own words.
+
+use seawall_gauge::result::RunResult;
+use seawall_gauge::study::Study;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What this project's own machine measured, by scenario.
+fn committed(scenario: &str) -> PathBuf {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    match scenario {
+        "commit" | "published" => results.join(format!("2026-11-21-firecracker-ext4/{scenario}.json")),
+        _ => results.join(format!("2026-11-22-firecracker-ext4/{scenario}.json")),
+    }
+}
+
+const STUDIES: [&str; 5] = ["stall", "cached", "path", "group", "interfere"];
+
+/// A folder with the results by short names: `STUDIES`, `commit.json`, `published.json`, and some that are none.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    for name in STUDIES.iter().chain(&["commit", "published"]) {
+        std::fs::copy(committed(name), folder.path().join(format!("{name}.json"))).expect("copied");
+    }
+    let stall = std::fs::read_to_string(committed("stall")).expect("readable");
+    for (name, text) in [
+        ("broken.json", "{ \"format\": "),
+        ("foreign.json", "{ \"format\": \"someone-else's\" }"),
+        ("empty.json", ""),
+        ("cut.json", &stall[..stall.len() / 2]),
+        ("newer.json", &stall.replacen("\"version\": 1", "\"version\": 9999", 1)),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    std::fs::create_dir(folder.path().join("folder.json")).expect("made");
+    folder
+}
+
+fn seawall(folder: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_seawall")).args(arguments).current_dir(folder).output();
+    let output = output.expect("started");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    output
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The command line, its exit code, and what the message must say.
+type Refusal = (&'static [&'static str], i32, &'static [&'static str]);
+
+#[rustfmt::skip]
+const REFUSALS: &[Refusal] = &[
+    // Not there, not a result, not whole, not ours.
+    (&["compare", "no-such.json", "stall.json"], 1, &["no-such.json"]),
+    (&["compare", "stall.json", "broken.json"], 1, &["broken.json"]),
+    (&["compare", "stall.json", "cut.json"], 1, &["cut.json"]),
+    (&["compare", "stall.json", "foreign.json"], 1, &["foreign.json"]),
+    (&["compare", "stall.json", "newer.json"], 1, &["newer.json", "9999"]),
+    (&["report", "no-such.json"], 1, &["no-such.json"]),
+    (&["report", "stall.json", "empty.json"], 1, &["empty.json"]),
+    (&["report", "folder.json"], 1, &["folder.json"]),
+    (&["advise", "no-such.json"], 1, &["no-such.json"]),
+    (&["advise", "cut.json"], 1, &["cut.json"]),
+    (&["advise", "--dir", "no-such-folder"], 1, &["no-such-folder", "--dir"]),
+    (&["advise", "--dir", "stall.json"], 1, &["stall.json", "not a folder"]),
+    // Nowhere to write.
+    (&["compare", "published.json", "commit.json", "--json", "no/such/folder/c.json"], 1, &["no/such/folder/c.json"]),
+    (&["compare", "published.json", "commit.json", "--csv", "folder.json"], 1, &["folder.json"]),
+    (&["report", "stall.json", "-o", "no/such/folder/r.html"], 1, &["no/such/folder/r.html"]),
+    (&["report", "stall.json", "-o", "folder.json"], 1, &["folder.json"]),
+    // Nothing to compare, or by nothing.
+    (&["compare"], 2, &["--with", "--list"]),
+    (&["compare", "stall.json"], 2, &["second result"]),
+    (&["compare", "stall.json", "cached.json"], 2, &["`stall`", "`cached`", "seawall report"]),
+    (&["compare", "published.json", "commit.json", "--by", "beauty"], 2, &["`beauty`", "p99"]),
+    (&["compare", "published.json", "--with", "published:no-such"], 2, &["no-such", "--list"]),
+    (&["compare", "--list", "stall.json"], 2, &["--list"]),
+    (&["report"], 2, &["RESULT.json"]),
+    (&["report", "stall.json", "--with", "published:no-such"], 2, &["no-such"]),
+    (&["advise", "published.json", "--time", "5s"], 2, &["--time"]),
+    (&["probe", "--budget", "1h"], 2, &["--budget"]),
+    (&["probe", "--budget", "soon"], 2, &["--budget"]),
+];
+
+#[test]
+fn what_cannot_be_done_is_refused_with_its_reason_and_leaves_nothing() {
+    let folder = folder();
+    let before = names(folder.path());
+    for (arguments, code, words) in REFUSALS {
+        let output = seawall(folder.path(), arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {told}");
+        for word in *words {
+            assert!(told.contains(word), "{arguments:?} does not say {word}: {told}");
+        }
+        assert!(output.stdout.is_empty(), "{arguments:?} printed something");
+        assert_eq!(names(folder.path()), before, "{arguments:?}");
+    }
+}
+
+/// Command lines that end well, and what they print.
+#[rustfmt::skip]
+const PRINTED: &[(&[&str], &[&str])] = &[
+    (&["compare", "--list"], &["published:kafka-stall", "published:i2.2xlarge-linux-ssd"]),
+    (&["compare", "published.json", "commit.json"], &["seawall compare · commit", "both outlive POWER LOSS", "only in B"]),
+    (&["compare", "stall.json", "stall.json"], &["seawall compare · stall", "0.0 %", "same-file-fsync"]),
+    (&["compare", "stall.json", "--with", "published:kafka-stall"], &["same-file-fsync", "writeback-only"]),
+    (&["compare", "stall.json", "published.json", "group.json", "commit.json"],
+        &["seawall compare · commit", "not compared: stall.json (the only one of `stall`)", "group.json"]),
+    (&["compare", "stall.json", "published.json", "stall.json", "commit.json"],
+        &["seawall compare · stall", "seawall compare · commit"]),
+    (&["compare", "published.json", "commit.json", "--by", "p99", "--csv", "-"], &["row,side,name", "direct+dsync,B"]),
+    (&["compare", "published.json", "commit.json", "--markdown", "-"], &["| Row | A | B | B against A |"]),
+    (&["advise", "published.json"], &["PostgreSQL", "SQLite", "etcd", "commits/s"]),
+];
+
+#[test]
+fn what_can_be_done_is_printed_in_80_columns() {
+    let folder = folder();
+    for (arguments, words) in PRINTED {
+        let told = stdout(&seawall(folder.path(), arguments));
+        for word in *words {
+            assert!(told.contains(word), "{arguments:?} does not say {word}: {told}");
+        }
+        if !arguments.contains(&"-") {
+            let wide = told.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn published_rows_and_own_rows_of_the_stall_line_up() {
+    let folder = folder();
+    let arguments = ["compare", "stall.json", "--with", "published:kafka-stall", "--json", "-"];
+    let json: Value = serde_json::from_str(&stdout(&seawall(folder.path(), &arguments))).expect("JSON");
+    let rows = json["rows"].as_array().expect("rows");
+    for id in ["same-file-fsync", "writeback-only"] {
+        let row = rows.iter().find(|row| row["row"] == id).unwrap_or_else(|| panic!("{id}: {json:#}"));
+        assert_eq!(row["cells"].as_array().map(Vec::len), Some(2), "{id} stands on both sides");
+    }
+}
+
+#[test]
+fn a_comparison_s_figures_are_those_of_the_results() {
+    let folder = folder();
+    let files = ["published.json", "commit.json"];
+    let arguments = ["compare", files[0], files[1], "--by", "p50", "--json", "-"];
+    let json: Value = serde_json::from_str(&stdout(&seawall(folder.path(), &arguments))).expect("JSON");
+    let sides = files.map(|file| RunResult::read(&folder.path().join(file)).expect("a result"));
+    let mut compared = 0;
+    for row in json["rows"].as_array().expect("rows") {
+        let p50_ns = |side: usize| {
+            let cell = row["cells"].as_array()?.iter().find(|cell| cell["side"] == ["A", "B"][side])?;
+            let (_, measured) = sides[side].measured().find(|(method, _)| cell["id"] == *method.id)?;
+            assert_eq!(cell["value"].as_f64(), Some(measured.latency.p50_ns() as f64), "{cell}");
+            Some((measured.latency.p50_ns() as f64, cell["percent_against_a"].as_f64()))
+        };
+        if let (Some((a, _)), Some((b, Some(percent)))) = (p50_ns(0), p50_ns(1)) {
+            assert!((percent - (b / a - 1.0) * 100.0).abs() < 1e-9, "{row}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 6, "only {compared} rows");
+}
+
+/// The value of an attribute in the first tag of `html` that begins with `tag`.
+fn attribute<'a>(html: &'a str, tag: &str, name: &str) -> Option<&'a str> {
+    let from = html.split_once(tag)?.1;
+    let (inside, _) = from.split_once('>')?;
+    let (_, value) = inside.split_once(&format!("{name}=\""))?;
+    value.split_once('"').map(|(value, _)| value)
+}
+
+/// Every cell of the study's table is the result's value; how many there are.
+fn cells_are_those_of(html: &str, study: &Study) -> usize {
+    let mut cells = 0;
+    for row in study.rows.iter().filter(|row| row.measured().is_some()) {
+        let line = html.split_once(&format!("<tr data-row=\"{}\">", row.id)).expect("its row").1;
+        let line = line.split_once("</tr>").expect("its end").0;
+        for column in &study.columns {
+            let tag = format!("<td data-column=\"{}\"", column.key);
+            let shown = attribute(line, &tag, "data-value").expect("its cell");
+            let value = Study::value(row, column).map(|value| value.value);
+            assert_eq!(shown.parse::<f64>().ok(), value, "{} {}", row.id, column.key);
+            cells += 1;
+        }
+    }
+    cells
+}
+
+#[test]
+fn the_page_of_all_scenarios_shows_each_with_the_figures_of_its_file() {
+    let folder = folder();
+    let files: Vec<String> = STUDIES.iter().map(|name| format!("{name}.json")).collect();
+    let mut arguments = vec!["report", "published.json", "commit.json"];
+    arguments.extend(files.iter().map(String::as_str));
+    arguments.extend([
+        "--with",
+        "published:i2.2xlarge-linux-ssd,published:kafka-stall,published:solaris9-vxfs",
+        "-o",
+        "all.html",
+    ]);
+    let output = seawall(folder.path(), &arguments);
+    assert_eq!(stdout(&output), "", "the page goes into the file");
+    let html = std::fs::read_to_string(folder.path().join("all.html")).expect("written");
+    assert!(!html.contains("there is no figure that all of them have"));
+    let contents = html.split_once("aria-label=\"Contents\"").and_then(|(_, rest)| rest.split_once("</nav>"));
+    let contents = contents.expect("a contents list").0;
+    let links = ["Comparison: commit", "Comparison: stall", "commit: published.json", "commit: commit.json"];
+    for link in links.iter().chain(&STUDIES) {
+        assert!(contents.contains(&format!(">{link}</a>")), "{link}: {contents}");
+    }
+    assert!(contents.contains("solaris9-vxfs"), "a published table without a fellow is shown by itself");
+    for target in contents.split("href=\"#").skip(1).filter_map(|rest| rest.split_once('"')) {
+        assert!(html.contains(&format!("id=\"{}\"", target.0)), "{} leads nowhere", target.0);
+    }
+    for name in STUDIES {
+        let result = RunResult::read(&committed(name)).expect("a result");
+        let section = html.split_once(&format!(">{name}</h2>")).expect("its section").1;
+        assert!(cells_are_those_of(section, result.study.as_ref().expect("a study")) > 20, "{name}");
+    }
+    let result = RunResult::read(&committed("published")).expect("a result");
+    let section = html.split_once("<code>published.json</code>").expect("its section").1;
+    for (method, measured) in result.measured() {
+        let shown = |name| attribute(section, &format!("data-method=\"{}\"", method.id), name);
+        assert_eq!(
+            shown("data-p50-ns"),
+            Some(measured.latency.p50_ns().to_string().as_str()),
+            "{}",
+            method.id
+        );
+        assert_eq!(
+            shown("data-max-ns"),
+            Some(measured.latency.max_ns().to_string().as_str()),
+            "{}",
+            method.id
+        );
+    }
+}
+
+#[test]
+fn a_page_of_one_result_or_of_different_ones_has_no_comparison() {
+    let folder = folder();
+    for files in [&["stall.json"][..], &["stall.json", "cached.json"]] {
+        let html = stdout(&seawall(folder.path(), &[&["report"], files, &["-o", "-"]].concat()));
+        assert!(html.starts_with("<!doctype html>") && html.contains("</html>"));
+        assert!(!html.contains("Comparison") && !html.contains("nothing to compare"), "{files:?}");
+    }
+    // A page that cannot be made leaves the one that is there alone.
+    std::fs::write(folder.path().join("report.html"), "kept").expect("written");
+    assert_eq!(seawall(folder.path(), &["report", "stall.json", "broken.json"]).status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).expect("there"), "kept");
+}
+
+#[test]
+fn advice_as_json_names_products_with_rates_from_the_result() {
+    let folder = folder();
+    let json = stdout(&seawall(folder.path(), &["advise", "published.json", "--json"]));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["format"], "seawall-advice");
+    let result = RunResult::read(&folder.path().join("published.json")).expect("a result");
+    let expectations = json["expectations"].as_array().expect("expectations");
+    let row = expectations.iter().find(|one| {
+        one["product"] == "PostgreSQL"
+            && one["setting"].as_str().is_some_and(|name| name.ends_with("= fdatasync"))
+    });
+    let row = row.expect("PostgreSQL by fdatasync");
+    let (_, measured) = result.measured().find(|(method, _)| row["method"] == *method.id).expect("its row");
+    let most_per_s = row["one_client"]["most_per_s"].as_f64().expect("a rate");
+    assert!((most_per_s * measured.latency.p50_ns() as f64 / 1e9 - 1.0).abs() < 1e-9, "one sync a commit");
+    for product in ["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka", "RocksDB"] {
+        assert!(expectations.iter().any(|one| one["product"] == product), "{product}");
+    }
+}
+
+#[test]
+fn a_probe_is_bounded_and_answers_in_full_even_where_it_can_do_nothing() {
+    let folder = folder();
+    let before = names(folder.path());
+    let file = folder.path().join("stall.json");
+    let cases = [(folder.path().to_path_buf(), true), (folder.path().join("no-such"), false), (file, false)];
+    for (place, works) in cases {
+        let place = place.to_str().expect("text");
+        let answer = stdout(&seawall(folder.path(), &["probe", place, "--json"]));
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["problem"].is_null(), works, "{place}: {answer:#}");
+        assert_eq!(answer["fastest"].is_null(), !works, "{place}: {answer:#}");
+        let tried = answer["tried"].as_array().expect("a list");
+        let commits: u64 = tried.iter().filter_map(|one| one["commits"].as_u64()).sum();
+        assert!(commits <= 64 && (commits > 0) == works, "{place}: {commits} commits");
+        assert!(!answer["verdicts"].as_array().expect("a list").is_empty());
+    }
+    assert_eq!(names(folder.path()), before, "nothing is left behind");
+}

@@ -1,0 +1,435 @@
+//! What does a commit cost that is "replicated" instead of "on disk"? Engines beside the local methods.
+//!
+//! The published text behind it redefines committed: "replicated to multiple machines, not necessarily committed to
+//! disk". That is another promise, not a better or a worse one, so every row says what an acknowledged record outlives
+//! ([`promise`]), and every engine's heading says when it syncs:
+//!
+//! ```text
+//!   local    one writer, or many: the durable methods and the Seawall log, as in the scenario `group`
+//!   engine   one client with 1 or 64 records in flight, each timed from its sending to its acknowledgement
+//! ```
+//!
+//! Invariants: only clusters that were named are spoken to; what an engine does not tell of its syncing is called
+//! unknown; a record counts when it was acknowledged, and an acknowledgement that does not come ends the row.
+
+pub mod promise;
+
+use super::group::{self, Sharing, derive, tally};
+use super::rounds::{self, Course};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::figures::{bytes, count, duration, listing, rate, significant};
+use crate::findings::{Finding, Severity};
+use crate::measure::Sample;
+use crate::result::RunResult;
+use crate::stage::{Stage, Until};
+use crate::study::{Better, Column, Fact, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit};
+use promise::{EngineFacts, Outlives, SyncPolicy, outlives, outlives_here};
+use seawall_sys::durability::{Durability, FileState, classify};
+use seawall_sys::method::Method;
+
+/// The scenario's name.
+pub const NAME: &str = "replicated";
+
+/// Records in flight, row by row.
+pub const IN_FLIGHT: [usize; 2] = [1, 64];
+
+/// What a block is to do with an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// Which of [`Stage::engines`].
+    pub engine: usize,
+    /// Records sent and not yet acknowledged, at most.
+    pub in_flight: usize,
+    /// The row's id.
+    pub id: &'a str,
+    /// The parameters.
+    pub settings: &'a Settings,
+}
+
+/// A replicated engine, connected, with a stream of its own: how the gauge speaks to one.
+pub trait Engine {
+    /// What it tells of itself.
+    fn facts(&self) -> &EngineFacts;
+
+    /// Sends records until the block ends, never more than `order.in_flight` at a time without their acknowledgement,
+    /// and waits for the last.
+    ///
+    /// # Errors
+    /// In words: a record was refused, or its acknowledgement did not come in time.
+    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String>;
+
+    /// Removes what it created in the cluster.
+    ///
+    /// # Errors
+    /// In words: what was left behind there, and how to remove it.
+    fn close(&mut self) -> Result<(), String>;
+}
+
+/// Who commits in a row.
+#[derive(Debug, Clone, Copy)]
+enum Committer {
+    Method(&'static Method),
+    Log,
+    Engine(usize),
+}
+
+struct Case {
+    committer: Committer,
+    in_flight: usize,
+    id: String,
+}
+
+/// The rows to come that have one committer.
+struct Kind {
+    committer: Committer,
+    id: String,
+    group: String,
+    what: String,
+    outlives: Outlives,
+    durability: Option<Durability>,
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    stage: &mut dyn Stage,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let engines = stage.engines();
+    if engines.is_empty() {
+        return Err(RunError::Unavailable(
+            "no cluster was named: `replicated` speaks to none of itself".to_owned(),
+        ));
+    }
+    let (study, cases) = table(settings, stage, &engines);
+    let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
+    let file_bytes = most * group::WRITER_BYTES.max(settings.bytes as u64);
+    let course = Course { name: NAME, settings, file_bytes, study, finish };
+    rounds::run(course, stage, observer, &mut |stage, index, until| {
+        let case = &cases[index];
+        let order = |sharing, method| group::Order { sharing, writers: case.in_flight, method, settings };
+        let block = match case.committer {
+            Committer::Method(method) => stage.group(&order(Sharing::File, method), until)?,
+            // The log chooses its own method; this one only fills the field.
+            Committer::Log => stage.group(&order(Sharing::Log, settings.methods[0]), until)?,
+            Committer::Engine(engine) => {
+                let order = Order { engine, in_flight: case.in_flight, id: &case.id, settings };
+                stage.replicated(&order, until)?
+            }
+        };
+        Ok(tally(&block))
+    })
+}
+
+/// The figures that say what is outlived.
+const OUTLIVED: [&str; 3] = ["outlives_process", "outlives_machine", "outlives_power_cut"];
+
+/// The rows and what stands behind each.
+fn table(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> (Study, Vec<Case>) {
+    let mut rows = Vec::new();
+    let mut cases = Vec::new();
+    for kind in kinds(settings, stage, engines) {
+        for &in_flight in &settings.writers {
+            let id = format!("{}/{in_flight}", kind.id);
+            rows.push(StudyRow {
+                id: id.clone(),
+                label: count(in_flight as u64),
+                what: kind.what.clone(),
+                group: kind.group.clone(),
+                x: Some(in_flight as f64),
+                place: None,
+                outcome: promised(&kind),
+            });
+            cases.push(Case { committer: kind.committer, in_flight, id });
+        }
+    }
+    let study = Study {
+        title: format!("commits of {}, replicated and local", bytes(settings.bytes as u64)),
+        reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\""
+            .to_owned(),
+        row_title: "in flight".to_owned(),
+        settings: vec![Fact::new("size_bytes", "size", bytes(settings.bytes as u64))],
+        facts: engines.iter().map(fact).collect(),
+        places: Vec::new(),
+        columns: columns(),
+        rows,
+        notes: notes(engines),
+    };
+    (study, cases)
+}
+
+/// Local methods first, then the log, then the engines.
+fn kinds(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> Vec<Kind> {
+    let around = stage.environment(0).surroundings(FileState::ZeroFilled);
+    let mut kinds = Vec::new();
+    for method in &settings.methods {
+        let durability = classify(method, &around);
+        kinds.push(Kind {
+            committer: Committer::Method(method),
+            id: method.id.to_owned(),
+            group: format!("{}, here · synced: before", method.id),
+            what: "Each writer waits for its own sync; they share one file.".to_owned(),
+            outlives: outlives_here(&durability),
+            durability: Some(durability),
+        });
+    }
+    // The log opens only with a method that is as durable as those.
+    let durable = settings.methods.iter().map(|method| classify(method, &around)).max_by_key(|one| one.class);
+    kinds.extend(durable.map(|durability| Kind {
+        committer: Committer::Log,
+        id: "seawall-log".to_owned(),
+        group: "Seawall log, here · synced: before".to_owned(),
+        what: "Transactions of many writers share one write and one sync.".to_owned(),
+        outlives: outlives_here(&durability),
+        durability: None,
+    }));
+    kinds.extend(engines.iter().enumerate().map(|(engine, facts)| Kind {
+        committer: Committer::Engine(engine),
+        id: facts.id.clone(),
+        group: heading(facts),
+        what: sentence(facts),
+        outlives: outlives(facts),
+        durability: None,
+    }));
+    kinds
+}
+
+/// A row that has not run yet, with its promise.
+fn promised(kind: &Kind) -> StudyOutcome {
+    let mut measured = StudyMeasured { durability: kind.durability.clone(), ..StudyMeasured::default() };
+    let told = [kind.outlives.process, kind.outlives.machine, kind.outlives.power_cut];
+    for (name, outlived) in OUTLIVED.iter().zip(told) {
+        if let Some(figure) = outlived.figure() {
+            measured.set(name, figure);
+        }
+    }
+    StudyOutcome::Measured(Box::new(measured))
+}
+
+/// An engine and its sync policy, as the rows' heading.
+fn heading(facts: &EngineFacts) -> String {
+    let policy = match facts.policy {
+        SyncPolicy::Before => "before",
+        SyncPolicy::After => "later",
+        SyncPolicy::Untold => "not told",
+    };
+    format!("{} · synced: {policy} ({})", facts.name, facts.setting)
+}
+
+/// The same in a sentence, with where it was read.
+fn sentence(facts: &EngineFacts) -> String {
+    let version = facts.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    format!(
+        "{}{version}: acknowledged by at least {} of {} copies; {}, read from {}.",
+        facts.name, facts.acknowledged_by, facts.copies, facts.setting, facts.read_from
+    )
+}
+
+fn fact(facts: &EngineFacts) -> Fact {
+    Fact { key: facts.id.clone(), title: String::new(), value: sentence(facts) }
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns =
+        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
+    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
+    {
+        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
+    }
+    for (name, title) in OUTLIVED.iter().zip(["process", "machine", "power cut"]) {
+        columns.push(Column::figure(name, Unit::Outlived, Better::Larger, "what it outlives", title, true));
+    }
+    columns.push(Column::figure(
+        "flushes_per_commit",
+        Unit::Ratio,
+        Better::Neither,
+        "this machine's device",
+        "flushes",
+        false,
+    ));
+    columns.push(Column::figure(
+        "writes_per_commit",
+        Unit::Ratio,
+        Better::Neither,
+        "this machine's device",
+        "writes",
+        false,
+    ));
+    columns
+}
+
+fn notes(engines: &[EngineFacts]) -> Vec<String> {
+    let mut notes = vec![
+        "A record outlives a process (the writer's, or one node's), the loss of one machine with its disk, or a power cut of all: three promises, of which none includes the next.".to_owned(),
+        "What the disks of an engine's nodes do with a sync is not looked into.".to_owned(),
+    ];
+    if engines.iter().any(|facts| facts.on_this_machine) {
+        notes.push("if apart: all nodes of that cluster share this machine, and so do their copies; it holds for nodes on machines of their own, where a network is added to each latency.".to_owned());
+        notes.push("Flushes and writes of a cluster on this machine are those of all its nodes together, and of the device's other users.".to_owned());
+    }
+    notes
+}
+
+fn finish(study: &mut Study) {
+    for row in &mut study.rows {
+        let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
+        derive(measured);
+        let commits = measured.figure("commits").unwrap_or(0.0);
+        if let Some(counts) = measured.counts.filter(|_| commits > 0.0) {
+            measured.set("flushes_per_commit", counts.flushes as f64 / commits);
+        }
+    }
+}
+
+/// What the table says: what each engine's promise is, what it costs beside a local commit, and what a sync would add.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let engines = engines_of(study);
+    found.extend(engines.iter().filter_map(|rows| beside_local(study, rows)));
+    found.extend(not_synced(study, &engines));
+    found.extend(untold(&engines));
+    found.extend(one_machine(&engines));
+    found
+}
+
+/// The rows of each engine; its fact is called like it.
+fn engines_of(study: &Study) -> Vec<Vec<&StudyRow>> {
+    let keys: Vec<&str> = study.facts.iter().map(|fact| fact.key.as_str()).collect();
+    keys.iter().map(|key| study.rows.iter().filter(|row| engine_of(row) == *key).collect()).collect()
+}
+
+/// A row's id without the number in flight.
+fn engine_of(row: &StudyRow) -> &str {
+    row.id.rsplit_once('/').map_or(row.id.as_str(), |(engine, _)| engine)
+}
+
+fn figure(row: &StudyRow, name: &str) -> Option<f64> {
+    row.measured()?.figure(name)
+}
+
+fn p50_ns(row: &StudyRow) -> Option<f64> {
+    let latency = row.measured()?.latency("commit").filter(|latency| latency.count() > 0)?;
+    Some(latency.p50_ns() as f64)
+}
+
+/// The row of `rows` with one commit in flight.
+fn lone<'a>(rows: &[&'a StudyRow]) -> Option<&'a StudyRow> {
+    rows.iter().find(|row| row.x == Some(1.0)).copied()
+}
+
+fn beside_local(study: &Study, rows: &[&StudyRow]) -> Option<Finding> {
+    let engine = lone(rows)?;
+    let keys: Vec<&str> = study.facts.iter().map(|fact| fact.key.as_str()).collect();
+    let outlives_cut = |row: &&StudyRow| figure(row, "outlives_power_cut") == Some(1.0);
+    let local = study
+        .rows
+        .iter()
+        .filter(|row| row.x == Some(1.0) && !keys.contains(&engine_of(row)))
+        .filter(outlives_cut)
+        .min_by(|a, b| p50_ns(a).unwrap_or(f64::MAX).total_cmp(&p50_ns(b).unwrap_or(f64::MAX)))?;
+    let (there_ns, here_ns) = (p50_ns(engine)?, p50_ns(local)?);
+    let most = rows.iter().max_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)))?;
+    let many = figure(most, "commits_per_s").filter(|_| most.id != engine.id);
+    let many =
+        many.map_or(String::new(), |per_s| format!("; {} in flight: {} records/s", most.label, rate(per_s)));
+    Some(Finding {
+        rule: "beside-local",
+        severity: Severity::Note,
+        sentence: format!(
+            "{}: {} for an acknowledgement, {} times a local commit that outlives a power cut ({}){many}.",
+            engine.group,
+            duration(there_ns),
+            significant(there_ns / here_ns),
+            engine_of(local),
+        ),
+        remedy: "The promises differ: compare rows that outlive the same.".to_owned(),
+    })
+}
+
+/// Engines that acknowledge before they sync; the remedy's price is told if it was measured.
+fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+    let later: Vec<&StudyRow> = engines
+        .iter()
+        .filter_map(|rows| lone(rows))
+        .filter(|row| figure(row, "outlives_power_cut") == Some(0.0))
+        .collect();
+    let names: Vec<&str> = later.iter().map(|row| row.group.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let kind = |row: &StudyRow| engine_of(row).split('/').next().unwrap_or_default().to_owned();
+    let priced: Vec<String> = later
+        .iter()
+        .filter_map(|row| {
+            let synced = study.rows.iter().find(|other| {
+                other.x == Some(1.0)
+                    && kind(other) == kind(row)
+                    && study.facts.iter().any(|fact| fact.key == engine_of(other))
+                    && figure(other, "outlives_power_cut") == Some(1.0)
+            })?;
+            let times = p50_ns(synced)? / p50_ns(row)?;
+            Some(format!("{}: {} times the latency here", engine_of(synced), significant(times)))
+        })
+        .collect();
+    let price = if priced.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", listing(&priced.iter().map(String::as_str).collect::<Vec<_>>(), 4))
+    };
+    Some(Finding {
+        rule: "replicated-not-synced",
+        severity: Severity::Caution,
+        sentence: format!(
+            "Acknowledged before it is synced anywhere: {}. A power cut of all nodes takes records that were acknowledged.",
+            listing(&names, 4)
+        ),
+        remedy: format!(
+            "Keep the nodes on supplies of their own, or let the engine sync first: `flush.messages=1` for a topic, `sync_interval: always` for JetStream{price}."
+        ),
+    })
+}
+
+fn untold(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+    let silent: Vec<&str> = engines
+        .iter()
+        .filter_map(|rows| rows.first())
+        .filter(|row| row.measured().is_some_and(|m| !m.rounds.is_empty()))
+        .filter(|row| figure(row, "outlives_power_cut").is_none())
+        .map(|row| row.group.as_str())
+        .collect();
+    if silent.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        rule: "replicated-sync-untold",
+        severity: Severity::Caution,
+        sentence: format!("Whether this syncs before it acknowledges was not told: {}.", listing(&silent, 4)),
+        remedy: "For JetStream, name the servers' monitoring ports with --nats-monitor; for Kafka, allow the client to describe the topic's configuration.".to_owned(),
+    })
+}
+
+fn one_machine(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+    let here: Vec<&str> = engines
+        .iter()
+        .filter_map(|rows| rows.first())
+        .filter(|row| figure(row, "outlives_machine") == Some(0.5))
+        .map(|row| engine_of(row))
+        .collect();
+    if here.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        rule: "replicated-one-machine",
+        severity: Severity::Note,
+        sentence: format!(
+            "All nodes of {} run on this machine: it is lost with every copy, and no network is in the latencies.",
+            listing(&here, 4)
+        ),
+        remedy: "Good for a trial; name a cluster of several machines for figures to decide by.".to_owned(),
+    })
+}

@@ -1,0 +1,33 @@
+//! Who watches the runs of these tests? A [`Watcher`] that notes what it is told and may stop the run.
+
+use seawall_gauge::result::RunResult;
+use seawall_gauge::scenario::{BlockStart, Observer};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Watcher {
+    pub(crate) stop: AtomicBool,
+    pub(crate) blocks: u64,
+    /// Stops the run before this block.
+    pub(crate) stop_after: Option<u64>,
+    /// After each round, whether the result was whole.
+    pub(crate) kept: Vec<bool>,
+}
+
+impl Observer for Watcher {
+    fn filling(&mut self, _: u64, _: u64) {}
+    fn block(&mut self, block: &BlockStart<'_>) {
+        assert!((0.0..=1.0).contains(&block.done));
+        self.blocks += 1;
+        if self.stop_after == Some(self.blocks) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
+        self.kept.push(so_far.complete);
+        Ok(())
+    }
+    fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+}

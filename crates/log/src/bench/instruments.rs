@@ -1,0 +1,50 @@
+//! With what does the benchmark measure?
+
+use std::path::{Path, PathBuf};
+
+use hdrhistogram::Histogram;
+
+use crate::error::{Error, Result};
+use crate::stats::Summary;
+
+/// A directory that is removed afterwards.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new(dir: &Path, name: &str) -> Result<Self> {
+        let path = dir.join(format!("seawall-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|source| Error::io("create", &path, source))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays behind is named after this benchmark.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn histogram() -> Histogram<u64> {
+    // One nanosecond to one hour.
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
+        .unwrap_or_else(|_| unreachable!("these bounds are sound"))
+}
+
+pub(super) fn summary(h: &Histogram<u64>) -> Summary {
+    let at = |quantile| h.value_at_quantile(quantile);
+    Summary { count: h.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: h.max() }
+}
+
+/// User and system time of the process in seconds, where the system tells.
+pub(super) fn cpu_seconds() -> Option<f64> {
+    seawall_sys::thread::process_cpu_ns().map(seconds)
+}
+
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

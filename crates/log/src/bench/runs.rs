@@ -1,0 +1,198 @@
+//! How does a workload run beside its floor?
+//!
+//! [`Bench::interleave`] alternates slices of both; [`Bench::waiting`] has threads that wait for each commit,
+//! [`Bench::outstanding`] one thread that does not.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
+
+use hdrhistogram::Histogram;
+use seawall_sys::clock::monotonic_ns;
+
+use super::Round;
+use super::floor::Floor;
+use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::options::{MethodChoice, Options};
+
+/// Where, how much, and by which commit method.
+pub(super) struct Bench<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) percent: u64,
+    pub(super) method: &'static str,
+}
+
+impl Bench<'_> {
+    pub(super) fn count(&self, usual: u64) -> u64 {
+        (usual * self.percent / 100).max(64)
+    }
+
+    /// A plain loop of `bytes`-sized durable writes.
+    pub(super) fn floor(&self, bytes: usize) -> Result<Floor> {
+        Floor::new(self.dir, self.method, bytes)
+    }
+
+    /// Alternates slices of the floor, of the loop with new bytes and of `work`, which does `per_slice` commits and says how many nanoseconds they
+    /// took, and takes the median slice of each, so that a busy moment hits both.
+    pub(super) fn interleave(
+        &self,
+        floor: &mut Floor,
+        (slices, floor_writes, per_slice): (u64, u64, u64),
+        mut work: impl FnMut(&mut Histogram<u64>) -> Result<u64>,
+    ) -> Result<Round> {
+        let slices = (slices * self.percent / 100).max(3);
+        let (mut floors, mut fresh, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
+        let mut cpu = 0.0;
+        for _ in 0..slices {
+            floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?));
+            fresh.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?));
+            let before = cpu_seconds();
+            logs.push(per_slice as f64 / seconds(work(&mut times)?));
+            cpu += cpu_seconds().zip(before).map_or(f64::NAN, |(after, before)| after - before);
+        }
+        let middle = |mut of: Vec<f64>| {
+            of.sort_by(f64::total_cmp);
+            of.get(of.len() / 2).copied().unwrap_or(0.0)
+        };
+        let commits = (per_slice * slices) as f64;
+        Ok(Round {
+            floor: middle(floors),
+            fresh: middle(fresh),
+            log: middle(logs),
+            floor_ns: summary(&floor.times),
+            log_ns: summary(&times),
+            cpu_s_per_million: Some(cpu / commits * 1e6).filter(|cpu| cpu.is_finite()),
+            records_per_batch: 1.0,
+        })
+    }
+
+    /// Writes through two segments and trims them, so that what follows runs on recycled ones.
+    pub(super) fn warm(log: &Log, segment_bytes: u64) -> Result<()> {
+        let record = vec![0x5A; 512 << 10];
+        for _ in 0..=2 * segment_bytes / (512 << 10) {
+            log.append_commit(&record)?;
+            log.trim(log.durable_lsn())?;
+        }
+        while !log.is_prepared() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    pub(super) fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
+        let named = MethodChoice::Named(self.method.to_owned());
+        let log = Log::open(scratch.path(), options.method(named))?;
+        // The first spare is prepared in the background; it must not share the disk with the measurement.
+        while !log.is_prepared() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Ok(log)
+    }
+
+    /// `threads` writers that each wait for every commit.
+    pub(super) fn waiting(&self, threads: u64, bytes: usize, slices: u64, per_thread: u64) -> Result<Round> {
+        let mut floor = self.floor(bytes.next_multiple_of(4096))?;
+        let scratch = Scratch::new(self.dir, "log")?;
+        let log = self.log(&scratch, Options::default())?;
+        Self::warm(&log, 64 << 20)?;
+        let record = vec![0x5A; bytes];
+        let before = log.stats();
+        // A thread that starts late would be counted as a slow log.
+        let start = Barrier::new(usize::try_from(threads).unwrap_or(1));
+        let work = || -> Result<(u64, u64, Histogram<u64>)> {
+            let mut times = histogram();
+            start.wait();
+            let began = monotonic_ns();
+            let mut last = began;
+            for _ in 0..per_thread {
+                log.append_commit(&record)?;
+                let now = monotonic_ns();
+                times.saturating_record(now - last);
+                last = now;
+            }
+            Ok((began, last, times))
+        };
+        let round = self.interleave(&mut floor, (slices, 100, per_thread * threads), |times| {
+            log.trim(log.durable_lsn())?;
+            let (mut first, mut last) = (u64::MAX, 0);
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+                let own = work();
+                let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
+                std::iter::once(own).chain(joined).try_for_each(|one| {
+                    let (began, ended, one) = one?;
+                    (first, last) = (first.min(began), last.max(ended));
+                    // All have the same bounds.
+                    let _ = times.add(one);
+                    Ok(())
+                })
+            })?;
+            Ok(last - first)
+        })?;
+        let after = log.stats();
+        let batches = (after.batches - before.batches).max(1) as f64;
+        Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
+    }
+
+    /// One thread with `outstanding` commits of 1 KiB in flight.
+    pub(super) fn outstanding(
+        &self,
+        floor_bytes: usize,
+        outstanding: usize,
+        slices: u64,
+        per_slice: u64,
+    ) -> Result<Round> {
+        let mut floor = self.floor(floor_bytes)?;
+        let scratch = Scratch::new(self.dir, "log")?;
+        let log = self.log(&scratch, Options::default())?;
+        Self::warm(&log, 64 << 20)?;
+        let record = [0x5A; 1024];
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let before = log.stats();
+        let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
+        let round = self.interleave(&mut floor, (slices, floor_writes, per_slice), |times| {
+            log.trim(log.durable_lsn())?;
+            let began = monotonic_ns();
+            let mut pending: VecDeque<(u64, crate::log::Commit)> = VecDeque::with_capacity(outstanding);
+            for i in 0..per_slice {
+                if i % 4096 == 0 {
+                    // As a user with checkpoints does; without it every segment would have to be filled anew.
+                    log.trim(log.durable_lsn())?;
+                }
+                while pending.len() == outstanding {
+                    let Some((_, oldest)) = pending.front_mut() else { break };
+                    match std::pin::Pin::new(oldest).poll(&mut context) {
+                        Poll::Pending => std::thread::park(),
+                        Poll::Ready(done) => {
+                            done?;
+                            let now = monotonic_ns();
+                            while pending.front().is_some_and(|(_, commit)| commit.is_durable()) {
+                                let Some((since, _)) = pending.pop_front() else { break };
+                                times.saturating_record(now - since);
+                            }
+                        }
+                    }
+                }
+                let lsn = log.append(&record)?;
+                pending.push_back((monotonic_ns(), log.commit_async(lsn)));
+            }
+            pending.into_iter().try_for_each(|(_, commit)| commit.wait().map(drop))?;
+            Ok(monotonic_ns() - began)
+        })?;
+        let after = log.stats();
+        let batches = (after.batches - before.batches).max(1) as f64;
+        Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,242 @@
+//! How does one get a real cluster to try? Three nodes of an engine on this machine's loopback, by [`up`] and [`down`].
+//!
+//! ```text
+//!   FOLDER/engines/nats-server-2.15.2    the program, fetched and built once (`program`)
+//!   FOLDER/nats-always/cluster.json      which nodes run, where, with which settings (`state`)
+//!                     /node-1.log …      what they say; stays after `down`
+//!                     /node-1/ …         what they store; removed by `down`
+//! ```
+//!
+//! A cluster is named by its engine and its sync setting, so that two of the same engine can be compared.
+//!
+//! Invariants: nothing listens on any address but 127.0.0.1; a node is written down before the next is started, so that
+//! `down` ends every one whatever became of `up`; a process is only ended if it is the one that was started; an `up` that
+//! fails or is interrupted leaves nothing running.
+
+mod kafka;
+mod nats;
+mod nodes;
+mod ports;
+mod program;
+mod state;
+
+use crate::{Kind, Named, connect};
+use seawall_sys::clock;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use nodes::{Node, Standing, state_of};
+pub use state::{State, find};
+
+/// How many nodes a cluster has: as many as copies.
+pub const NODES: usize = 3;
+
+/// How long a cluster may take to acknowledge its first record.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// When the nodes sync what they accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// As the engine comes.
+    Default,
+    /// Before each acknowledgement.
+    Always,
+    /// Every so often.
+    Every(Duration),
+}
+
+impl Sync {
+    /// Its name on the command line and in folders.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::Always => "always".to_owned(),
+            Self::Every(every) => humantime::format_duration(every).to_string().replace(' ', ""),
+        }
+    }
+}
+
+impl std::str::FromStr for Sync {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(Self::Default),
+            "always" => Ok(Self::Always),
+            other => match humantime::parse_duration(other) {
+                Ok(every) if (1..=86_400_000).contains(&every.as_millis()) => Ok(Self::Every(every)),
+                _ => Err("`default`, `always`, or a time such as 10s, from 1ms to 1day".to_owned()),
+            },
+        }
+    }
+}
+
+/// A cluster to start.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Of which engine.
+    pub kind: Kind,
+    /// When its nodes sync.
+    pub sync: Sync,
+    /// The folder that everything goes below.
+    pub folder: PathBuf,
+    /// The first of the nine ports that are used; `None`: whichever are free.
+    pub first_port: Option<u16>,
+}
+
+impl Order {
+    /// The cluster's own folder.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.folder.join(format!("{}-{}", self.kind.known().name, self.sync.name()))
+    }
+}
+
+/// Starts a cluster and waits for its first replicated acknowledgement; `tell` hears how it goes.
+///
+/// # Errors
+/// What is missing or failed, and the remedy; nothing is left running.
+pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State, String> {
+    order.kind.needs_client()?;
+    let home = order.home();
+    if let Some(state) = state::read(&home)? {
+        if nodes::any_runs(&state) {
+            return Err(format!(
+                "a cluster of {} runs there already: `seawall cluster status --dir {}` shows it, `seawall cluster down {}` ends it",
+                state.engine,
+                order.folder.display(),
+                state.engine
+            ));
+        }
+        state::forget(&home)?;
+    }
+    let program = program::provide(order.kind, &order.folder, tell, stop)?;
+    nodes::clear(&home)?;
+    let ports = ports::choose(order.first_port, NODES * ports::PER_NODE)?;
+    let plans = match order.kind {
+        Kind::Nats => nats::plan(&program, &home, order.sync, &ports),
+        Kind::Kafka => kafka::plan(&program, &home, order.sync, &ports),
+    };
+    let mut state = State::new(order, &ports);
+    state::claim(&home, &state)?;
+    let _ended_on_panic = EndedOnPanic(&home);
+    let outcome = nodes::start(&plans, &home, &mut state, tell, stop)
+        .and_then(|()| healthy(order, &home, &state, tell, stop));
+    match outcome {
+        Ok(()) => Ok(state),
+        Err(error) => {
+            let logs = home.display();
+            match nodes::end(&state).and_then(|()| nodes::clear(&home)).and_then(|()| state::forget(&home)) {
+                Ok(()) => Err(format!("{error}; nothing was left running, the logs are in {logs}")),
+                Err(left) => Err(format!("{error}; and {left}")),
+            }
+        }
+    }
+}
+
+/// Ends the nodes that were written down if this thread panics.
+struct EndedOnPanic<'a>(&'a Path);
+
+impl Drop for EndedOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(Some(state)) = state::read(self.0)
+        {
+            let _ = nodes::end(&state);
+        }
+    }
+}
+
+/// Waits for a record to be acknowledged by the cluster's copies.
+fn healthy(
+    order: &Order,
+    home: &Path,
+    state: &State,
+    tell: &mut dyn FnMut(&str),
+    stop: &'static AtomicBool,
+) -> Result<(), String> {
+    let started_ns = clock::monotonic_ns();
+    tell("waiting for the first replicated acknowledgement …");
+    let named = state.named(Duration::from_secs(10));
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err("interrupted".to_owned());
+        }
+        if let Some(died) = nodes::died(state, home) {
+            return Err(died);
+        }
+        match tried(&named, stop) {
+            Ok(()) => break,
+            Err(error) if (clock::monotonic_ns() - started_ns) / 1_000_000_000 > PATIENCE.as_secs() => {
+                return Err(format!(
+                    "no record was acknowledged in {}: {error}",
+                    humantime::format_duration(PATIENCE)
+                ));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+    let waited_ns = clock::monotonic_ns() - started_ns;
+    tell(&format!(
+        "{} acknowledged its first record by {} nodes after {:.1} s",
+        order.kind.known().title,
+        NODES,
+        waited_ns as f64 / 1e9
+    ));
+    Ok(())
+}
+
+/// Has one record acknowledged in a stream of three copies, and removes the stream.
+fn tried(named: &Named, stop: &'static AtomicBool) -> Result<(), String> {
+    let engines = connect(named, stop)?;
+    for mut engine in engines {
+        engine.close()?;
+    }
+    Ok(())
+}
+
+/// Waits until `stop` or until a node ends, then ends the cluster.
+///
+/// # Errors
+/// A node ended by itself, or could not be ended.
+pub fn stay(order: &Order, state: &State, stop: &AtomicBool) -> Result<(), String> {
+    let home = order.home();
+    let died = loop {
+        if stop.load(Ordering::Relaxed) {
+            break None;
+        }
+        if let Some(died) = nodes::died(state, &home) {
+            break Some(died);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    down(&home, state)?;
+    died.map_or(Ok(()), Err)
+}
+
+/// Ends a cluster and removes what it stored; its logs stay.
+///
+/// # Errors
+/// What is still running or could not be removed.
+pub fn down(home: &Path, state: &State) -> Result<(), String> {
+    nodes::end(state)?;
+    nodes::clear(home)?;
+    state::forget(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_setting_is_read_as_it_is_named() {
+        for sync in [Sync::Default, Sync::Always, Sync::Every(Duration::from_secs(90))] {
+            assert_eq!(sync.name().parse::<Sync>(), Ok(sync));
+        }
+        for wrong in ["", "never", "0s", "9days"] {
+            assert!(wrong.parse::<Sync>().is_err_and(|error| error.contains("always")), "{wrong}");
+        }
+    }
+}

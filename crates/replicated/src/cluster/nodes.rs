@@ -1,0 +1,232 @@
+//! How are a cluster's nodes started, watched and ended? Each a process of its own, written down before the next.
+//!
+//! Invariants: a node is ended only while its mark is the one that was written down; `end` returns when none runs, or says
+//! which one does.
+
+use super::state::{self, State};
+use seawall_sys::clock;
+use seawall_sys::process::{Kept, start_apart};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a node may take to end when asked, before it is made to.
+const LEAVE: Duration = Duration::from_secs(10);
+/// Lines of a log that are told of a node that ended.
+const LAST_LINES: usize = 3;
+
+/// A node that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name in the cluster.
+    pub name: String,
+    /// Its process.
+    pub process: Kept,
+    /// The port for clients.
+    pub port: u16,
+    /// What it says goes there.
+    pub log: PathBuf,
+}
+
+/// Whether a cluster's nodes run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// All of them.
+    All,
+    /// So many of them.
+    Some(usize),
+    /// None.
+    None,
+}
+
+/// How many nodes run.
+#[must_use]
+pub fn state_of(state: &State) -> Standing {
+    match state.nodes.iter().filter(|node| node.process.runs()).count() {
+        0 => Standing::None,
+        n if n == super::NODES => Standing::All,
+        n => Standing::Some(n),
+    }
+}
+
+pub(super) fn any_runs(state: &State) -> bool {
+    state_of(state) != Standing::None
+}
+
+/// A node to start.
+pub(super) struct Plan {
+    pub(super) name: String,
+    pub(super) port: u16,
+    /// Its configuration: the file's name in its folder, and the text.
+    pub(super) config: (&'static str, String),
+    /// Commands to be run first and waited for.
+    pub(super) before: Vec<Vec<String>>,
+    pub(super) command: Vec<String>,
+}
+
+/// Starts every node.
+pub(super) fn start(
+    plans: &[Plan],
+    home: &Path,
+    state: &mut State,
+    tell: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    for plan in plans {
+        if stop.load(Ordering::Relaxed) {
+            return Err("interrupted".to_owned());
+        }
+        let folder = home.join(&plan.name);
+        let told = |error: &dyn std::fmt::Display| format!("{} could not be started: {error}", plan.name);
+        std::fs::create_dir_all(&folder).map_err(|error| told(&error))?;
+        std::fs::write(folder.join(plan.config.0), &plan.config.1).map_err(|error| told(&error))?;
+        let log = home.join(format!("{}.log", plan.name));
+        let file = File::create(&log).map_err(|error| told(&error))?;
+        let into_log = |words: &[String]| -> std::io::Result<Command> {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).current_dir(&folder).stdin(Stdio::null());
+            command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+            Ok(command)
+        };
+        for words in &plan.before {
+            let ended =
+                into_log(words).and_then(|mut command| command.status()).map_err(|error| told(&error))?;
+            if !ended.success() {
+                return Err(told(&format!("`{}` ended with {ended}: {}", words[0], last_lines(&log))));
+            }
+        }
+        let mut command = into_log(&plan.command).map_err(|error| told(&error))?;
+        // The child is let go: it is found again by what is written down.
+        let (_, process) = start_apart(&mut command).map_err(|error| told(&error))?;
+        tell(&format!("{}: process {}, port {}", plan.name, process.pid, plan.port));
+        state.nodes.push(Node { name: plan.name.clone(), process, port: plan.port, log });
+        state::write(home, state)?;
+    }
+    Ok(())
+}
+
+/// The first node that does not run any more, with the last it said.
+pub(super) fn died(state: &State, home: &Path) -> Option<String> {
+    let node = state.nodes.iter().find(|node| !node.process.runs())?;
+    let log = home.join(format!("{}.log", node.name));
+    Some(format!("{} ended by itself: {}", node.name, last_lines(&log)))
+}
+
+fn last_lines(log: &Path) -> String {
+    let text =
+        std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return format!("it said nothing in {}", log.display());
+    }
+    lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ")
+}
+
+/// Ends every node and waits until none runs.
+pub(super) fn end(state: &State) -> Result<(), String> {
+    let told = |node: &Node, error: &dyn std::fmt::Display| {
+        format!("{} (process {}) could not be ended: {error}", node.name, node.process.pid)
+    };
+    for node in &state.nodes {
+        node.process.ask_to_end().map_err(|error| told(node, &error))?;
+    }
+    let asked_ns = clock::monotonic_ns();
+    let limit_ns = |times: u32| u64::try_from((LEAVE * times).as_nanos()).unwrap_or(u64::MAX);
+    let mut made = false;
+    while any_runs(state) {
+        let waited_ns = clock::monotonic_ns() - asked_ns;
+        if waited_ns > limit_ns(1) && !made {
+            made = true;
+            for node in &state.nodes {
+                node.process.end_now().map_err(|error| told(node, &error))?;
+            }
+        }
+        if waited_ns > limit_ns(3)
+            && let Some(node) = state.nodes.iter().find(|node| node.process.runs())
+        {
+            return Err(told(node, &"it runs on although it was killed"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Removes what nodes stored in a cluster's folder; their logs stay.
+pub(super) fn clear(home: &Path) -> Result<(), String> {
+    for node in 1..=super::NODES {
+        let folder = home.join(name(node));
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("cannot remove {}: {error}", folder.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The name of a node, counted from 1.
+pub(super) fn name(node: usize) -> String {
+    format!("node-{node}")
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::cluster::{NODES, Order, Sync, down};
+
+    fn plan(node: usize, command: &[&str]) -> Plan {
+        Plan {
+            name: name(node),
+            port: 1,
+            config: ("config", String::new()),
+            before: Vec::new(),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+        }
+    }
+
+    fn started(home: &Path, commands: [&[&str]; NODES]) -> State {
+        let order =
+            Order { kind: Kind::Nats, sync: Sync::Default, folder: home.to_path_buf(), first_port: None };
+        let mut state = State::new(&order, &[0; 9]);
+        let plans: Vec<Plan> = (1..).zip(commands).map(|(node, command)| plan(node, command)).collect();
+        let stop = AtomicBool::new(false);
+        start(&plans, home, &mut state, &mut |_| {}, &stop).expect("started");
+        state
+    }
+
+    #[test]
+    fn every_node_is_ended_even_one_that_does_not_listen_and_one_that_is_stopped() {
+        let home = tempfile::tempdir().expect("a folder");
+        let deaf = ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"];
+        let stopped = ["sh", "-c", "kill -STOP $$; sleep 600"];
+        let state = started(home.path(), [&["sleep", "600"], &deaf, &stopped]);
+        assert_eq!(state_of(&state), Standing::All);
+        assert_eq!(died(&state, home.path()), None);
+        let written = state::read(home.path()).expect("readable").expect("written");
+        assert_eq!(written, state, "each node is written down");
+        down(home.path(), &written).expect("ended");
+        assert_eq!(state_of(&state), Standing::None);
+        assert!(!home.path().join("node-1").exists() && home.path().join("node-1.log").exists());
+        assert_eq!(state::read(home.path()), Ok(None));
+    }
+
+    #[test]
+    fn a_node_that_ends_by_itself_is_told_with_its_last_words() {
+        let home = tempfile::tempdir().expect("a folder");
+        let dying = ["sh", "-c", "echo port in use; exec false"];
+        let state = started(home.path(), [&dying, &["sleep", "600"], &["sleep", "600"]]);
+        let told = loop {
+            if let Some(told) = died(&state, home.path()) {
+                break told;
+            }
+            std::thread::yield_now();
+        };
+        assert!(told.contains("node-1") && told.contains("port in use"), "{told}");
+        down(home.path(), &state).expect("the others are ended");
+    }
+}

@@ -1,0 +1,205 @@
+//! Where does a cluster's program come from? By its package name, from where its language keeps them, built here once.
+//!
+//! | engine | package | fetched by | needs |
+//! | --- | --- | --- | --- |
+//! | NATS | `github.com/nats-io/nats-server/v2@v2.15.2` | `go install` | Go 1.26 |
+//! | Kafka | `org.apache.kafka:kafka_2.13:4.3.1` | Maven | a JDK from 17 on, Maven |
+//!
+//! Invariants: everything is fetched into the folder that was named, caches and all, and what only the fetching needed is
+//! removed again; a program that was fetched half is never taken for whole.
+
+use crate::Kind;
+use seawall_sys::process::start_apart;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const NATS_VERSION: &str = "2.15.2";
+const KAFKA_VERSION: &str = "4.3.1";
+
+/// Kafka's server and something to write its log with; the latter has to fit the interface that the former brings.
+const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>seawall</groupId>
+  <artifactId>kafka-to-try</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.3.1</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"#;
+
+/// The program of `kind`: NATS' server, or the folder with Kafka's archives.
+pub(super) fn provide(
+    kind: Kind,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<PathBuf, String> {
+    let engines = folder.join("engines");
+    std::fs::create_dir_all(&engines).map_err(|error| {
+        format!("cannot make {}: {error}; name another folder with --dir", engines.display())
+    })?;
+    // Nodes run in folders of their own.
+    let engines = std::path::absolute(&engines).map_err(|error| format!("{}: {error}", engines.display()))?;
+    match kind {
+        Kind::Nats => nats(&engines, tell, stop),
+        Kind::Kafka => kafka(&engines, tell, stop),
+    }
+}
+
+fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
+    let program = engines.join(format!("nats-server-{NATS_VERSION}"));
+    if program.exists() {
+        return Ok(program);
+    }
+    let go = found("go", &["/usr/local/go/bin/go"], &["version"]).ok_or(
+        "Go is missing, which builds the NATS server: install Go 1.26 or later (package `golang-go` where it is new enough, else the `go` archive of its makers) and put it into PATH",
+    )?;
+    tell(&format!("fetching and building nats-server {NATS_VERSION}: minutes the first time …"));
+    let work = engines.join("nats-build");
+    let mut command = Command::new(go);
+    command.args(["install", &format!("github.com/nats-io/nats-server/v2@v{NATS_VERSION}")]);
+    command.env("GOBIN", &work).env("GOPATH", work.join("path")).env("GOCACHE", work.join("cache"));
+    // Otherwise the fetched sources could not be removed.
+    command.env("GOFLAGS", "-modcacherw");
+    run(&mut command, &work, tell, stop)?;
+    put(&work.join("nats-server"), &program, &work)
+}
+
+fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
+    if found("java", &[], &["-version"]).is_none() {
+        return Err(
+            "Java is missing, which runs Kafka: install a JDK from 17 on (package `openjdk-17-jdk-headless`)"
+                .to_owned(),
+        );
+    }
+    let archives = engines.join(format!("kafka-{KAFKA_VERSION}"));
+    if archives.exists() {
+        return Ok(archives);
+    }
+    let maven = found("mvn", &[], &["-v"])
+        .ok_or("Maven is missing, which fetches Kafka: install it (package `maven`)")?;
+    tell(&format!("fetching Kafka {KAFKA_VERSION}: about a minute the first time …"));
+    let work = engines.join("kafka-build");
+    let told = |error: std::io::Error| format!("cannot write to {}: {error}", work.display());
+    std::fs::create_dir_all(&work).map_err(told)?;
+    std::fs::write(work.join("pom.xml"), KAFKA_POM).map_err(told)?;
+    let mut command = Command::new(maven);
+    command.args([
+        "-B",
+        "-q",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        "-DoutputDirectory=jars",
+    ]);
+    command.arg(format!("-Dmaven.repo.local={}", work.join("repository").display()));
+    run(&mut command, &work, tell, stop)?;
+    put(&work.join("jars"), &archives, &work)
+}
+
+/// The program by its name, or at one of these places, if it runs.
+fn found(name: &str, places: &[&str], arguments: &[&str]) -> Option<PathBuf> {
+    let runs = |program: &PathBuf| {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    std::iter::once(name).chain(places.iter().copied()).map(PathBuf::from).find(runs)
+}
+
+/// Runs `command` in `work` until it ends or `stop`; what it says goes into a log there.
+fn run(
+    command: &mut Command,
+    work: &Path,
+    tell: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    let log = work.with_extension("log");
+    let told = |error: std::io::Error| format!("{}: {error}", command_name(work));
+    std::fs::create_dir_all(work).map_err(told)?;
+    let file = File::create(&log).map_err(told)?;
+    command.current_dir(work).stdin(Stdio::null());
+    command.stdout(file.try_clone().map_err(told)?).stderr(file);
+    let (mut child, kept) = start_apart(command).map_err(told)?;
+    let mut looks = 0_u32;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(told)? {
+            break status;
+        }
+        if stop.load(Ordering::Relaxed) {
+            kept.end_group_now().map_err(told)?;
+            child.wait().map_err(told)?;
+            return Err("interrupted".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        looks += 1;
+        if looks.is_multiple_of(150) {
+            tell(&format!("… still at it after {} s", looks / 5));
+        }
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
+    Err(format!("{} ended with {status}: {last} (all of it is in {})", command_name(work), log.display()))
+}
+
+fn command_name(work: &Path) -> String {
+    format!("the build in {}", work.display())
+}
+
+/// Puts what was made where it is looked for, at once, and removes what making it needed.
+fn put(made: &Path, place: &Path, work: &Path) -> Result<PathBuf, String> {
+    std::fs::rename(made, place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;
+    std::fs::remove_dir_all(work).map_err(|error| format!("cannot remove {}: {error}", work.display()))?;
+    Ok(place.to_path_buf())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_that_fails_says_its_last_words_and_where_the_rest_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let work = folder.path().join("work");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first; echo no such module; exit 7"]);
+        let error = run(&mut command, &work, &mut |_| {}, &AtomicBool::new(false)).expect_err("fails");
+        assert!(error.contains("no such module") && error.contains("work.log"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupted_build_leaves_nothing_running() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let work = folder.path().join("work");
+        let mark = folder.path().join("mark");
+        let mut command = Command::new("sh");
+        // A child of the child holds the file open as long as it runs.
+        command.args(["-c", "sleep 600 & echo $! > mark.new; mv mark.new ../mark; wait"]);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let build = scope.spawn(|| run(&mut command, &work, &mut |_| {}, &stop));
+            while !mark.exists() {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+            let outcome = build.join().expect("no panic");
+            assert!(outcome.is_err_and(|error| error.contains("interrupted")));
+        });
+        let pid = std::fs::read_to_string(&mark).expect("its number");
+        let ended = || {
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
+                .map_or(true, |stat| stat.contains(") Z "))
+        };
+        while !ended() {
+            std::thread::yield_now();
+        }
+    }
+}

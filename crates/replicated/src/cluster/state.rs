@@ -1,0 +1,191 @@
+//! What is written down of a cluster? `cluster.json` in its folder: its nodes, where they listen, when they sync.
+//!
+//! Invariants: the file is there as long as a node may be running, and replaced whole; whoever creates it owns the folder,
+//! so that two cannot start the same cluster.
+
+use super::nodes::Node;
+use super::ports::PER_NODE;
+use super::{NODES, Order};
+use crate::{Kind, Named};
+use serde::{Deserialize, Serialize};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const FILE: &str = "cluster.json";
+
+/// A cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The engine, as on the command line.
+    pub engine: String,
+    /// When its nodes sync, as on the command line.
+    pub sync: String,
+    /// What `--kafka` or `--nats` takes.
+    pub address: String,
+    /// What `--nats-monitor` takes; empty for engines that need none.
+    pub monitors: String,
+    /// Those that were started.
+    pub nodes: Vec<Node>,
+}
+
+impl State {
+    pub(super) fn new(order: &Order, ports: &[u16]) -> Self {
+        let each = |offset: usize, scheme: &str| {
+            let at = |node: usize| format!("{scheme}127.0.0.1:{}", ports[node * PER_NODE + offset]);
+            (0..NODES).map(at).collect::<Vec<_>>().join(",")
+        };
+        let (address, monitors) = match order.kind {
+            Kind::Nats => (each(0, "nats://"), each(2, "")),
+            Kind::Kafka => (each(0, ""), String::new()),
+        };
+        Self {
+            engine: order.kind.known().name.to_owned(),
+            sync: order.sync.name(),
+            address,
+            monitors,
+            nodes: Vec::new(),
+        }
+    }
+
+    /// The cluster as one to speak to.
+    #[must_use]
+    pub fn named(&self, ack_timeout: Duration) -> Named {
+        let mut named = Named { ack_timeout, ..Named::default() };
+        if self.engine == Kind::Kafka.known().name {
+            named.kafka.push(self.address.clone());
+        } else {
+            named.nats.push(self.address.clone());
+            named.nats_monitors.push(self.monitors.clone());
+        }
+        named
+    }
+
+    /// The words that name it to `seawall bench replicated`.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let monitors = if self.monitors.is_empty() {
+            String::new()
+        } else {
+            format!(" --nats-monitor {}", self.monitors)
+        };
+        format!("--{} {}{monitors}", self.engine, self.address)
+    }
+}
+
+/// The cluster in that folder, if there is one.
+pub(super) fn read(home: &Path) -> Result<Option<State>, String> {
+    let path = home.join(FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+    };
+    let state = serde_json::from_str(&text).map_err(|error| {
+        format!(
+            "{} is damaged ({error}): end the nodes whose command line names that folder, then remove it",
+            path.display()
+        )
+    })?;
+    Ok(Some(state))
+}
+
+/// Takes the folder for a new cluster.
+pub(super) fn claim(home: &Path, state: &State) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
+    std::fs::create_dir_all(home).map_err(|error| told(&error))?;
+    let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
+    let mut file = std::fs::File::create_new(home.join(FILE)).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => format!("another `seawall cluster up` is at work in {}", home.display()),
+        _ => told(&error),
+    })?;
+    file.write_all(text.as_bytes()).map_err(|error| told(&error))
+}
+
+/// Replaces what is written down.
+pub(super) fn write(home: &Path, state: &State) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
+    let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
+    let new = home.join("cluster.json.new");
+    std::fs::write(&new, text).map_err(|error| told(&error))?;
+    std::fs::rename(&new, home.join(FILE)).map_err(|error| told(&error))
+}
+
+/// Removes what is written down.
+pub(super) fn forget(home: &Path) -> Result<(), String> {
+    match std::fs::remove_file(home.join(FILE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", home.join(FILE).display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every cluster below `folder`, with its own folder; only those of `engine` and `sync`, if given.
+///
+/// # Errors
+/// The file that cannot be read.
+pub fn find(
+    folder: &Path,
+    engine: Option<Kind>,
+    sync: Option<super::Sync>,
+) -> Result<Vec<(PathBuf, State)>, String> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("cannot look into {}: {error}", folder.display())),
+    };
+    let mut homes: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    homes.sort();
+    let mut found = Vec::new();
+    for home in homes {
+        let Some(state) = read(&home)? else { continue };
+        let wanted = engine.is_none_or(|kind| kind.known().name == state.engine)
+            && sync.is_none_or(|sync| sync.name() == state.sync);
+        if wanted {
+            found.push((home, state));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sync;
+    use super::*;
+
+    fn order(folder: &Path) -> Order {
+        Order { kind: Kind::Nats, sync: Sync::Always, folder: folder.to_path_buf(), first_port: None }
+    }
+
+    #[test]
+    fn a_cluster_is_found_as_it_was_written_and_its_folder_is_taken_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let order = order(folder.path());
+        let state = State::new(&order, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(
+            state.options(),
+            "--nats nats://127.0.0.1:1,nats://127.0.0.1:4,nats://127.0.0.1:7 --nats-monitor 127.0.0.1:3,127.0.0.1:6,127.0.0.1:9"
+        );
+        claim(&order.home(), &state).expect("taken");
+        assert!(claim(&order.home(), &state).is_err_and(|error| error.contains("another")));
+        let found = |engine, sync| find(folder.path(), engine, sync).expect("readable");
+        assert_eq!(found(None, None), [(order.home(), state.clone())]);
+        assert_eq!(found(Some(Kind::Nats), Some(Sync::Always)).len(), 1);
+        assert_eq!(found(Some(Kind::Kafka), None).len(), 0);
+        assert_eq!(found(None, Some(Sync::Default)).len(), 0);
+        forget(&order.home()).expect("removed");
+        assert_eq!(found(None, None).len(), 0);
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_and_not_taken_for_no_cluster() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = order(folder.path()).home();
+        std::fs::create_dir_all(&home).expect("made");
+        std::fs::write(home.join(FILE), "{").expect("written");
+        assert!(find(folder.path(), None, None).is_err_and(|error| error.contains("damaged")));
+    }
+}

@@ -1,0 +1,227 @@
+//! Which replicated engines can the gauge speak to, and how does one get a cluster to try? [`ENGINES`] and [`cluster`].
+//!
+//! ```text
+//!   seawall bench replicated --kafka … --nats …    connect: one Engine for each sync policy found
+//!   seawall cluster up|down|status kafka|nats      cluster: three nodes on this machine
+//! ```
+//!
+//! Invariants: no cluster is spoken to but those that were named; whatever is asked of one is bounded in time; each
+//! engine writes to a stream of its own, named `seawall-PID-…`, which its `close` removes; a password is never printed.
+
+pub mod cluster;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "nats")]
+mod nats;
+mod redacted;
+
+use seawall_gauge::scenario::replicated::Engine;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// An engine that this crate knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Apache Kafka.
+    Kafka,
+    /// NATS `JetStream`.
+    Nats,
+}
+
+/// What is known of an engine before one speaks to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Which one.
+    pub kind: Kind,
+    /// As on the command line, and the cargo feature with its client.
+    pub name: &'static str,
+    /// As its makers call it.
+    pub title: &'static str,
+    /// Whether this build has its client.
+    pub built: bool,
+}
+
+/// All engines.
+pub const ENGINES: [Known; 2] = [
+    Known { kind: Kind::Kafka, name: "kafka", title: "Apache Kafka", built: cfg!(feature = "kafka") },
+    Known { kind: Kind::Nats, name: "nats", title: "NATS JetStream", built: cfg!(feature = "nats") },
+];
+
+impl Kind {
+    /// Its row.
+    #[must_use]
+    pub fn known(self) -> &'static Known {
+        match self {
+            Self::Kafka => &ENGINES[0],
+            Self::Nats => &ENGINES[1],
+        }
+    }
+
+    /// Refuses in a build without its client.
+    ///
+    /// # Errors
+    /// How to build one with it.
+    pub fn needs_client(self) -> Result<(), String> {
+        let Known { name, title, built, .. } = self.known();
+        if *built {
+            return Ok(());
+        }
+        Err(format!(
+            "this build has no client for {title}: build it with `cargo build --release --features {name}`, or take a published binary, which has it"
+        ))
+    }
+}
+
+/// Clusters that were named, and how to speak to them.
+#[derive(Debug, Clone, Default)]
+pub struct Named {
+    /// Bootstrap servers of Kafka clusters, each `HOST:PORT[,HOST:PORT…]`.
+    pub kafka: Vec<String>,
+    /// A file of properties as librdkafka knows them: TLS and credentials.
+    pub kafka_config: Option<PathBuf>,
+    /// Addresses of NATS clusters, each `nats://HOST:PORT[,…]`.
+    pub nats: Vec<String>,
+    /// Monitoring ports of their servers, `HOST:PORT` each.
+    pub nats_monitors: Vec<String>,
+    /// How long an acknowledgement may take.
+    pub ack_timeout: Duration,
+}
+
+impl Named {
+    /// Whether no cluster was named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kafka.is_empty() && self.nats.is_empty()
+    }
+
+    /// Refuses what can be refused without speaking to any cluster.
+    ///
+    /// # Errors
+    /// The option, and the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.kafka.is_empty() {
+            Kind::Kafka.needs_client()?;
+        }
+        if !self.nats.is_empty() {
+            Kind::Nats.needs_client()?;
+        }
+        if self.kafka_config.is_some() && self.kafka.is_empty() {
+            return Err("--kafka-config is of no use without --kafka BOOTSTRAP".to_owned());
+        }
+        if !self.nats_monitors.is_empty() && self.nats.is_empty() {
+            return Err("--nats-monitor is of no use without --nats URL".to_owned());
+        }
+        if self.ack_timeout < Duration::from_secs(1) {
+            return Err("--ack-timeout must be at least 1s".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The clusters as they may be printed: without passwords.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let kafka = self.kafka.iter().map(|one| format!("Kafka at {}", redacted::addresses(one)));
+        let nats = self.nats.iter().map(|one| format!("NATS at {}", redacted::addresses(one)));
+        kafka.chain(nats).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Connects to the named clusters, creates a stream in each for every sync policy it can be asked for, and has a record
+/// acknowledged by each. If one cannot be had, those already created are removed again.
+///
+/// # Errors
+/// The cluster, what is wrong with it, and the remedy.
+#[cfg_attr(
+    not(any(feature = "kafka", feature = "nats")),
+    allow(unused_variables, unused_mut, reason = "a build without clients connects to nothing")
+)]
+pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>, String> {
+    named.check()?;
+    let mut engines: Vec<Box<dyn Engine>> = Vec::new();
+    let outcome = (|| {
+        #[cfg(feature = "kafka")]
+        for bootstrap in &named.kafka {
+            kafka::connect(bootstrap, named, stop, &mut engines)
+                .map_err(|error| format!("Kafka at {}: {error}", redacted::addresses(bootstrap)))?;
+        }
+        #[cfg(feature = "nats")]
+        for url in &named.nats {
+            nats::connect(url, named, stop, &mut engines)
+                .map_err(|error| format!("NATS at {}: {error}", redacted::addresses(url)))?;
+        }
+        Ok(())
+    })();
+    match outcome {
+        Ok(()) => Ok(engines),
+        Err(error) => {
+            let left: Vec<String> = engines.iter_mut().filter_map(|engine| engine.close().err()).collect();
+            Err(if left.is_empty() { error } else { format!("{error}; also: {}", left.join("; ")) })
+        }
+    }
+}
+
+/// A name for a stream of this process: its start says whose it is, the end that it is no other run's.
+#[cfg(any(feature = "kafka", feature = "nats"))]
+fn unique_name(what: &str) -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("seawall-{}-{}-{what}-{number}", std::process::id(), seawall_sys::clock::unix_seconds())
+}
+
+/// Gives the engine at the end of the list an id that no other has.
+#[cfg(any(feature = "kafka", feature = "nats"))]
+fn unique_id(id: String, engines: &[Box<dyn Engine>]) -> String {
+    let taken = |id: &str| engines.iter().any(|engine| engine.facts().id == id);
+    if !taken(&id) {
+        return id;
+    }
+    (2..).map(|n| format!("{id}-{n}")).find(|id| !taken(id)).unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named() -> Named {
+        Named { ack_timeout: Duration::from_secs(30), ..Named::default() }
+    }
+
+    #[test]
+    fn engines_are_found_by_their_kind_and_names_are_unique() {
+        assert!(ENGINES.iter().all(|known| known.kind.known().name == known.name));
+        assert_ne!(ENGINES[0].name, ENGINES[1].name);
+    }
+
+    #[test]
+    fn without_the_feature_the_refusal_names_it() {
+        for known in &ENGINES {
+            let refusal = known.kind.needs_client();
+            assert_eq!(refusal.is_ok(), known.built);
+            if let Err(refusal) = refusal {
+                assert!(refusal.contains(&format!("--features {}", known.name)), "{refusal}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_without_their_cluster_are_refused_by_name() {
+        assert_eq!(named().check(), Ok(()));
+        let cases = [
+            ("--kafka-config", Named { kafka_config: Some("x".into()), ..named() }),
+            ("--nats-monitor", Named { nats_monitors: vec!["x".into()], ..named() }),
+            ("--ack-timeout", Named { ack_timeout: Duration::from_millis(5), ..named() }),
+        ];
+        for (option, named) in cases {
+            let refusal = named.check().expect_err(option);
+            assert!(refusal.contains(option), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_told() {
+        let named = Named { nats: vec!["nats://me:secret@one:4222,two".into()], ..named() };
+        assert_eq!(named.told(), "NATS at nats://…@one:4222,two");
+    }
+}

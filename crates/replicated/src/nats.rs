@@ -1,0 +1,384 @@
+//! How is NATS `JetStream` measured? A stream of three replicas in files, of our own, through its usual client.
+//!
+//! ```text
+//!   publish ─▶ leader ─▶ Raft log of a majority (2 of 3) ─▶ acknowledgement
+//!                        └ synced there before, if the servers have sync_interval: always
+//! ```
+//!
+//! Acknowledgements of one stream come in the order of its records, so the oldest record in flight is waited for; each
+//! is timed from its sending.
+//!
+//! Invariants: a request is never waited for longer than its bound, because one that is sent before there is a leader is
+//! never answered; what the sync policy is comes from the servers' monitoring ports ([`monitor`]) and from nowhere else.
+
+mod credentials;
+mod monitor;
+
+use crate::{Named, unique_id, unique_name};
+use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use seawall_gauge::measure::Sample;
+use seawall_gauge::scenario::replicated::promise::EngineFacts;
+use seawall_gauge::scenario::replicated::{Engine, Order};
+use seawall_gauge::stage::Until;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock;
+use seawall_sys::thread::Accounts;
+use std::collections::VecDeque;
+use std::future::IntoFuture as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Copies of each record, and how many a majority is.
+const REPLICAS: usize = 3;
+const MAJORITY: usize = REPLICAS / 2 + 1;
+/// What a stream may hold, bytes; older records make way, so that a long run fills no disk.
+const STREAM_BYTES: i64 = 256 << 20;
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long one request for readiness may take before it is sent again.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// How often a wait looks at whether the run was stopped.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long refusals that a young cluster also gives are taken for that.
+const SETTLING: Duration = Duration::from_secs(15);
+
+/// A stream of our own in a cluster.
+struct Nats {
+    runtime: Runtime,
+    context: Context,
+    stream: String,
+    subject: String,
+    facts: EngineFacts,
+    ack_timeout: Duration,
+    /// Not yet removed.
+    open: bool,
+}
+
+/// Connects to the cluster at `url`, and adds its engine.
+///
+/// # Errors
+/// What is wrong, and the remedy.
+pub(crate) fn connect(
+    url: &str,
+    named: &Named,
+    stop: &'static AtomicBool,
+    engines: &mut Vec<Box<dyn Engine>>,
+) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime for its client: {error}"))?;
+    let client = runtime.block_on(client(url))?;
+    let version = client.server_info().version.clone();
+    let on_this_machine = on_this_machine(url, &client);
+    let context = {
+        // It starts a task of its own.
+        let _inside = runtime.enter();
+        ContextBuilder::new().timeout(named.ack_timeout).build(client)
+    };
+    let stream = unique_name("jetstream");
+    let mut engine = Nats {
+        runtime,
+        context,
+        subject: format!("{stream}.records"),
+        stream,
+        facts: EngineFacts {
+            id: String::new(),
+            name: format!("NATS JetStream, {REPLICAS} replicas"),
+            version: Some(version),
+            copies: REPLICAS,
+            acknowledged_by: MAJORITY,
+            laggard_may_lead: false,
+            policy: seawall_gauge::scenario::replicated::promise::SyncPolicy::Untold,
+            setting: String::new(),
+            read_from: String::new(),
+            on_this_machine,
+        },
+        ack_timeout: named.ack_timeout,
+        open: true,
+    };
+    let described = engine.create(named, stop);
+    let id = match described {
+        Ok(id) => id,
+        Err(error) => {
+            // The creation may have gone through although its answer did not come.
+            let left = engine.close().err().map_or(String::new(), |left| format!("; {left}"));
+            return Err(format!("{error}{left}"));
+        }
+    };
+    engine.facts.id = unique_id(format!("nats/{id}"), engines);
+    engines.push(Box::new(engine));
+    Ok(())
+}
+
+async fn client(url: &str) -> Result<Client, String> {
+    let servers =
+        url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>().map_err(
+            |error| format!("not an address ({error}): write nats://HOST:PORT, several with commas"),
+        )?;
+    let options = credentials::from_environment(ConnectOptions::new()).await?;
+    let connected = options.name("seawall").connection_timeout(CONNECT).connect(servers).await;
+    connected.map_err(|error| {
+        let advice = match error.kind() {
+            async_nats::ConnectErrorKind::Authentication
+            | async_nats::ConnectErrorKind::AuthorizationViolation => {
+                "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
+            }
+            async_nats::ConnectErrorKind::Tls => "name the certificates by NATS_CA, NATS_CERT and NATS_KEY",
+            _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
+        };
+        format!("no connection ({error}): {advice}")
+    })
+}
+
+/// Whether every server is reached by an address of this machine: those named and those that the cluster tells.
+fn on_this_machine(url: &str, client: &Client) -> bool {
+    let told = client.server_info().connect_urls.clone();
+    url.split(',').chain(told.iter().map(String::as_str)).all(is_loopback)
+}
+
+fn is_loopback(address: &str) -> bool {
+    let address = address.trim();
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((inside, _)) => inside,
+        None => host.split_once(':').map_or(host, |(host, _)| host),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl Nats {
+    /// Creates the stream, has a record acknowledged and reads the sync policy; gives the end of the engine's id.
+    fn create(&mut self, named: &Named, stop: &AtomicBool) -> Result<String, String> {
+        let info = self.runtime.block_on(self.made(stop))?;
+        self.runtime.block_on(self.ready(stop))?;
+        let cluster = info.cluster.unwrap_or_default();
+        let servers: Vec<String> =
+            cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
+        let told = monitor::read_all(&named.nats_monitors)?;
+        let policy = monitor::policy(&servers, &told);
+        self.facts.policy = policy.policy;
+        self.facts.setting = policy.setting;
+        self.facts.read_from = policy.read_from;
+        Ok(policy.id)
+    }
+
+    /// The stream, once there is a leader to create it.
+    async fn made(&self, stop: &AtomicBool) -> Result<Info, String> {
+        let short = ContextBuilder::new().timeout(ATTEMPT).build(self.context.client());
+        let config = Config {
+            name: self.stream.clone(),
+            subjects: vec![self.subject.clone()],
+            num_replicas: REPLICAS,
+            storage: StorageType::File,
+            discard: DiscardPolicy::Old,
+            max_bytes: STREAM_BYTES,
+            description: Some("of a run of seawall bench; may be removed when it has ended".to_owned()),
+            ..Config::default()
+        };
+        let start_ns = clock::monotonic_ns();
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            let waited_ns = clock::monotonic_ns() - start_ns;
+            let error = match short.create_stream(config.clone()).await {
+                Ok(stream) => return Ok(stream.cached_info().clone()),
+                Err(error) => error,
+            };
+            let settling = waited_ns < ns(SETTLING.min(self.ack_timeout));
+            match error.kind() {
+                CreateStreamErrorKind::JetStream(refusal) => {
+                    let young = matches!(
+                        refusal.error_code(),
+                        ErrorCode::CLUSTER_NO_PEERS
+                            | ErrorCode::CLUSTER_NOT_AVAILABLE
+                            | ErrorCode::CLUSTER_NOT_LEADER
+                            | ErrorCode::INSUFFICIENT_RESOURCES
+                    );
+                    if !(young && settling) {
+                        return Err(refused(&refusal));
+                    }
+                }
+                CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable
+                    if settling
+                        || (waited_ns < ns(self.ack_timeout)
+                            && matches!(error.kind(), CreateStreamErrorKind::TimedOut)) => {}
+                CreateStreamErrorKind::JetStreamUnavailable => {
+                    return Err("it has no JetStream, or none for this account: start its servers with `jetstream { … }`, and enable it for the account".to_owned());
+                }
+                CreateStreamErrorKind::TimedOut => {
+                    return Err(format!(
+                        "no answer to the creation of a stream in {}: JetStream has no leader, most likely because less than half of its servers are up",
+                        humantime::format_duration(self.ack_timeout)
+                    ));
+                }
+                other => return Err(format!("it did not create a stream: {other}")),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Returns when a record was acknowledged: from then on the stream has a leader.
+    async fn ready(&self, stop: &AtomicBool) -> Result<(), String> {
+        let short = ContextBuilder::new().timeout(ATTEMPT).build(self.context.client());
+        let start_ns = clock::monotonic_ns();
+        loop {
+            let sent = short.publish(self.subject.clone(), "ready?".into()).await;
+            let outcome = match sent {
+                Ok(ack) => ack.await.map(|_| ()),
+                Err(error) => Err(error),
+            };
+            let Err(error) = outcome else { return Ok(()) };
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            if clock::monotonic_ns() - start_ns > ns(self.ack_timeout) {
+                return Err(format!(
+                    "a record was not acknowledged in {} ({error}): look at the servers' logs",
+                    humantime::format_duration(self.ack_timeout)
+                ));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn send_all(&self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String> {
+        let settings = order.settings;
+        let payload = Aligned::incompressible(settings.bytes, settings.seed).as_slice().to_vec();
+        let message: async_nats::jetstream::message::PublishMessage =
+            async_nats::jetstream::message::PublishMessage::build().payload(payload.into());
+        let accounts = Accounts::open();
+        let mut sample = Sample::default();
+        let mut flying: VecDeque<(u64, PublishAckFuture)> = VecDeque::with_capacity(order.in_flight);
+        let times = accounts.times();
+        let start_ns = clock::monotonic_ns();
+        let end_ns = start_ns.saturating_add(until.block_ns);
+        let mut done_ns = start_ns;
+        loop {
+            let stopped = until.stop.load(Ordering::Relaxed);
+            let sending = done_ns < end_ns && !stopped;
+            while sending && flying.len() < order.in_flight {
+                let sent_ns = clock::monotonic_ns();
+                let ack = self.context.send_publish(self.subject.clone(), message.clone()).await;
+                let ack = ack.map_err(|error| format!("a record was not sent: {error}"))?;
+                flying.push_back((sent_ns, ack));
+            }
+            let Some((sent_ns, ack)) = flying.pop_front() else { break };
+            if !self.acknowledged(ack, until.stop).await? {
+                break;
+            }
+            done_ns = clock::monotonic_ns();
+            sample.commits += 1;
+            sample.latency.record(done_ns - sent_ns);
+        }
+        sample.elapsed_ns = done_ns - start_ns;
+        sample.times = accounts.times().since(&times);
+        Ok(sample)
+    }
+
+    /// Waits for one acknowledgement; false if the run was stopped before it came.
+    async fn acknowledged(&self, ack: PublishAckFuture, stop: &AtomicBool) -> Result<bool, String> {
+        let mut ack = ack.into_future();
+        loop {
+            match tokio::time::timeout(LOOK, &mut ack).await {
+                Ok(Ok(_)) => return Ok(true),
+                Ok(Err(error)) => return Err(format!("a record was not acknowledged: {error}")),
+                Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn delete(&self) -> Result<(), String> {
+        let short = ContextBuilder::new().timeout(CONNECT).build(self.context.client());
+        let mut told = String::new();
+        for _ in 0..3 {
+            match short.delete_stream(&self.stream).await {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    if let DeleteStreamErrorKind::JetStream(refusal) = error.kind()
+                        && refusal.error_code() == ErrorCode::STREAM_NOT_FOUND
+                    {
+                        return Ok(());
+                    }
+                    told = error.to_string();
+                }
+            }
+        }
+        Err(told)
+    }
+}
+
+impl Engine for Nats {
+    fn facts(&self) -> &EngineFacts {
+        &self.facts
+    }
+
+    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String> {
+        self.runtime.block_on(self.send_all(order, until))
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
+        self.runtime.block_on(self.delete()).map_err(|error| {
+            format!(
+                "the stream {0} may be left behind ({error}): remove it with `nats stream rm {0}`",
+                self.stream
+            )
+        })
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        // Who wants to be told of what was left behind has called it before.
+        let _ = self.close();
+    }
+}
+
+/// A refusal of `JetStream`, with what to do about it.
+fn refused(refusal: &async_nats::jetstream::Error) -> String {
+    let advice = match refusal.error_code() {
+        ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED | ErrorCode::CLUSTER_NO_PEERS => {
+            "it is too small: three replicas need three servers with JetStream in one cluster"
+        }
+        ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+            "enable JetStream for its servers and for this account"
+        }
+        ErrorCode::INSUFFICIENT_RESOURCES | ErrorCode::STORAGE_RESOURCES_EXCEEDED => {
+            "it has no room for a stream of 256 MiB in three copies: raise max_file_store or the account's limits"
+        }
+        _ => "the account must be allowed to create a stream, to publish to it and to delete it",
+    };
+    format!("it refused to create a stream ({refusal}): {advice}")
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_taken_for_it() {
+        for here in
+            ["nats://127.0.0.1:4222", "localhost:4222", "[::1]:4222", "nats://me:pw@127.0.0.1:1", "127.1.2.3"]
+        {
+            assert!(is_loopback(here), "{here}");
+        }
+        for there in ["nats://10.0.0.1:4222", "example:4222", "[2001:db8::1]:4222", "127.0.0.1.example:1", ""]
+        {
+            assert!(!is_loopback(there), "{there}");
+        }
+    }
+}

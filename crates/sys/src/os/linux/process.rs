@@ -1,0 +1,53 @@
+//! How does Linux tell processes apart? By the boot and the tick at which they started, from /proc.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+pub(crate) fn start_apart(command: &mut Command) -> io::Result<Child> {
+    command.process_group(0).spawn()
+}
+
+/// Boot and start of a running process; `None` if there is none, or it has ended and was not waited for.
+pub(crate) fn mark(pid: u32) -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, so the fields are counted from behind it: the first is the state.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    let started = fields.nth(18)?;
+    Some(format!("{}/{started}", boot.trim()))
+}
+
+pub(crate) fn ask_to_end(pid: u32) -> io::Result<()> {
+    signal(number(pid)?, libc::SIGTERM)
+}
+
+pub(crate) fn end_now(pid: u32) -> io::Result<()> {
+    signal(number(pid)?, libc::SIGKILL)
+}
+
+/// Its group has its number: it was started apart. kill(2) takes a group as a negative number.
+pub(crate) fn end_group_now(pid: u32) -> io::Result<()> {
+    signal(-number(pid)?, libc::SIGKILL)
+}
+
+/// Never 0 or 1, which would mean every process of ours, or the first of the system.
+fn number(pid: u32) -> io::Result<libc::pid_t> {
+    let number = libc::pid_t::try_from(pid).ok().filter(|number| *number > 1);
+    number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+fn signal(pid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: kill(2) takes two numbers and touches no memory of ours.
+    if unsafe { libc::kill(pid, signal) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        // It ended between the look and the signal.
+        error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,27 @@
+//! What do systems offer whose processes are not kept track of here? Nothing: none is started, and the reason is told.
+
+use std::io;
+use std::process::{Child, Command};
+
+pub(crate) fn start_apart(_: &mut Command) -> io::Result<Child> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "processes are kept track of on Linux only: run the cluster there",
+    ))
+}
+
+pub(crate) fn mark(_: u32) -> Option<String> {
+    None
+}
+
+pub(crate) fn ask_to_end(_: u32) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn end_now(_: u32) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn end_group_now(_: u32) -> io::Result<()> {
+    Ok(())
+}

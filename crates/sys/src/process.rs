@@ -1,0 +1,110 @@
+//! How is a process kept track of that outlives the one that started it? By its number and a [`Mark`].
+//!
+//! Numbers are used again: a process is only ever signalled while its mark, made of the boot and the time at which it
+//! started, is the one that was noted down.
+//!
+//! Invariants: a process whose mark differs is another one, and is left alone; one that has ended and was not yet waited
+//! for counts as ended.
+
+use crate::os;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::process::{Child, Command};
+
+/// What tells a process from a later one of the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark(String);
+
+/// A process to be found again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its number.
+    pub pid: u32,
+    /// What tells it from later ones.
+    pub mark: Mark,
+}
+
+/// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal is not sent to it.
+///
+/// # Errors
+/// The system's, or that this system's processes cannot be kept track of.
+pub fn start_apart(command: &mut Command) -> io::Result<(Child, Kept)> {
+    let mut child = os::process::start_apart(command)?;
+    let pid = child.id();
+    let Some(mark) = os::process::mark(pid) else {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::Error::other("it ended at once"));
+    };
+    Ok((child, Kept { pid, mark: Mark(mark) }))
+}
+
+impl Kept {
+    /// Whether it is still running.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        os::process::mark(self.pid).is_some_and(|mark| mark == self.mark.0)
+    }
+
+    /// Asks it to end; nothing if it has.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ask_to_end(&self) -> io::Result<()> {
+        if self.runs() { os::process::ask_to_end(self.pid) } else { Ok(()) }
+    }
+
+    /// Ends it, whatever it does; nothing if it has ended.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn end_now(&self) -> io::Result<()> {
+        if self.runs() { os::process::end_now(self.pid) } else { Ok(()) }
+    }
+
+    /// Ends it and every process of its group, whatever they do; nothing if it has ended.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn end_group_now(&self) -> io::Result<()> {
+        if self.runs() { os::process::end_group_now(self.pid) } else { Ok(()) }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> (Child, Kept) {
+        start_apart(Command::new("sleep").arg("600")).expect("started")
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_mark_and_a_stranger_of_the_same_number_is_left_alone() {
+        let (mut child, kept) = sleeper();
+        assert!(kept.runs());
+        let stranger = Kept { pid: kept.pid, mark: Mark("another boot".to_owned()) };
+        assert!(!stranger.runs());
+        stranger.end_now().expect("nothing to do");
+        assert!(kept.runs(), "the stranger's mark must not have ended it");
+        kept.ask_to_end().expect("asked");
+        assert!(!child.wait().expect("ended").success());
+        assert!(!kept.runs());
+        kept.end_now().expect("nothing to do");
+    }
+
+    #[test]
+    fn one_that_has_ended_and_was_not_waited_for_counts_as_ended() {
+        let (mut child, kept) = sleeper();
+        kept.end_now().expect("ended");
+        while kept.runs() {
+            std::thread::yield_now();
+        }
+        child.wait().expect("waited for");
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_an_error() {
+        assert!(start_apart(&mut Command::new("/no/such/program")).is_err());
+    }
+}

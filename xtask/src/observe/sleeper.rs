@@ -1,0 +1,85 @@
+//! How does a product sleep instead of syncing? By `observe/sleeper.c`, put before its libc, and a file of three words.
+//!
+//! ```text
+//!   word 0: nanoseconds to sleep in place of a sync, 0: sync     word 1: syncs slept     word 2: nanoseconds slept
+//! ```
+//!
+//! Invariant: what was slept is measured by the library itself, so that a sleep that took longer than asked is no work
+//! of the product's.
+
+use crate::shell::{command, root, status};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+const WORD: usize = size_of::<u64>();
+
+/// The library and its file.
+pub(super) struct Sleeper {
+    library: PathBuf,
+    words: PathBuf,
+    file: File,
+}
+
+/// What was slept since the length was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slept {
+    pub(super) syncs: u64,
+    pub(super) ns: u64,
+}
+
+impl Slept {
+    /// Nanoseconds a sync.
+    pub(super) fn mean_ns(self) -> f64 {
+        self.ns as f64 / self.syncs.max(1) as f64
+    }
+}
+
+impl Sleeper {
+    /// Builds it in `folder`, where any user's processes can use it.
+    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+        let library = folder.join("sleeper.so");
+        let source = root().join("xtask/observe/sleeper.c");
+        let (to, from) = (library.display().to_string(), source.display().to_string());
+        let words = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", &to, &from];
+        status(command("cc", &words))?;
+        let words = folder.join("sleeper");
+        let told = |error: std::io::Error| format!("cannot make {}: {error}", words.display());
+        let file = File::options().read(true).write(true).create_new(true).open(&words).map_err(told)?;
+        file.write_all_at(&[0; 3 * WORD], 0).map_err(told)?;
+        // The server that uses it has no rights of ours.
+        file.set_permissions(Permissions::from_mode(0o666)).map_err(told)?;
+        Ok(Self { library, words, file })
+    }
+
+    /// What a process needs in its environment to use it.
+    pub(super) fn variables(&self) -> [(&'static str, &Path); 2] {
+        [("LD_PRELOAD", &self.library), ("SEAWALL_SLEEPER", &self.words)]
+    }
+
+    /// From now on syncs are slept for so long; `None`: they are made.
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "the words are this machine's memory, mapped by the library"
+    )]
+    pub(super) fn sleep_for(&self, ns: Option<u64>) -> Result<(), String> {
+        let mut words = [0; 3 * WORD];
+        words[..WORD].copy_from_slice(&ns.map_or(0, |ns| ns.max(1)).to_ne_bytes());
+        self.file.write_all_at(&words, 0).map_err(|error| format!("{}: {error}", self.words.display()))
+    }
+
+    /// What was slept since then.
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "the words are this machine's memory, mapped by the library"
+    )]
+    pub(super) fn slept(&self) -> Result<Slept, String> {
+        let mut word = [0; WORD];
+        let mut read = |index: u64| {
+            let read = self.file.read_exact_at(&mut word, index * WORD as u64);
+            read.map(|()| u64::from_ne_bytes(word))
+                .map_err(|error| format!("{}: {error}", self.words.display()))
+        };
+        Ok(Slept { syncs: read(1)?, ns: read(2)? })
+    }
+}

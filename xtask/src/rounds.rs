@@ -1,0 +1,87 @@
+//! How long does a comparison in rounds take, and which of its rounds counts? As the command line says; the median.
+//!
+//! Invariant: bounds are checked before anything is run.
+
+use std::path::PathBuf;
+
+/// What every comparison in rounds can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Options {
+    /// Where files are made.
+    pub(crate) folder: PathBuf,
+    pub(crate) rounds: usize,
+    /// About how long one measurement takes.
+    pub(crate) seconds: f64,
+}
+
+impl Options {
+    /// These, changed by `--dir`, `--rounds` and `--seconds`; a measurement takes at least `least_seconds`.
+    ///
+    /// # Errors
+    /// The word that is wrong, and what there is.
+    pub(crate) fn changed_by(mut self, arguments: &[String], least_seconds: f64) -> Result<Self, String> {
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+            let wrong = || format!("{word} {value}: not a number");
+            match word.as_str() {
+                "--dir" => self.folder = value.into(),
+                "--rounds" => self.rounds = value.parse().map_err(|_| wrong())?,
+                "--seconds" => self.seconds = value.parse().map_err(|_| wrong())?,
+                _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
+            }
+        }
+        if self.rounds == 0 || !(least_seconds..=60.0).contains(&self.seconds) {
+            return Err(format!("--rounds must be at least 1 and --seconds from {least_seconds} to 60"));
+        }
+        self.folder = std::path::absolute(&self.folder)
+            .map_err(|error| format!("--dir {}: {error}", self.folder.display()))?;
+        Ok(self)
+    }
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        even if even % 2 == 0 => Some(f64::midpoint(values[middle - 1], values[middle])),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn options_are_taken_and_nonsense_is_refused() {
+        let defaults = || Options { folder: "/tmp".into(), rounds: 3, seconds: 0.5 };
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            defaults().changed_by(&words, 0.1)
+        };
+        assert_eq!(of(&[]), Ok(defaults()));
+        let changed = of(&["--rounds", "7", "--seconds", "2", "--dir", "/var"]).expect("all known");
+        assert_eq!(changed, Options { folder: "/var".into(), rounds: 7, seconds: 2.0 });
+        for (words, said) in [
+            (&["--rounds", "0"][..], "--rounds"),
+            (&["--seconds", "0.01"], "0.1 to 60"),
+            (&["--seconds", "soon"], "not a number"),
+            (&["--rounds"], "needs a value"),
+            (&["--turns", "3"], "--turns is unknown"),
+        ] {
+            let refusal = of(words).expect_err(said);
+            assert!(refusal.contains(said), "{refusal}");
+        }
+    }
+}
