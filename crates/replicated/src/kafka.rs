@@ -111,7 +111,7 @@ pub(crate) fn connect(
             "Kafka, acks=all, {} of {COPIES} copies",
             described.min_insync_replicas.map_or_else(|| "an untold number".to_owned(), |n| n.to_string())
         );
-        kafka.facts.policy = policy.policy;
+        kafka.facts.policy = policy.sync;
         kafka.facts.setting = policy.setting;
         kafka.facts.read_from = policy.read_from;
         kafka.facts.id = unique_id(format!("kafka/{}", policy.id), engines);
@@ -356,7 +356,7 @@ impl Engine for Kafka {
         }
         let removed = block_on(self.admin.delete_topics(&[&self.topic], &options()));
         let error = match removed.map(|mut topics| topics.pop()) {
-            Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition))) | Some(Ok(_)) | None) => {
+            Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) | Ok(_)) | None) => {
                 return Ok(());
             }
             Ok(Some(Err((_, code)))) => code.to_string(),

@@ -145,6 +145,8 @@ pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn E
     }
 }
 
+type Engines = Vec<Box<dyn Engine>>;
+
 #[cfg_attr(
     not(any(feature = "kafka", feature = "nats")),
     expect(
@@ -153,11 +155,7 @@ pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn E
         reason = "a build without clients connects to nothing"
     )
 )]
-fn connect_each(
-    named: &Named,
-    stop: &'static AtomicBool,
-    engines: &mut Vec<Box<dyn Engine>>,
-) -> Result<(), String> {
+fn connect_each(named: &Named, stop: &'static AtomicBool, engines: &mut Engines) -> Result<(), String> {
     #[cfg(feature = "kafka")]
     for bootstrap in &named.kafka {
         kafka::connect(bootstrap, named, stop, engines)
@@ -187,7 +185,8 @@ fn unique_id(id: String, engines: &[Box<dyn Engine>]) -> String {
     if !taken(&id) {
         return id;
     }
-    (2..).map(|n| format!("{id}-{n}")).find(|id| !taken(id)).unwrap_or(id)
+    // One of so many must be free.
+    (2..=engines.len() + 2).map(|n| format!("{id}-{n}")).find(|id| !taken(id)).unwrap_or(id)
 }
 
 #[cfg(test)]

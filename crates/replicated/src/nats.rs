@@ -162,7 +162,7 @@ impl Nats {
             cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
         let told = monitor::read_all(&named.nats_monitors)?;
         let policy = monitor::policy(&servers, &told);
-        self.facts.policy = policy.policy;
+        self.facts.policy = policy.sync;
         self.facts.setting = policy.setting;
         self.facts.read_from = policy.read_from;
         Ok(policy.id)

@@ -20,7 +20,7 @@ pub(super) struct Described {
 /// A policy, and how it is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Policy {
-    pub(super) policy: SyncPolicy,
+    pub(super) sync: SyncPolicy,
     pub(super) setting: String,
     pub(super) read_from: String,
     /// The end of the engine's id.
@@ -55,7 +55,7 @@ impl Policy {
         };
         let Some(messages) = described.flush_messages else {
             return Self {
-                policy: SyncPolicy::Untold,
+                sync: SyncPolicy::Untold,
                 setting: "flush.messages not told".to_owned(),
                 read_from: "nowhere: this client may not describe topics".to_owned(),
                 id: "untold".to_owned(),
@@ -73,7 +73,7 @@ impl Policy {
             NEVER => format!("flush-{}", often(described.flush_ms, "ms").replace(' ', "-")),
             n => format!("flush-{n}"),
         };
-        Self { policy, setting, read_from: "the topic's described configuration".to_owned(), id }
+        Self { sync: policy, setting, read_from: "the topic's described configuration".to_owned(), id }
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
 
     fn policy(values: &[(&str, &str)]) -> (SyncPolicy, String) {
         let policy = Policy::of(&Described::of(values.iter().copied()));
-        (policy.policy, policy.id)
+        (policy.sync, policy.id)
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) struct Told {
 /// A policy, and how it is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Policy {
-    pub(super) policy: SyncPolicy,
+    pub(super) sync: SyncPolicy,
     pub(super) setting: String,
     pub(super) read_from: String,
     /// The end of the engine's id.
@@ -122,7 +122,7 @@ pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
     };
     let Some(first) = asked.first() else {
         return Policy {
-            policy: SyncPolicy::Untold,
+            sync: SyncPolicy::Untold,
             setting: "sync_interval not told".to_owned(),
             read_from,
             id: "untold".to_owned(),
@@ -146,7 +146,7 @@ pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
         _ if names.len() == 1 => name(first).replace(' ', ""),
         _ => "mixed".to_owned(),
     };
-    Policy { policy, setting, read_from, id }
+    Policy { sync: policy, setting, read_from, id }
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     fn of(told: &[Told]) -> (SyncPolicy, String) {
         let servers = ["a", "b", "c"].map(str::to_owned);
         let policy = policy(&servers, told);
-        (policy.policy, policy.id)
+        (policy.sync, policy.id)
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address").to_string();
         drop(listener);
-        let refusal = read_all(&[address.clone()]).expect_err("nobody listens");
+        let refusal = read_all(std::slice::from_ref(&address)).expect_err("nobody listens");
         assert!(refusal.contains(&address) && refusal.contains("--nats-monitor"), "{refusal}");
         assert!(read_all(&["https://x:1".to_owned()]).is_err_and(|error| error.contains("http_port")));
     }
