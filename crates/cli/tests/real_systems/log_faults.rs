@@ -150,7 +150,9 @@ fn every_call_fails_by(method: &str, engine: &str, expected: &[&str]) {
         let Some(places) = places.get(row.call) else { continue };
         let step = places.len().div_ceil(PLACES_MAX);
         for place in places.iter().step_by(step) {
-            ERRORS.iter().for_each(|error| judge(row, (method, engine), *error, *place));
+            for error in &ERRORS {
+                judge(row, (method, engine), *error, *place);
+            }
         }
     }
 }
