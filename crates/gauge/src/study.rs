@@ -401,6 +401,9 @@ impl StudyMeasured {
             // A sum with a gap would be too small: rather none.
             self.counts.zip(block.counts).map(|(sum, counts)| sum.plus(&counts))
         };
+        if first && block.durability.is_some() {
+            self.durability = block.durability;
+        }
         self.cpu = if first { block.cpu } else { self.cpu.plus(&block.cpu) };
         self.tail = self.tail.plus(&block.tail);
         self.elapsed_ns += block.elapsed_ns;
@@ -601,6 +604,25 @@ mod tests {
         let figure = |name: &str| measured.value(&Source::Figure { name: name.into() });
         assert_eq!(figure("share").map(|value| value.value), Some(0.25));
         assert_eq!(figure("unknown"), None, "what is unknown is not zero");
+    }
+
+    #[test]
+    fn the_class_of_a_row_is_that_of_its_blocks() {
+        use seawall_sys::durability::{Class, Promiser};
+        let class = |class| Durability { class, promised_by: Promiser::Device, because: Vec::new() };
+        let block = || StudyMeasured { durability: Some(class(Class::PowerLoss)), ..measured(1) };
+        let mut row = StudyMeasured::default();
+        row.absorb(block());
+        row.absorb(block());
+        assert_eq!(row.durability, Some(class(Class::PowerLoss)));
+        let mut told =
+            StudyMeasured { durability: Some(class(Class::SystemCrash)), ..StudyMeasured::default() };
+        told.absorb(measured(1));
+        assert_eq!(
+            told.durability,
+            Some(class(Class::SystemCrash)),
+            "blocks that say nothing change nothing"
+        );
     }
 
     #[test]
