@@ -237,10 +237,10 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     let nowhere = stage.path("nowhere");
     let gone = |word: &str| seawall(&[word, &nowhere, "--witness", &stage.address, "--token-file", &token]);
     refused(&mut gone("run"), 1, &["nowhere"]);
-    refused(&mut gone("check"), 1, &["nowhere"]);
     assert!(std::fs::read_dir(&disk).expect("reads").next().is_none(), "nothing is left of refused runs");
     // The run is known, but its folder is not there: perhaps it is not mounted.
     let id = stage.killed(&["--method", "buffered", "--turn", "100ms"]);
+    refused(&mut gone("check"), 1, &["nowhere", "mounted"]);
     std::fs::rename(stage.journal(&id, ""), stage.dir.path().join("away")).expect("moves");
     refused(&mut stage.command("check", &[]), 1, &["mounted", &id]);
     let (code, verdict) = stage.check(&["--mounted", "--hold-to", "power-loss"]);
