@@ -129,6 +129,11 @@ impl Scan {
     fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
         let checked = self.header(source, limit)?;
         let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+        // The end of the log and the start of the next segment lie between batches: none reaches past them.
+        let next = source.successor(self.cursor.segment.number);
+        if header.end() > next.map_or(limit, |next| next.first_lsn.min(limit)) {
+            return Err(self.damage(Fault::Lsn));
+        }
         let bytes = usize::try_from(header.disk_bytes(self.cursor.segment.block_bytes)).unwrap_or(usize::MAX);
         self.ensure(source, bytes, limit)?;
         let at = self.place();
@@ -184,5 +189,101 @@ impl Scan {
             lsn: self.cursor.lsn,
             what: fault.to_string(),
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Scan, Source};
+    use crate::asked::Grade;
+    use crate::core::{Beginning, Core, Place, Shape};
+    use crate::error::{Error, Result};
+    use crate::format::{LogId, SegmentHeader};
+    use crate::lsn::Lsn;
+    use crate::seal::Chain;
+
+    const BLOCK: u16 = 512;
+
+    /// One segment in memory, and what is said to follow it.
+    struct Memory {
+        bytes: Vec<u8>,
+        next: Option<SegmentHeader>,
+    }
+
+    impl Source for Memory {
+        fn read(&mut self, _: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            let from = usize::try_from(offset).expect("small").min(self.bytes.len());
+            let read = buf.len().min(self.bytes.len() - from);
+            buf[..read].copy_from_slice(&self.bytes[from..from + read]);
+            Ok(read)
+        }
+
+        fn successor(&mut self, _: u64) -> Option<SegmentHeader> {
+            self.next
+        }
+    }
+
+    fn header(number: u64, first_lsn: Lsn) -> SegmentHeader {
+        SegmentHeader {
+            block_bytes: BLOCK,
+            log_id: LogId([3; 16]),
+            epoch: 1,
+            number,
+            segment_bytes: 1 << 14,
+            first_lsn,
+            trim_lsn: Lsn::ZERO,
+            previous: number - 1,
+            link: 0,
+        }
+    }
+
+    /// A segment with two batches of one record each; the ends of both.
+    fn written() -> (Memory, [Lsn; 2]) {
+        let (log_id, bytes) = (LogId([3; 16]), vec![0; 1 << 14]);
+        let shape =
+            Shape { log_id, epoch: 1, block_bytes: BLOCK, batch_bytes: 1024, depth: 1, memory_bytes: 4096 };
+        let place = Place { segment: 1, offset: BLOCK.into(), data_end: (1 << 14) - u64::from(BLOCK) };
+        let mut core =
+            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+        let (mut chain, mut memory) = (Chain { link: 0 }, Memory { bytes, next: None });
+        let ends = [b"one".as_slice(), b"two"].map(|record| {
+            let end = core.append(record).expect("there is room");
+            core.want(Grade::Full, end);
+            let job = chain.seal(&shape, core.issue().expect("there is a batch"));
+            for write in job.phases().flat_map(|phase| phase.writes()) {
+                let at = usize::try_from(write.offset).expect("small");
+                memory.bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
+            }
+            core.done(job.id, job.into_buffer());
+            end
+        });
+        (memory, ends)
+    }
+
+    #[test]
+    fn a_batch_that_reaches_past_the_end_or_into_the_next_segment_is_damage() {
+        let (_, [first, last]) = written();
+        let within = Lsn::new(first.get() - 1);
+        for (limit, next, batches) in [
+            (last, None, 2),
+            (first, None, 1),
+            (first, Some(first), 1),
+            (last, Some(last), 2),
+            (within, None, 0),
+            (Lsn::MAX, Some(within), 0),
+        ] {
+            let (mut memory, _) = written();
+            memory.next = next.map(|first_lsn| header(2, first_lsn));
+            let mut scan = Scan::new(header(1, Lsn::ZERO), 4096);
+            let mut seen = 0;
+            let end = loop {
+                match scan.next_batch(&mut memory, limit) {
+                    Ok(Some(_)) => seen += 1,
+                    other => break other,
+                }
+            };
+            assert_eq!(seen, batches, "{limit} {next:?}");
+            assert_eq!(matches!(end, Err(Error::Corrupt(_))), batches == 0, "{limit} {next:?}: {end:?}");
+        }
     }
 }
