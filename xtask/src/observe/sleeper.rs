@@ -8,8 +8,8 @@
 //! of the product's.
 
 use crate::shell::{command, root, status};
-use std::fs::{File, Permissions};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 const WORD: usize = size_of::<u64>();
@@ -46,9 +46,10 @@ impl Sleeper {
         let words = folder.join("sleeper");
         let told = |error: std::io::Error| format!("cannot make {}: {error}", words.display());
         let file = File::options().read(true).write(true).create_new(true).open(&words).map_err(told)?;
-        file.write_all_at(&[0; 3 * WORD], 0).map_err(told)?;
+        (&file).write_all(&[0; 3 * WORD]).map_err(told)?;
         // The server that uses it has no rights of ours.
-        file.set_permissions(Permissions::from_mode(0o666)).map_err(told)?;
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)).map_err(told)?;
         Ok(Self { library, words, file })
     }
 
@@ -65,7 +66,9 @@ impl Sleeper {
     pub(super) fn sleep_for(&self, ns: Option<u64>) -> Result<(), String> {
         let mut words = [0; 3 * WORD];
         words[..WORD].copy_from_slice(&ns.map_or(0, |ns| ns.max(1)).to_ne_bytes());
-        self.file.write_all_at(&words, 0).map_err(|error| format!("{}: {error}", self.words.display()))
+        let mut file = &self.file;
+        let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&words));
+        written.map_err(|error| format!("{}: {error}", self.words.display()))
     }
 
     /// What was slept since then.
@@ -76,7 +79,9 @@ impl Sleeper {
     pub(super) fn slept(&self) -> Result<Slept, String> {
         let mut word = [0; WORD];
         let mut read = |index: u64| {
-            let read = self.file.read_exact_at(&mut word, index * WORD as u64);
+            let mut file = &self.file;
+            let read =
+                file.seek(SeekFrom::Start(index * WORD as u64)).and_then(|_| file.read_exact(&mut word));
             read.map(|()| u64::from_ne_bytes(word))
                 .map_err(|error| format!("{}: {error}", self.words.display()))
         };
