@@ -104,7 +104,7 @@ impl Bench<'_> {
             }
             let nodes = self.nodes()?;
             self.down()?;
-            if let Some(pid) = nodes.iter().find(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+            if let Some(pid) = nodes.iter().find(|pid| runs(*pid)) {
                 return Err(format!("process {pid} still runs after `down`"));
             }
             println!("{} {sync}: nothing runs after `down`", self.engine.name);
@@ -266,7 +266,7 @@ impl Bench<'_> {
         if !matches!(read, Some(Ok(1))) {
             return Err("`up --foreground` printed nothing".to_owned());
         }
-        let left = nodes?.into_iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()).count();
+        let left = nodes?.into_iter().filter(runs).count();
         println!("foreground: ended with {ended}, {left} nodes left");
         if ended.success() && left == 0 {
             Ok(())
@@ -274,6 +274,12 @@ impl Bench<'_> {
             Err(format!("`up --foreground` left {left} nodes"))
         }
     }
+}
+
+/// Whether a process runs; one that has ended and that nobody has asked after yet (a zombie) does not.
+fn runs(pid: &impl std::fmt::Display) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 /// Runs what must be refused with exit code 1 and these words.
