@@ -43,6 +43,7 @@ mod background;
 pub mod bench;
 mod beside;
 mod buffer;
+mod carry;
 mod check;
 mod checksum;
 mod choose;

@@ -134,6 +134,10 @@ impl Log {
         make_dir(dir, options.create)?;
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
+        #[cfg(feature = "simulation")]
+        {
+            disk.cached = options.cached_reads;
+        }
         let plan = Plan {
             new_id: identity(&options),
             block_bytes: options.block_bytes,

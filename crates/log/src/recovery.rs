@@ -1,6 +1,7 @@
 //! What is in the log after whatever happened?
 //!
-//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got. The
+//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got; where
+//! nothing can, the segment in question is copied first ([`carry_forward`]). The
 //! segments are put in order by their headers, the last one is walked batch by batch, and the first place where the
 //! next batch is not valid is judged:
 //!
@@ -20,6 +21,7 @@
 //! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
 
 use crate::buffer::AlignedBuf;
+use crate::carry::carry_forward;
 use crate::core::{Beginning, Place, Shape, Spare};
 use crate::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
 use crate::error::{Damage, Error, Result};
@@ -418,6 +420,12 @@ pub(crate) fn judge<D: Disk>(
 /// Finds out what the log holds and makes it ready for writing.
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let mut found = survey(disk)?;
+    if let Some(newest) = found.started.last()
+        && carry_forward(disk, newest, plan.read_bytes)?
+    {
+        // What is judged is what the copy holds.
+        found = survey(disk)?;
+    }
     let mut window = Window::new(plan.read_bytes);
     let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
