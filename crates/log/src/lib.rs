@@ -79,6 +79,7 @@ mod reader;
 mod recovery;
 mod scan;
 mod seal;
+mod sectors;
 mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;

@@ -38,7 +38,7 @@ use crate::walk::Cursor;
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
 
-/// Headers are read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 const READ_BLOCK_BYTES: usize = 4096;
 
 /// Two header copies and a batch between them, of the smallest blocks.
@@ -269,7 +269,7 @@ pub(crate) struct Window {
 impl Window {
     /// Reads `bytes` at a time.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(4096)), start: 0, filled: 0 }
+        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
     }
 
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
@@ -282,12 +282,14 @@ impl Window {
     ) -> Result<&[u8]> {
         let end = offset.saturating_add(wanted as u64);
         if offset < self.start || end > self.start + self.filled as u64 {
-            if wanted > self.buf.capacity() {
-                self.buf = AlignedBuf::zeroed(wanted.next_multiple_of(4096));
+            // Also where a batch starts in the middle of a sector.
+            self.start = offset - offset % READ_BLOCK_BYTES as u64;
+            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
+            if needed > self.buf.capacity() {
+                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
             }
-            self.start = offset;
             self.filled = 0;
-            self.filled = read_full(disk, name, file, offset, self.buf.bytes_mut())?;
+            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
         let to = from.saturating_add(wanted).min(self.filled);
