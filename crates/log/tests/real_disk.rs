@@ -279,8 +279,7 @@ fn large_sectors() -> Result<Mount, String> {
         return Err(format!("losetup failed: {}", String::from_utf8_lossy(&attached.stderr).trim()));
     }
     let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
-    let mounted =
-        run("mkfs.ext4", &["-q", "-F", &device]).and_then(|()| run("mount", &[&device, text(&at)]));
+    let mounted = run("mkfs.ext4", &["-q", "-F", &device]).and_then(|()| run("mount", &[&device, text(&at)]));
     // A device in use goes once it is unmounted.
     run("losetup", &["--detach", &device])?;
     mounted.map(|()| Mount { at, _dir: dir })

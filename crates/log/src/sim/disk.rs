@@ -128,10 +128,7 @@ impl SimDisk {
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self {
-            view: Some(View { names, direct, cached, cache }),
-            ..Self::settled(media, seed, fault)
-        }
+        Self { view: Some(View { names, direct, cached, cache }), ..Self::settled(media, seed, fault) }
     }
 
     /// A disk on which everything is durable when it returns.
