@@ -443,15 +443,17 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
         let what = format!("segment {} before this one is missing", oldest.previous);
         return Err(damage(oldest.number, 0, judged.cursor.trim, what));
     }
+    let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
+    let epoch = top.checked_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
+    let epoch =
+        epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
     if !mutant::on(Mutant::OpenWithoutSync) {
         sync(disk, &name, file)?;
         sync_dir(disk)?;
     }
     remove_drafts(disk, &found.drafts)?;
-    let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0);
-    let epoch = top.max(judged.cursor.epoch).saturating_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
-    let found_unstarted = std::mem::take(&mut found.unstarted);
-    let mut log = Reopened { plan, epoch, members, spares: found_unstarted, judged };
+    let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
+    let mut log = Reopened { plan, epoch, members, spares, judged };
     let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
         log.go_on(disk, file)
     } else {
@@ -475,6 +477,18 @@ fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
         disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
     }
     Ok(())
+}
+
+/// The prepared segments that a log of these blocks can use; the others go.
+fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) -> Result<Vec<Spare>> {
+    let block = u64::from(block_bytes);
+    let (usable, others) =
+        spares.into_iter().partition(|spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block);
+    let others: Vec<Spare> = others;
+    for spare in others {
+        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
+    }
+    Ok(usable)
 }
 
 /// Makes a log where there is none.
