@@ -44,6 +44,7 @@ mod background;
 pub mod bench;
 mod beside;
 mod buffer;
+mod carry;
 mod check;
 mod checksum;
 mod choose;
@@ -79,6 +80,7 @@ mod reader;
 mod recovery;
 mod scan;
 mod seal;
+mod sectors;
 mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
