@@ -1,6 +1,7 @@
 //! What is in the log after whatever happened?
 //!
-//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got. The
+//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got; where
+//! nothing can, the segment in question is copied first ([`carry_forward`]). The
 //! segments are put in order by their headers, the last one is walked batch by batch, and the first place where the
 //! next batch is not valid is judged:
 //!
@@ -20,6 +21,7 @@
 //! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
 
 use crate::buffer::AlignedBuf;
+use crate::carry::carry_forward;
 use crate::core::{Beginning, Place, Shape, Spare};
 use crate::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
 use crate::error::{Damage, Error, Result};
@@ -36,7 +38,7 @@ use crate::walk::Cursor;
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
 
-/// Headers are read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 const READ_BLOCK_BYTES: usize = 4096;
 
 /// Two header copies and a batch between them, of the smallest blocks.
@@ -267,7 +269,7 @@ pub(crate) struct Window {
 impl Window {
     /// Reads `bytes` at a time.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(4096)), start: 0, filled: 0 }
+        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
     }
 
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
@@ -280,12 +282,14 @@ impl Window {
     ) -> Result<&[u8]> {
         let end = offset.saturating_add(wanted as u64);
         if offset < self.start || end > self.start + self.filled as u64 {
-            if wanted > self.buf.capacity() {
-                self.buf = AlignedBuf::zeroed(wanted.next_multiple_of(4096));
+            // Also where a batch starts in the middle of a sector.
+            self.start = offset - offset % READ_BLOCK_BYTES as u64;
+            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
+            if needed > self.buf.capacity() {
+                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
             }
-            self.start = offset;
             self.filled = 0;
-            self.filled = read_full(disk, name, file, offset, self.buf.bytes_mut())?;
+            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
         let to = from.saturating_add(wanted).min(self.filled);
@@ -417,7 +421,13 @@ pub(crate) fn judge<D: Disk>(
 
 /// Finds out what the log holds and makes it ready for writing.
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
-    let found = survey(disk)?;
+    let mut found = survey(disk)?;
+    if let Some(newest) = found.started.last()
+        && carry_forward(disk, newest, plan.read_bytes)?
+    {
+        // What is judged is what the copy holds.
+        found = survey(disk)?;
+    }
     let mut window = Window::new(plan.read_bytes);
     let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
