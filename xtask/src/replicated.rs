@@ -17,6 +17,7 @@ mod secured;
 mod syncs;
 
 use crate::shell::{cargo, command, has, output, status, target};
+use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -36,7 +37,8 @@ struct Engine {
     name: &'static str,
     /// The sync settings of the clusters started here, and what each holds.
     clusters: &'static [(&'static str, &'static [Promise])],
-    needs: &'static [&'static str],
+    /// What it needs beside [`tools::REPLICATED`].
+    needs: &'static [Tool],
 }
 
 /// What the rows of an engine in a cluster say of its syncs.
@@ -55,7 +57,7 @@ const NATS: Engine = Engine {
         ("always", &[Promise { id: "nats/always", first: true, files: "" }]),
         ("default", &[Promise { id: "nats/2m", first: false, files: "" }]),
     ],
-    needs: &["strace", "openssl"],
+    needs: &[],
 };
 
 /// In a cluster that does not sync a topic can ask for it by itself; in one that does there is no other topic.
@@ -71,7 +73,7 @@ const KAFKA: Engine = Engine {
         ),
         ("always", &[Promise { id: "kafka/flush-1", first: true, files: "-kafka-0-0/" }]),
     ],
-    needs: &["strace", "openssl", "java", "mvn"],
+    needs: &tools::KAFKA,
 };
 
 /// `cargo xtask replicated [--kafka]`.
@@ -97,13 +99,12 @@ pub(crate) fn lacking() -> Option<String> {
     if !go {
         return Some("Go 1.26 is missing, which builds the NATS server: put it into PATH".to_owned());
     }
-    (!has("strace")).then(|| "strace is missing: `cargo xtask setup` installs it".to_owned())
+    None
 }
 
 fn check(engine: &Engine) -> Result<(), String> {
-    if let Some(missing) = engine.needs.iter().find(|program| !has(program)) {
-        return Err(format!("{missing} is missing"));
-    }
+    println!("{}", tools::provide(&tools::REPLICATED)?);
+    println!("{}", tools::provide(engine.needs)?);
     // No other step builds the clients, nor what tests them.
     status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
     status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
