@@ -44,7 +44,8 @@ fn a_build_without_a_client_says_how_to_build_one_with_it() {
 #[test]
 #[cfg(feature = "kafka")]
 fn a_kafka_that_is_away_is_named_with_a_remedy() {
-    let (code, told) = seawall(&["bench", "replicated", "--no-out", "--time", "5s", "--kafka", "127.0.0.1:1"]);
+    let (code, told) =
+        seawall(&["bench", "replicated", "--no-out", "--time", "5s", "--kafka", "127.0.0.1:1"]);
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("Kafka at 127.0.0.1:1") && told.contains("seawall cluster up kafka"), "{told}");
 }

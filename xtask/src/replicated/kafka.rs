@@ -52,7 +52,10 @@ impl Nodes {
                 java.args(arguments).current_dir(&started.home).stdin(Stdio::null());
                 java
             };
-            output(java("kafka.tools.StorageTool", &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name]))?;
+            output(java(
+                "kafka.tools.StorageTool",
+                &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name],
+            ))?;
             let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(told)?;
             let mut java = java("kafka.Kafka", &[&name]);
             java.stdout(log.try_clone().map_err(told)?).stderr(log);
@@ -67,7 +70,8 @@ impl Nodes {
 
     /// What `--kafka` takes.
     pub(super) fn bootstrap(&self) -> String {
-        let clients = (0..self.children.len()).map(|node| format!("127.0.0.1:{}", self.ports[node * PER_NODE]));
+        let clients =
+            (0..self.children.len()).map(|node| format!("127.0.0.1:{}", self.ports[node * PER_NODE]));
         clients.collect::<Vec<_>>().join(",")
     }
 

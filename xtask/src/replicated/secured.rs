@@ -90,10 +90,7 @@ fn left_behind(mut run: Command) -> Result<(), String> {
         println!("left behind, and told beside the result: {}", told.lines().last().unwrap_or_default());
         return Ok(());
     }
-    Err(format!(
-        "the table and {words:?} were to be told, but it ended with {}: {table}{told}",
-        ended.status
-    ))
+    Err(format!("the table and {words:?} were to be told, but it ended with {}: {table}{told}", ended.status))
 }
 
 /// Kafka with TLS and a login: refused without either, too small with one broker, measured with three.
