@@ -26,10 +26,12 @@ const INJECTIONS: &str = "200";
 const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
-/// Where the campaign stands, and what it has come to.
-const STANDING: [&str; 3] =
-    ["target/crash/at-rest.txt", "target/crash/simulated.txt", "target/crash/campaign.json"];
+/// What the campaign has come to, and where it stands: committed together, so that any clone goes on from there.
 const RESULTS: &str = "results/crash";
+const STANDING: [&str; 3] =
+    ["results/crash/logs-at-rest.txt", "results/crash/simulated.txt", "results/crash/crash-campaign.json"];
+/// From here on a page of results is written by hand.
+const BY_HAND: &str = "\n## Besides\n";
 
 /// Runs the command.
 ///
@@ -100,22 +102,24 @@ fn long(arguments: &[String]) -> Result<(), String> {
         _ => return Err("the campaign is started by: cargo xtask crash --long [--minutes N]".to_owned()),
     };
     let third = (minutes / 3).max(1).to_string();
-    for dir in ["target/crash", RESULTS] {
-        std::fs::create_dir_all(root().join(dir)).map_err(|error| format!("{dir}: {error}"))?;
-    }
+    std::fs::create_dir_all(root().join(RESULTS)).map_err(|error| format!("{RESULTS}: {error}"))?;
     let timed = |standing| ["--progress", standing, "--minutes", &third];
     let [at_rest, simulated, campaign] = STANDING;
     keep(
-        "logs-at-rest",
+        ("logs-at-rest", "Logs at rest"),
         "rot",
         &[&["--logs", LOGS[1], "--per-log", INJECTIONS], &timed(at_rest)[..]].concat(),
     )?;
     status(real(&[&["long", "--results", RESULTS], &timed(campaign)[..]].concat())?)?;
-    keep("simulated", "crash", &[&["--states", STATES[1]], &timed(simulated)[..]].concat())
+    keep(
+        ("simulated", "Simulated disk: how far the campaign came"),
+        "crash",
+        &[&["--states", STATES[1]], &timed(simulated)[..]].concat(),
+    )
 }
 
 /// Runs a program on the simulated disk and keeps what it says among the results.
-fn keep(name: &str, example: &str, arguments: &[&str]) -> Result<(), String> {
+fn keep((name, title): (&str, &str), example: &str, arguments: &[&str]) -> Result<(), String> {
     let said = output(simulated(example, arguments))?;
     println!("{said}");
     let command = format!(
@@ -123,13 +127,27 @@ fn keep(name: &str, example: &str, arguments: &[&str]) -> Result<(), String> {
         arguments.join(" ")
     );
     let path = root().join(RESULTS).join(format!("{name}.md"));
-    let text = format!("# {name}\n\n`{command}`\n\n{}\n", said.trim_end());
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let text = format!(
+        "# {title}\n\n`cargo xtask crash --long` goes on from here; it runs `{command}`\n\n{}\n{}",
+        if example == "crash" {
+            format!("```text\n{}\n```", said.trim_end())
+        } else {
+            said.trim_end().to_owned()
+        },
+        by_hand(&before)
+    );
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What somebody wrote below the figures of a page, which new figures leave there.
+fn by_hand(page: &str) -> &str {
+    page.find(BY_HAND).map_or("", |at| &page[at..])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{run, skipped};
+    use super::{BY_HAND, by_hand, run, skipped};
 
     #[test]
     fn a_campaign_that_is_asked_for_wrongly_is_not_started() {
@@ -139,6 +157,13 @@ mod tests {
             let words: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
             assert!(run(&words).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_was_written_by_hand_stays() {
+        assert_eq!(by_hand("# Title\n\nfigures\n"), "");
+        let page = format!("# Title\n\nfigures\n{BY_HAND}\nOn what machine.\n");
+        assert_eq!(by_hand(&page), format!("{BY_HAND}\nOn what machine.\n"));
     }
 
     #[test]

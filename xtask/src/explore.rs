@@ -95,14 +95,16 @@ fn provide_cargo_fuzz() -> Result<(), String> {
     status(cargo(&["install", "cargo-fuzz", "--locked"]))
 }
 
-/// How long, and which targets.
+/// How long, from which seed, and which targets.
 struct Wish {
     seconds: u32,
+    /// 0: another one each time.
+    seed: u32,
     targets: Vec<(&'static str, u32)>,
 }
 
 fn wish(arguments: &[String]) -> Result<Wish, String> {
-    let mut wish = Wish { seconds: FUZZ_SECONDS, targets: FUZZ_TARGETS.to_vec() };
+    let mut wish = Wish { seconds: FUZZ_SECONDS, seed: 0, targets: FUZZ_TARGETS.to_vec() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -112,6 +114,10 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
                 wish.seconds =
                     seconds.ok_or_else(|| format!("--seconds wants a number above 0, not {value}"))?;
             }
+            "--seed" => {
+                let seed = value.parse().ok();
+                wish.seed = seed.ok_or_else(|| format!("--seed wants a number, not {value}"))?;
+            }
             "--target" => {
                 wish.targets.retain(|(name, _)| name == value);
                 if wish.targets.is_empty() {
@@ -119,7 +125,9 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
                     return Err(format!("there is no fuzz target `{value}`; there are: {known}"));
                 }
             }
-            other => return Err(format!("{other} is no option; there are --seconds N and --target T")),
+            other => {
+                return Err(format!("{other} is no option; there are --seconds N, --seed N and --target T"));
+            }
         }
     }
     Ok(wish)
@@ -169,7 +177,8 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
         std::fs::create_dir_all(&learned).map_err(|error| format!("{}: {error}", learned.display()))?;
         let (learned, corpus) = (learned.display().to_string(), format!("fuzz/corpus/{name}"));
         let (time, length) = (format!("-max_total_time={}", wish.seconds), format!("-max_len={bytes_max}"));
-        let words = ["run", name, &learned, &corpus, "--", &time, &length, "-print_final_stats=1"];
+        let seed = format!("-seed={}", wish.seed);
+        let words = ["run", name, &learned, &corpus, "--", &time, &length, &seed, "-print_final_stats=1"];
         println!("fuzzing {name} for {} s", wish.seconds);
         // Thousands of lines about nothing: they are shown when there is something.
         let said = target().join("fuzz").join(format!("{name}.log"));

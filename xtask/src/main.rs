@@ -56,7 +56,7 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "fuzz",
-        about: "the fuzz targets of the log: --seconds N --target T (installs a nightly toolchain and cargo-fuzz)",
+        about: "the fuzz targets of the log: --seconds N --seed N --target T (installs a nightly toolchain and cargo-fuzz)",
         run: explore::fuzz,
     },
     Command {

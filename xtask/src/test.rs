@@ -199,8 +199,11 @@ fn explored((counts, result): (Counts, Result<(), String>)) -> Outcome {
     Outcome::Tests(counts, result)
 }
 
+/// The same inputs for every change: what `cargo xtask fuzz` finds with other seeds goes into the corpus.
+const FUZZING: [&str; 2] = ["--seed", "1"];
+
 fn fuzzing() -> Outcome {
-    explore::fuzz(&[]).map_or_else(Outcome::Broken, |()| Outcome::Held)
+    explore::fuzz(&FUZZING.map(str::to_owned)).map_or_else(Outcome::Broken, |()| Outcome::Held)
 }
 
 fn set_up() -> Outcome {

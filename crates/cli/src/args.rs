@@ -58,7 +58,7 @@ const BENCH_EXAMPLES: &str = "Examples:
   seawall bench --list                     the other scenarios
   seawall bench stall                      what a sync in one thread does to the appends of another
   seawall bench cached /mnt/ext4 /mnt/xfs  a scenario that compares folders
-  seawall bench path --jvm                 JVMs write too: RandomAccessFile, FileChannel, mapped, FFM
+  seawall bench path --jvm                 JVMs write too, in every way they have
   seawall bench replicated --nats nats://127.0.0.1:4222   Kafka and NATS beside local methods
   seawall bench all                        every scenario, one after the other
 ";

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
-  seawall compare old.json new.json                       two runs, with confidence from their rounds
+  seawall compare old.json new.json                       two runs, with confidence
   seawall compare --list                                  the published tables that ship
   seawall compare mine.json --with published:i2.2xlarge-linux-ssd
   seawall compare --with published:i2.2xlarge-linux-ssd,published:i2.2xlarge-windows-ssd

@@ -12,11 +12,8 @@ use std::process::{Command, Output};
 
 /// What this project's own machine measured, by scenario.
 fn committed(scenario: &str) -> PathBuf {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
-    match scenario {
-        "commit" | "published" => results.join(format!("2026-11-21-firecracker-ext4/{scenario}.json")),
-        _ => results.join(format!("2026-11-22-firecracker-ext4/{scenario}.json")),
-    }
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
+    results.join(format!("{scenario}.json"))
 }
 
 const STUDIES: [&str; 5] = ["stall", "cached", "path", "group", "interfere"];

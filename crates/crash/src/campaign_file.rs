@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::report::{Layer, Report};
 
+/// States of the block recorder that a campaign is to reach.
+const BLOCK_STATES_WANTED: u64 = 1_000_000;
+
 /// The sum of all seeds so far.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Progress {
@@ -26,6 +29,9 @@ pub(crate) struct Progress {
     pub(crate) controls_caught: u64,
     /// What failed.
     pub(crate) failures: Vec<String>,
+    /// What is to be known besides, written by hand.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
 }
 
 impl Progress {
@@ -115,6 +121,18 @@ impl Progress {
             writeln!(text, "\n{} kill cycles, {} mistakes caught", self.kill_cycles, self.controls_caught);
         self.failures.iter().for_each(|failure| {
             let _ = writeln!(text, "- {failure}");
+        });
+        let blocks = self.layers.iter().filter(|layer| layer.name.starts_with("blocks"));
+        let states: u64 = blocks.map(|layer| layer.states).sum();
+        let percent = states as f64 * 100.0 / BLOCK_STATES_WANTED as f64;
+        let _ =
+            writeln!(text, "\n**{percent:.1} % of the {BLOCK_STATES_WANTED} block states that are wanted.**");
+        let _ = writeln!(
+            text,
+            "`cargo xtask crash --long` goes on from here: it reads the JSON beside this page."
+        );
+        self.notes.iter().for_each(|note| {
+            let _ = writeln!(text, "\n{note}");
         });
         text
     }

@@ -355,14 +355,14 @@ pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> 
 /// Transactions of the victim of [`failed_then_cut`], far more than it gets to.
 pub(crate) const TRANSACTIONS: u64 = 400;
 
-/// The batches of one life fail, the next life opens while the page cache lies, and the power goes at every moment.
-/// Gives the recording and what was found in it.
+/// The batches of one life fail, the next life opens while the page cache lies, reading past it or not
+/// (`cached_reads`), and the power goes at every moment. Gives the recording and what was found in it.
 ///
 /// # Errors
 /// Whatever kept the harness from it.
 pub(crate) fn failed_then_cut(
     file_system: &'static FileSystem,
-    seed: u64,
+    (seed, cached_reads): (u64, bool),
     binary: &Path,
     jobs: usize,
     tally: &Tally,
@@ -378,7 +378,7 @@ pub(crate) fn failed_then_cut(
             return Err(io::Error::other("no commit failed"));
         }
         let mut second = scene.orders(dir, Some(volume.marks()));
-        (second.life, second.transactions) = (2, 12);
+        (second.life, second.transactions, second.cached_reads) = (2, 12, cached_reads);
         let status = second.spawn(binary)?.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other("the log did not open again")) }
     })?;

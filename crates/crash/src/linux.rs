@@ -66,7 +66,7 @@ enum Command {
     /// The campaign, seed after seed
     Long {
         /// Where the campaign stands; made if there is none
-        #[arg(long, value_name = "FILE", default_value = "target/crash/campaign.json")]
+        #[arg(long, value_name = "FILE", default_value = "results/crash/crash-campaign.json")]
         progress: PathBuf,
         /// Ends after this many minutes
         #[arg(long, default_value_t = 30)]

@@ -195,17 +195,25 @@ impl Run {
             dead.map(|commits| format!("failed for good, all of {commits} commits there after a remount")),
         );
         check("read-only", faults::read_only(file_system));
-        let tally = Tally::default();
-        match faults::failed_then_cut(file_system, seed, &self.binary, self.jobs, &tally)? {
+        self.failed_then_cut(file_system, (seed, false), "failed commit, reopened, power cut")?;
+        let name = "failed commit, reopened through the page cache, power cut";
+        self.failed_then_cut(file_system, (seed, true), name)
+    }
+
+    fn failed_then_cut(
+        &mut self,
+        file_system: &'static FileSystem,
+        how: (u64, bool),
+        name: &str,
+    ) -> io::Result<()> {
+        let (tally, name) = (Tally::default(), format!("{name} on {}", file_system.name));
+        match faults::failed_then_cut(file_system, how, &self.binary, self.jobs, &tally)? {
             (_, None) => {
-                let states = tally.states.load(Ordering::Relaxed);
-                check("failed commit, reopened, power cut", Ok(format!("{states} states")));
+                let outcome = Ok(format!("{} states", tally.states.load(Ordering::Relaxed)));
+                self.report.checks.push(Check { name, outcome });
             }
             (recording, Some(found)) => {
-                let what = format!(
-                    "failed commit, reopened, power cut on {}: {}",
-                    file_system.name, found.violation
-                );
+                let what = format!("{name}: {}", found.violation);
                 self.keep_blocks(file_system, &recording, faults::TRANSACTIONS, &found, &what)?;
             }
         }

@@ -47,6 +47,7 @@ impl Scene {
             engine: self.engine,
             quiet: false,
             sabotage: self.sabotage,
+            cached_reads: false,
         }
     }
 }

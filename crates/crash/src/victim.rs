@@ -73,6 +73,9 @@ pub(crate) struct Orders {
     /// What to leave out.
     #[arg(long, value_enum, default_value_t = Sabotage::None)]
     pub(crate) sabotage: Sabotage,
+    /// Whether the library recovers as on a system that cannot read past its page cache.
+    #[arg(long)]
+    pub(crate) cached_reads: bool,
 }
 
 impl Orders {
@@ -146,6 +149,9 @@ impl Orders {
         if let Some(marks) = &self.marks {
             pair("marks", marks.to_string_lossy().into_owned());
         }
+        if self.cached_reads {
+            arguments.push("--cached-reads".to_owned());
+        }
         arguments
     }
 }
@@ -218,6 +224,7 @@ fn library(orders: &Orders, marks: &mut Marks) -> Result<(), Box<dyn std::error:
         .idle_mark(Duration::from_millis(1))
         .method(MethodChoice::Named(orders.method.clone()))
         .durability(seawall::Durability::ProcessCrash);
+    let options = if orders.cached_reads { options.cached_reads() } else { options };
     let log = Log::open(&orders.dir, options)?;
     let mut start = log.durable_lsn();
     marks.say(&format!("opened {} {start}", orders.life))?;

@@ -17,6 +17,13 @@
 //! Invariants: judging is pure and works on a result read back from its file just as well; nothing is
 //! measured by one module and named by another; a method that did not run is listed with its reason.
 
+// Tests within the crate watch runs as those beside it do, with one file for both.
+#[cfg(test)]
+extern crate self as seawall_gauge;
+#[cfg(test)]
+#[path = "../tests/watcher/mod.rs"]
+mod watcher;
+
 pub mod advise;
 pub mod compare;
 pub mod evidence;

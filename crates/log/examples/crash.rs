@@ -71,7 +71,7 @@ fn save(path: &Path, standing: &Standing, campaign: &Campaign) -> std::io::Resul
     std::fs::rename(&draft, path)
 }
 
-fn show(standing: &Standing, workers: usize) {
+fn show(standing: &Standing, workers: usize, wanted: u64) {
     let Standing { first_seed, next_seed, milliseconds, tally } = standing;
     let rate = tally.states as f64 * 1000.0 / (*milliseconds).max(1) as f64;
     println!("seeds {first_seed} to {}, {workers} workers, {milliseconds} ms", next_seed - 1);
@@ -85,6 +85,8 @@ fn show(standing: &Standing, workers: usize) {
         tally.damaged, tally.refused, tally.undecidable
     );
     println!("{:>12} promises broken", 0);
+    let percent = tally.states as f64 * 100.0 / wanted as f64;
+    println!("{percent:>10.1} % of the {wanted} states that are wanted");
 }
 
 fn main() -> Result<(), Anything> {
@@ -112,7 +114,7 @@ fn main() -> Result<(), Anything> {
     if let Some(path) = &progress {
         save(path, &standing, &campaign)?;
     }
-    show(&standing, workers);
+    show(&standing, workers, campaign.states);
     if let Some(error) = unsaved {
         return Err(format!("the standing could not be written: {error}").into());
     }

@@ -74,6 +74,11 @@ pub trait Disk {
     /// may be answered from the cache. Nothing to do for a disk without a cache.
     fn forget_cached(&mut self, _file: FileId) {}
 
+    /// Whether reading this file shows what the disk has, not what the page cache makes of it.
+    fn reads_past_cache(&self, _file: FileId) -> bool {
+        true
+    }
+
     /// Creates an empty file.
     ///
     /// # Errors

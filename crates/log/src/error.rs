@@ -78,6 +78,15 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// The disk takes no writes as small as the log's blocks. Nothing of the log was changed; it can be read and copied.
+    BlocksTooSmall {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// Size of the log's blocks in bytes.
+        block_bytes: u16,
+        /// Size of the disk's sectors in bytes.
+        sector_bytes: u64,
+    },
     /// The record or transaction is longer than the log accepts.
     TooLong {
         /// Its length in bytes.
@@ -138,6 +147,7 @@ impl Error {
             | Self::NewerFormat { path, .. }
             | Self::ForeignSegment { path }
             | Self::NotALog { path }
+            | Self::BlocksTooSmall { path, .. }
             | Self::Corrupt(Damage { path, .. }) => {
                 // The core calls the directory itself ".".
                 *path = if path.as_os_str() == "." { dir.to_path_buf() } else { dir.join(&path) };
@@ -198,6 +208,13 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
+            Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(
+                f,
+                "{} has blocks of {block_bytes} bytes, and its disk takes no less than {sector_bytes} at once: make \
+                 a log here with Options::block_bytes({sector_bytes}); `seawall log salvage` copies one that exists \
+                 into one with larger blocks",
+                path.display()
+            ),
             Self::TooLong { bytes, bytes_max } => {
                 write!(f, "{bytes} bytes are more than the bound of {bytes_max}")
             }

@@ -28,7 +28,7 @@
 //! | `seal`, `executor`, `lanes` | how does a batch become bytes on disk? |
 //! | `group`, `gate`, `background` | how do many committers share one write? |
 //! | `keeper`, `shelf` | how do segments come and go? |
-//! | `walk`, `scan`, `reader` | how are records read back? |
+//! | `walk`, `scan`, `ahead`, `reader` | how are records read back? |
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
 //! | `probe`, `trial` | what does a commit cost here? |
@@ -37,12 +37,14 @@
 //! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod asked;
 mod background;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod beside;
 mod buffer;
+mod carry;
 mod check;
 mod checksum;
 mod choose;
@@ -78,6 +80,7 @@ mod reader;
 mod recovery;
 mod scan;
 mod seal;
+mod sectors;
 mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;

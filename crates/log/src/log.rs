@@ -23,6 +23,7 @@ use crate::os_disk::OsDisk;
 use crate::reader::{Follower, Reader};
 use crate::recovery::{self, Plan, Recovered, Tail};
 use crate::seal::Chain;
+use crate::sectors::explain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
 use crate::sync::{Mutex, Ordering, lock};
@@ -125,7 +126,7 @@ impl Log {
     /// # Errors
     /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
     /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
-    /// and none is to be made, [`Error::DiskFull`], [`Error::Io`].
+    /// and none is to be made, [`Error::BlocksTooSmall`] for this disk, [`Error::DiskFull`], [`Error::Io`].
     #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
@@ -134,6 +135,10 @@ impl Log {
         make_dir(dir, options.create)?;
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
+        #[cfg(feature = "simulation")]
+        {
+            disk.cached = options.cached_reads;
+        }
         let plan = Plan {
             new_id: identity(&options),
             block_bytes: options.block_bytes,
@@ -145,7 +150,8 @@ impl Log {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
         let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
-        let recovered = recovered.map_err(|error| error.in_dir(dir))?;
+        let recovered = recovered.map_err(|error| error.in_dir(dir));
+        let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
         let shape =
             recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let core = Core::new(shape, recovered.beginning.clone());

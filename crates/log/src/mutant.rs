@@ -69,12 +69,14 @@ pub enum Mutant {
     WeakTrim,
     SettleBesideWeak,
     SettleErrorIgnored,
+    TrustCache,
+    CarryWithoutSync,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 62] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -135,6 +137,8 @@ impl Mutant {
         Self::WeakTrim,
         Self::SettleBesideWeak,
         Self::SettleErrorIgnored,
+        Self::TrustCache,
+        Self::CarryWithoutSync,
     ];
 }
 

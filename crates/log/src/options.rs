@@ -52,6 +52,8 @@ pub struct Options {
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
     #[cfg(feature = "simulation")]
+    pub(crate) cached_reads: bool,
+    #[cfg(feature = "simulation")]
     pub(crate) log_id: Option<crate::format::LogId>,
 }
 
@@ -72,6 +74,8 @@ impl Default for Options {
             create: true,
             #[cfg(feature = "simulation")]
             faults: None,
+            #[cfg(feature = "simulation")]
+            cached_reads: false,
             #[cfg(feature = "simulation")]
             log_id: None,
         }
@@ -166,6 +170,14 @@ impl Options {
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// Recovers as on a system that cannot read past its page cache. For tests.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn cached_reads(mut self) -> Self {
+        self.cached_reads = true;
         self
     }
 

@@ -20,6 +20,9 @@ pub(crate) struct OsDisk {
     done: VecDeque<Completion>,
     next_token: u64,
     read_only: bool,
+    /// Whether files are opened through the page cache, as if the system could not do otherwise.
+    #[cfg(feature = "simulation")]
+    pub(crate) cached: bool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
@@ -41,6 +44,8 @@ impl OsDisk {
             next_token: 0,
             read_only: false,
             #[cfg(feature = "simulation")]
+            cached: false,
+            #[cfg(feature = "simulation")]
             faults: None,
         }
     }
@@ -48,6 +53,14 @@ impl OsDisk {
     /// The same, for looking only.
     pub(crate) fn read_only(dir: &Path) -> Self {
         Self { read_only: true, ..Self::new(dir) }
+    }
+
+    fn access(&self) -> Access {
+        #[cfg(feature = "simulation")]
+        if self.cached {
+            return Access::Cached;
+        }
+        Access::Direct
     }
 
     fn keep(&mut self, file: StoreFile) -> FileId {
@@ -91,21 +104,29 @@ impl Disk for OsDisk {
     fn open(&mut self, name: &str) -> io::Result<FileId> {
         let path = self.dir.join(name);
         let opened = if self.read_only {
-            StoreFile::open_read_only(&path, Access::Direct)
+            StoreFile::open_read_only(&path, self.access())
         } else {
-            StoreFile::open(&path, Access::Direct)
+            StoreFile::open(&path, self.access())
         };
         Ok(self.keep(opened.map_err(|error| system(&error))?))
     }
 
     fn forget_cached(&mut self, file: FileId) {
+        #[cfg(feature = "simulation")]
+        if self.cached {
+            return;
+        }
         if let Some(file) = self.files.get(&file.0) {
             file.forget_cached();
         }
     }
 
+    fn reads_past_cache(&self, file: FileId) -> bool {
+        self.files.get(&file.0).is_some_and(StoreFile::reads_past_cache)
+    }
+
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        let file = StoreFile::create(&self.dir.join(name), Access::Direct).map_err(|error| system(&error))?;
+        let file = StoreFile::create(&self.dir.join(name), self.access()).map_err(|error| system(&error))?;
         Ok(self.keep(file))
     }
 

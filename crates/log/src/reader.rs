@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use seawall_sys::store::{Access, StoreFile};
 
+use crate::ahead::{Ahead, Piece, fill};
 use crate::buffer::AlignedBuf;
 use crate::choose::from_system;
 use crate::error::{Error, Result};
@@ -72,33 +73,46 @@ impl Shelves for Group {
 pub(crate) struct Files<S> {
     pub(crate) dir: Arc<Path>,
     pub(crate) shelves: S,
-    open: Option<(u64, StoreFile)>,
+    open: Option<(u64, Arc<StoreFile>)>,
+    ahead: Ahead,
 }
 
 impl<S> Files<S> {
     pub(crate) fn new(dir: Arc<Path>, shelves: S) -> Self {
-        Self { dir, shelves, open: None }
+        Self { dir, shelves, open: None, ahead: Ahead::default() }
+    }
+
+    fn file(&mut self, number: u64) -> Result<&Arc<StoreFile>> {
+        let open = if let Some(open) = self.open.take().filter(|(open, _)| *open == number) {
+            open
+        } else {
+            let path = self.dir.join(segment_name(number));
+            let file = StoreFile::open_read_only(&path, Access::Cached);
+            (number, Arc::new(file.map_err(|error| from_system(&error))?))
+        };
+        Ok(&self.open.insert(open).1)
+    }
+
+    fn cannot_read(&self, number: u64, source: std::io::Error) -> Error {
+        Error::io("read", self.dir.join(segment_name(number)), source)
     }
 }
 
 impl<S: Deref<Target: Shelves>> Source for Files<S> {
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let path = || self.dir.join(segment_name(number));
-        if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
-            let file = StoreFile::open_read_only(&path(), Access::Cached);
-            self.open = Some((number, file.map_err(|error| from_system(&error))?));
-        }
-        let Some((_, file)) = &self.open else { return Ok(0) };
-        let mut filled = 0;
-        while filled < buf.len() {
-            match file.read_at(offset + filled as u64, &mut buf[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(Error::io("read", path(), source)),
-            }
-        }
-        Ok(filled)
+        let filled = fill(self.file(number)?, offset, buf);
+        filled.map_err(|error| self.cannot_read(number, error))
+    }
+
+    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+        // A file that cannot be opened is told of by the one who reads it in the end.
+        let Ok(file) = self.file(piece.number).cloned() else { return Some(piece) };
+        self.ahead.begin(file, piece)
+    }
+
+    fn finish(&mut self) -> Option<Result<Piece>> {
+        let fetched = self.ahead.finish()?;
+        Some(fetched.map_err(|(number, error)| self.cannot_read(number, error)))
     }
 
     fn successor(&mut self, number: u64) -> Option<SegmentHeader> {

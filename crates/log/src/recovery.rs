@@ -1,6 +1,7 @@
 //! What is in the log after whatever happened?
 //!
-//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got. The
+//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got; where
+//! nothing can, the segment in question is copied first ([`carry_forward`]). The
 //! segments are put in order by their headers, the last one is walked batch by batch, and the first place where the
 //! next batch is not valid is judged:
 //!
@@ -20,6 +21,7 @@
 //! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
 
 use crate::buffer::AlignedBuf;
+use crate::carry::carry_forward;
 use crate::core::{Beginning, Place, Shape, Spare};
 use crate::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
 use crate::error::{Damage, Error, Result};
@@ -36,7 +38,7 @@ use crate::walk::Cursor;
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
 
-/// Headers are read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 const READ_BLOCK_BYTES: usize = 4096;
 
 /// Two header copies and a batch between them, of the smallest blocks.
@@ -267,7 +269,7 @@ pub(crate) struct Window {
 impl Window {
     /// Reads `bytes` at a time.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(4096)), start: 0, filled: 0 }
+        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
     }
 
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
@@ -280,12 +282,14 @@ impl Window {
     ) -> Result<&[u8]> {
         let end = offset.saturating_add(wanted as u64);
         if offset < self.start || end > self.start + self.filled as u64 {
-            if wanted > self.buf.capacity() {
-                self.buf = AlignedBuf::zeroed(wanted.next_multiple_of(4096));
+            // Also where a batch starts in the middle of a sector.
+            self.start = offset - offset % READ_BLOCK_BYTES as u64;
+            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
+            if needed > self.buf.capacity() {
+                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
             }
-            self.start = offset;
             self.filled = 0;
-            self.filled = read_full(disk, name, file, offset, self.buf.bytes_mut())?;
+            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
         let to = from.saturating_add(wanted).min(self.filled);
@@ -418,6 +422,12 @@ pub(crate) fn judge<D: Disk>(
 /// Finds out what the log holds and makes it ready for writing.
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let mut found = survey(disk)?;
+    if let Some(newest) = found.started.last()
+        && carry_forward(disk, newest, plan.read_bytes)?
+    {
+        // What is judged is what the copy holds.
+        found = survey(disk)?;
+    }
     let mut window = Window::new(plan.read_bytes);
     let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
@@ -433,15 +443,17 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
         let what = format!("segment {} before this one is missing", oldest.previous);
         return Err(damage(oldest.number, 0, judged.cursor.trim, what));
     }
+    let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
+    let epoch = top.checked_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
+    let epoch =
+        epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
     if !mutant::on(Mutant::OpenWithoutSync) {
         sync(disk, &name, file)?;
         sync_dir(disk)?;
     }
     remove_drafts(disk, &found.drafts)?;
-    let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0);
-    let epoch = top.max(judged.cursor.epoch).saturating_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
-    let found_unstarted = std::mem::take(&mut found.unstarted);
-    let mut log = Reopened { plan, epoch, members, spares: found_unstarted, judged };
+    let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
+    let mut log = Reopened { plan, epoch, members, spares, judged };
     let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
         log.go_on(disk, file)
     } else {
@@ -465,6 +477,18 @@ fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
         disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
     }
     Ok(())
+}
+
+/// The prepared segments that a log of these blocks can use; the others go.
+fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) -> Result<Vec<Spare>> {
+    let block = u64::from(block_bytes);
+    let (usable, others) =
+        spares.into_iter().partition(|spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block);
+    let others: Vec<Spare> = others;
+    for spare in others {
+        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
+    }
+    Ok(usable)
 }
 
 /// Makes a log where there is none.

@@ -4,11 +4,15 @@
 //! rule before it hands out a byte of it. Batches stay where they were read to; whoever keeps one keeps the buffer
 //! alive.
 //!
+//! Who goes through much of the log has the next piece read while the last one is checked, where the source can do so.
+//!
 //! Invariants: nothing at or past the limit given by the caller (the durable LSN) is ever looked at, and bytes read
 //! under an older limit are read again before anything past that limit is believed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::ahead::Piece;
 use crate::buffer::AlignedBuf;
 use crate::error::{Damage, Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
@@ -22,7 +26,22 @@ pub(crate) trait Source {
 
     /// The header of the segment behind segment `number`, if it has been started.
     fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
+
+    /// Begins to read a piece while the caller goes on; gives it back if that cannot be done.
+    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+        Some(piece)
+    }
+
+    /// Waits for the piece that was begun, if one was.
+    fn finish(&mut self) -> Option<Result<Piece>> {
+        None
+    }
 }
+
+/// Room before a piece that is read ahead, in bytes, for the beginning of a batch that ends in it.
+const HEAD_BYTES: usize = 1 << 20;
+/// Who has read as many pieces as this goes on reading.
+const PIECES_BEFORE_AHEAD: u32 = 2;
 
 /// One batch that was found valid.
 #[derive(Clone, Debug)]
@@ -43,11 +62,16 @@ pub(crate) struct Scan {
     cursor: Cursor,
     buf: Arc<AlignedBuf>,
     read_bytes: usize,
-    /// The part of the segment that the buffer holds.
+    /// The part of the segment that the buffer holds, and where in the buffer it lies.
     start: u64,
+    base: usize,
     filled: usize,
     /// The limit that held when it was read.
     read_limit: Lsn,
+    /// How many pieces were read.
+    pieces: u32,
+    /// Memory for the next piece, if nobody keeps records in it.
+    idle: Option<AlignedBuf>,
 }
 
 impl Scan {
@@ -59,8 +83,11 @@ impl Scan {
             buf: Arc::new(AlignedBuf::zeroed(read_bytes)),
             read_bytes,
             start: 0,
+            base: 0,
             filled: 0,
             read_limit: Lsn::ZERO,
+            pieces: 0,
+            idle: None,
         }
     }
 
@@ -121,8 +148,7 @@ impl Scan {
             return Ok(Err(Fault::Short));
         }
         self.ensure(source, BATCH_HEADER_BYTES, limit)?;
-        let at = self.place();
-        Ok(self.cursor.check_header(&self.buf.bytes()[at..self.filled.min(at + BATCH_HEADER_BYTES)]))
+        Ok(self.cursor.check_header(self.held(BATCH_HEADER_BYTES)))
     }
 
     /// Checks the batch at the cursor and steps behind it; `None` if it carries no records.
@@ -137,8 +163,7 @@ impl Scan {
         let bytes = usize::try_from(header.disk_bytes(self.cursor.segment.block_bytes)).unwrap_or(usize::MAX);
         self.ensure(source, bytes, limit)?;
         let at = self.place();
-        let batch = &self.buf.bytes()[at..self.filled.min(at + bytes)];
-        Cursor::check_batch(&header, batch).map_err(|fault| self.damage(fault))?;
+        Cursor::check_batch(&header, self.held(bytes)).map_err(|fault| self.damage(fault))?;
         self.cursor.advance(&header, checksum);
         if header.records == 0 {
             return Ok(None);
@@ -150,20 +175,41 @@ impl Scan {
 
     /// Where in the buffer the cursor is.
     fn place(&self) -> usize {
-        usize::try_from(self.cursor.offset - self.start).unwrap_or(usize::MAX).min(self.filled)
+        let into = usize::try_from(self.cursor.offset - self.start).unwrap_or(usize::MAX);
+        self.base + into.min(self.filled)
+    }
+
+    /// The bytes at the cursor, `wanted` of them or as many as the buffer holds.
+    fn held(&self, wanted: usize) -> &[u8] {
+        let (at, end) = (self.place(), self.base + self.filled);
+        &self.buf.bytes()[at..end.min(at.saturating_add(wanted))]
+    }
+
+    /// The part of the buffer that belongs to what is wanted at the cursor: that batch began below the limit when it
+    /// was read, so all of it was durable then.
+    fn kept(&self) -> Range<usize> {
+        let part = self.start..self.start + self.filled as u64;
+        let current = self.cursor.lsn < self.read_limit && part.contains(&self.cursor.offset);
+        if current { self.place()..self.base + self.filled } else { 0..0 }
     }
 
     /// Makes sure that the buffer holds `wanted` bytes at the cursor, or as many as there are.
     fn ensure<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
-        let from = self.cursor.offset;
-        let end = self.start + self.filled as u64;
-        let current = self.cursor.lsn < self.read_limit && (self.start..end).contains(&from);
-        if current && from + wanted as u64 <= end {
+        if wanted <= self.kept().len() {
             return Ok(());
         }
-        // What is there of the wanted batch stays: the batch began below the limit when it was read, so all of it was
-        // durable then.
-        let kept = if current { self.place()..self.filled } else { 0..0 };
+        self.take_ahead(source)?;
+        if wanted > self.kept().len() {
+            self.read_now(source, wanted, limit)?;
+        }
+        self.pieces = self.pieces.saturating_add(1);
+        self.look_ahead(source, limit);
+        Ok(())
+    }
+
+    /// Reads from the cursor on.
+    fn read_now<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
+        let (from, kept) = (self.cursor.offset, self.kept());
         let capacity = wanted.next_multiple_of(4096).max(self.read_bytes);
         if let Some(own) = Arc::get_mut(&mut self.buf).filter(|buf| buf.capacity() >= capacity) {
             own.bytes_mut().copy_within(kept.clone(), 0);
@@ -173,13 +219,58 @@ impl Scan {
             fresh.bytes_mut()[..kept.len()].copy_from_slice(&self.buf.bytes()[kept.clone()]);
             self.buf = Arc::new(fresh);
         }
-        (self.start, self.filled, self.read_limit) = (from, kept.len(), limit);
+        (self.start, self.base, self.filled, self.read_limit) = (from, 0, kept.len(), limit);
         let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
         let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
-        let room = buf.capacity().min(left);
+        let room = capacity.min(left);
         let rest = &mut buf.bytes_mut()[kept.len()..room];
         self.filled += source.read(self.cursor.segment.number, from + kept.len() as u64, rest)?;
         Ok(())
+    }
+
+    /// Goes on in the piece that was read ahead, if it is the one that follows what is kept.
+    fn take_ahead<S: Source>(&mut self, source: &mut S) -> Result<()> {
+        let Some(piece) = source.finish() else { return Ok(()) };
+        let mut piece = piece?;
+        let (from, kept) = (self.cursor.offset, self.kept());
+        let follows = piece.number == self.cursor.segment.number
+            && piece.offset == from + kept.len() as u64
+            && kept.len() <= piece.at;
+        if !follows {
+            self.idle = Some(piece.buf);
+            return Ok(());
+        }
+        let base = piece.at - kept.len();
+        piece.buf.bytes_mut()[base..piece.at].copy_from_slice(&self.buf.bytes()[kept.clone()]);
+        let used = std::mem::replace(&mut self.buf, Arc::new(piece.buf));
+        self.idle = Arc::try_unwrap(used).ok();
+        (self.start, self.base, self.filled, self.read_limit) =
+            (from, base, kept.len() + piece.bytes, piece.limit);
+        Ok(())
+    }
+
+    /// Has the piece behind the buffer read if all of both lies below the limit.
+    fn look_ahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
+        let due = self.pieces >= PIECES_BEFORE_AHEAD
+            && limit.since(self.cursor.lsn) >= (self.filled + self.read_bytes) as u64;
+        if !due {
+            return;
+        }
+        let segment = &self.cursor.segment;
+        let behind = self.start + self.filled as u64;
+        let next = if behind < segment.data_end() {
+            Some((segment.number, behind, segment.segment_bytes - behind))
+        } else {
+            let next = source.successor(segment.number);
+            next.map(|next| (next.number, next.data_start(), next.segment_bytes - next.data_start()))
+        };
+        let Some((number, offset, left)) = next else { return };
+        let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(self.read_bytes);
+        let capacity = HEAD_BYTES + self.read_bytes;
+        let idle = self.idle.take().filter(|buf| buf.capacity() == capacity);
+        let buf = idle.unwrap_or_else(|| AlignedBuf::zeroed(capacity));
+        let back = source.begin(Piece { number, offset, limit, buf, at: HEAD_BYTES, bytes });
+        self.idle = back.map(|piece| piece.buf);
     }
 
     fn damage(&self, fault: Fault) -> Error {
@@ -195,6 +286,7 @@ impl Scan {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Scan, Source};
+    use crate::ahead::Piece;
     use crate::asked::Grade;
     use crate::core::{Beginning, Core, Place, Shape};
     use crate::error::{Error, Result};
@@ -284,6 +376,139 @@ mod tests {
             };
             assert_eq!(seen, batches, "{limit} {next:?}");
             assert_eq!(matches!(end, Err(Error::Corrupt(_))), batches == 0, "{limit} {next:?}: {end:?}");
+        }
+    }
+
+    /// A long segment that can be read ahead, on the spot; `spoil` changes what was read before it is handed out.
+    struct Eager {
+        memory: Memory,
+        begun: Option<Piece>,
+        spoil: fn(&mut Piece),
+        taken: u32,
+    }
+
+    impl Source for Eager {
+        fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.memory.read(number, offset, buf)
+        }
+
+        fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+            self.memory.successor(number)
+        }
+
+        fn begin(&mut self, mut piece: Piece) -> Option<Piece> {
+            let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
+            piece.bytes = self.memory.read(piece.number, piece.offset, wanted).expect("is memory");
+            (self.spoil)(&mut piece);
+            self.begun.replace(piece)
+        }
+
+        fn finish(&mut self) -> Option<Result<Piece>> {
+            self.taken += u32::from(self.begun.is_some());
+            self.begun.take().map(Ok)
+        }
+    }
+
+    /// A segment full of batches whose records have the lengths 0, `step`, twice `step` and so on, modulo 6000.
+    fn long(step: usize) -> (Memory, SegmentHeader, Lsn) {
+        let segment_bytes = 1 << 18;
+        let segment = SegmentHeader { segment_bytes, ..header(1, Lsn::ZERO) };
+        let shape = Shape {
+            log_id: segment.log_id,
+            epoch: 1,
+            block_bytes: BLOCK,
+            batch_bytes: 8192,
+            depth: 1,
+            memory_bytes: 16_384,
+        };
+        let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
+        let mut core =
+            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+        let (mut chain, mut bytes) = (Chain { link: 0 }, vec![0; 1 << 18]);
+        for i in 0.. {
+            let content = vec![u8::try_from(i % 251).expect("small"); i * step % 6000];
+            let Ok(end) = core.append(&content) else { break };
+            core.want(Grade::Full, end);
+            let Some(issue) = core.issue() else { break };
+            let job = chain.seal(&shape, issue);
+            for write in job.phases().flat_map(|phase| phase.writes()) {
+                let at = usize::try_from(write.offset).expect("small");
+                bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
+            }
+            core.done(job.id, job.into_buffer());
+        }
+        let end = core.watermarks().durable;
+        (Memory { bytes, next: None }, segment, end)
+    }
+
+    /// The records of a scan to its end, by place and content.
+    fn all<S: Source>(source: &mut S, segment: SegmentHeader, limit: Lsn) -> Vec<(Lsn, Vec<u8>)> {
+        let mut scan = Scan::new(segment, 4096);
+        let mut seen = Vec::new();
+        while let Some(batch) = scan.next_batch(source, limit).expect("is sound") {
+            seen.push((batch.header.lsn, batch.buf.bytes()[batch.start..batch.end].to_vec()));
+        }
+        seen
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_would_have_been_read() {
+        for step in [0, 1, 37, 333, 512, 1001, 4093, 5999] {
+            let (memory, segment, end) = long(step);
+            let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
+            let expected = all(&mut plain, segment, end);
+            assert!(expected.len() > 20, "{step}");
+            let mut eager = Eager { memory, begun: None, spoil: |_| (), taken: 0 };
+            assert!(all(&mut eager, segment, end) == expected, "{step}");
+            assert!(eager.taken > 30 || step == 0, "{step}: {} pieces", eager.taken);
+        }
+    }
+
+    /// A piece of another segment or place, or one that was read before it was durable, is left alone.
+    #[test]
+    fn a_piece_that_is_not_the_next_one_is_not_believed() {
+        let spoils: [fn(&mut Piece); 4] = [
+            |piece| piece.number += 1,
+            |piece| piece.offset += 512,
+            |piece| piece.limit = Lsn::ZERO,
+            |piece| piece.at = 0,
+        ];
+        for (row, spoil) in spoils.into_iter().enumerate() {
+            let (memory, segment, end) = long(1001);
+            let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
+            let expected = all(&mut plain, segment, end);
+            // Whoever takes it all the same reads rubbish.
+            let mut eager = Eager { memory, begun: None, spoil, taken: 0 };
+            let mut source = Spoilt { eager: &mut eager };
+            assert!(all(&mut source, segment, end) == expected, "row {row}");
+            assert!(eager.taken > 5, "row {row}");
+        }
+    }
+
+    /// Fills every piece with rubbish.
+    struct Spoilt<'a> {
+        eager: &'a mut Eager,
+    }
+
+    impl Source for Spoilt<'_> {
+        fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.eager.read(number, offset, buf)
+        }
+
+        fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+            self.eager.successor(number)
+        }
+
+        fn begin(&mut self, piece: Piece) -> Option<Piece> {
+            self.eager.begin(piece)
+        }
+
+        fn finish(&mut self) -> Option<Result<Piece>> {
+            let mut piece = self.eager.finish()?;
+            if let Ok(piece) = &mut piece {
+                piece.buf.bytes_mut().fill(0xA5);
+            }
+            Some(piece)
         }
     }
 }

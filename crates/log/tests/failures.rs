@@ -381,3 +381,37 @@ fn a_method_that_does_not_exist_or_promises_too_little_is_refused() {
         assert!(matches!(opened, Err(Error::InvalidOption { option: "method", .. })), "{id}");
     }
 }
+
+/// As on a system that cannot read past its page cache: what is opened is a copy that was synced.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_was_read_through_the_cache_is_handed_out_of_a_copy() {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = scratch();
+    let newest = || {
+        let entries =
+            std::fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("an entry").path());
+        let mut segments: Vec<std::path::PathBuf> =
+            entries.filter(|path| path.extension().is_some_and(|kind| kind == "seg")).collect();
+        segments.sort();
+        let started = seawall::View::open(dir.path()).expect("looks").segments();
+        let path = segments.swap_remove(started - 1);
+        (std::fs::metadata(&path).expect("is there").ino(), path)
+    };
+    let log = Log::open(dir.path(), small()).expect("opens");
+    log.append_commit(b"first").expect("commits");
+    log.close().expect("closes");
+    let (before, path) = newest();
+    // Left by a copying that the power ended.
+    std::fs::write(path.with_extension("new"), b"half").expect("writes");
+    drop(Log::open(dir.path(), small()).expect("opens"));
+    assert_eq!(std::fs::metadata(&path).expect("is there").ino(), before, "it is read past the cache");
+    std::fs::write(path.with_extension("new"), b"half").expect("writes");
+    let log = Log::open(dir.path(), small().cached_reads()).expect("opens");
+    assert_eq!(count(&log), 1);
+    log.append_commit(b"second").expect("commits");
+    drop(log);
+    let log = Log::open(dir.path(), small().cached_reads()).expect("opens");
+    assert_eq!(count(&log), 2);
+    assert_ne!(std::fs::metadata(&path).expect("is there").ino(), before, "nobody wrote a copy");
+}

@@ -64,6 +64,57 @@ fn records_of_every_length_come_back() {
     check(&open(dir.path()));
 }
 
+/// A log that is read ahead: over segments, while it grows, from the middle, and up to damage in an older segment.
+#[test]
+fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
+    const RECORD: usize = 3000;
+    let record =
+        |i: u64| [&i.to_le_bytes()[..], &vec![u8::try_from(i % 251).expect("small"); RECORD]].concat();
+    let dir = scratch();
+    let options = || Options::default().segment_bytes(6 << 20).batch_bytes(256 << 10).memory_bytes(1 << 20);
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let mut reader = log.read(Lsn::ZERO).expect("reads");
+    let (mut written, mut seen) = (0, 0);
+    let mut middle = Lsn::ZERO;
+    for part in 0..4 {
+        let mut end = Lsn::ZERO;
+        for _ in 0..2000 {
+            end = log.append(&record(written)).expect("appends");
+            written += 1;
+        }
+        log.commit(end).expect("commits");
+        while let Some(found) = reader.next_record().expect("is sound") {
+            assert!(*found.payload == record(seen), "record {seen}");
+            seen += 1;
+        }
+        assert_eq!(seen, written, "part {part}");
+        middle = if part == 1 { end } else { middle };
+    }
+    let from_middle = log.read(middle).expect("reads").map(|found| found.expect("is sound"));
+    let count =
+        from_middle.zip(4000..).inspect(|(found, i)| assert!(*found.payload == record(*i), "record {i}"));
+    assert_eq!(count.count(), 4000);
+    log.close().expect("closes");
+    let third = dir.path().join(seawall::format::segment_name(3));
+    let mut bytes = std::fs::read(&third).expect("reads");
+    bytes[5 << 20] ^= 4;
+    std::fs::write(&third, bytes).expect("writes");
+    let log = Log::open(dir.path(), options()).expect("an older segment is not looked at");
+    let mut reader = log.read(Lsn::ZERO).expect("reads");
+    let mut before = 0;
+    let told = loop {
+        match reader.next_record() {
+            Ok(Some(found)) => assert!(*found.payload == record(before), "record {before}"),
+            other => break other,
+        }
+        before += 1;
+    };
+    let Err(Error::Corrupt(damage)) = told else { panic!("{told:?}") };
+    assert_eq!(damage.path, third);
+    assert!((4 << 20..=5 << 20).contains(&damage.offset), "{damage:?}");
+    assert!((4000..8000).contains(&before), "{before}");
+}
+
 #[test]
 fn many_threads_share_the_log_and_every_record_is_there_once() {
     let dir = scratch();

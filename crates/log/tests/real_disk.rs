@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall::{Error, Log, Lsn, MethodChoice, Options, View, verify};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, View, salvage, verify};
 
 /// EIO and EROFS as Linux numbers them.
 const EIO: i32 = 5;
@@ -264,4 +264,70 @@ fn a_read_only_directory_can_be_looked_at_and_not_opened() {
         view.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload).collect();
     assert_eq!(found.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>(), [b"record"]);
     assert!(verify(&dir).expect("verifies").damage.is_empty());
+}
+
+/// A fresh ext4 on a device whose sectors have 4096 bytes.
+fn large_sectors() -> Result<Mount, String> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
+    std::fs::create_dir(&at).map_err(|error| error.to_string())?;
+    let file = std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
+    file.map_err(|error| error.to_string())?;
+    let attach = ["--find", "--show", "--sector-size", "4096", text(&image)];
+    let attached = Command::new("losetup").args(attach).output().map_err(|error| error.to_string())?;
+    if !attached.status.success() {
+        return Err(format!("losetup failed: {}", String::from_utf8_lossy(&attached.stderr).trim()));
+    }
+    let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+    let mounted = run("mkfs.ext4", &["-q", "-F", &device]).and_then(|()| run("mount", &[&device, text(&at)]));
+    // A device in use goes once it is unmounted.
+    run("losetup", &["--detach", &device])?;
+    mounted.map(|()| Mount { at, _dir: dir })
+}
+
+#[test]
+fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied() {
+    let mount = match large_sectors() {
+        Ok(made) => made,
+        Err(why) => return skipped(&why),
+    };
+    let refused = |dir: &Path| match Log::open(dir, small().block_bytes(512)) {
+        Err(error @ Error::BlocksTooSmall { block_bytes: 512, sector_bytes: 4096, .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    // A new log; what the refused attempt left is no obstacle to one with blocks that fit.
+    let new = mount.at.join("new");
+    let told = refused(&new);
+    assert!(told.contains(text(&new)) && told.contains("block_bytes(4096)"), "{told}");
+    let log = Log::open(&new, small()).expect("blocks of 4096 bytes fit");
+    log.append_commit(b"fits").expect("commits");
+    log.close().expect("closes");
+
+    // One that was made on another disk, closed or not.
+    for closed in [true, false] {
+        let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let log = Log::open(elsewhere.path(), small().block_bytes(512)).expect("the disk of the build tree");
+        let wanted: Vec<Vec<u8>> = (0..200_u8).map(|i| vec![i; 700]).collect();
+        for record in &wanted {
+            log.append_commit(record).expect("commits");
+        }
+        if closed {
+            log.close().expect("closes");
+        } else {
+            drop(log);
+        }
+        let moved = mount.at.join(format!("moved-{closed}"));
+        std::fs::create_dir(&moved).expect("a directory");
+        for entry in std::fs::read_dir(elsewhere.path()).expect("lists") {
+            let path = entry.expect("an entry").path();
+            std::fs::copy(&path, moved.join(path.file_name().expect("a name"))).expect("copies");
+        }
+        let told = refused(&moved);
+        assert!(told.contains(text(&moved)) && told.contains("salvage"), "{told}");
+        // Nothing of it was changed: it is read as it is, and copied here into blocks that fit.
+        assert!(verify(&moved).expect("can be read").damage.is_empty());
+        let copy = mount.at.join(format!("copy-{closed}"));
+        salvage(&moved, &copy, small()).expect("is copied");
+        assert_eq!(records(&Log::open(&copy, small()).expect("opens")), wanted);
+    }
 }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub enum Access {
     /// Through the page cache.
     Cached,
-    /// Around it where the file system can; addresses, offsets and lengths must be multiples of its block. Where it
-    /// cannot (memory file systems), there is no disk behind the cache that could differ from it.
+    /// Around it where the file system can, which [`StoreFile::reads_past_cache`] says; addresses, offsets and lengths
+    /// must be multiples of its block.
     Direct,
 }
 
@@ -27,6 +27,7 @@ pub enum Access {
 pub struct StoreFile {
     file: File,
     path: PathBuf,
+    past_cache: bool,
 }
 
 impl StoreFile {
@@ -58,11 +59,11 @@ impl StoreFile {
 
     fn with(options: &OpenOptions, path: &Path, access: Access) -> Result<Self> {
         let file = match access {
-            Access::Cached => options.open(path),
+            Access::Cached => options.open(path).map(|file| (file, false)),
             Access::Direct => store::open_direct(options, path),
         };
-        let file = file.map_err(|error| Error::new("open", path, error))?;
-        Ok(Self { file, path: path.to_path_buf() })
+        let (file, past_cache) = file.map_err(|error| Error::new("open", path, error))?;
+        Ok(Self { file, path: path.to_path_buf(), past_cache })
     }
 
     /// Reads at `offset` (bytes) into `buf`; returns the bytes read, 0 at the end of the file.
@@ -71,6 +72,12 @@ impl StoreFile {
     /// Whatever the system answers.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         store::read_at(&self.file, offset, buf)
+    }
+
+    /// Whether reads go around the page cache: asked for, and the system can.
+    #[must_use]
+    pub fn reads_past_cache(&self) -> bool {
+        self.past_cache
     }
 
     /// Drops the clean cached pages of the file, where the system takes such advice (Linux). After a failed write-back

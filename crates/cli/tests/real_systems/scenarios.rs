@@ -2,7 +2,7 @@
 //!
 //! Invariant: counts, calls and words are asserted, never latencies; every run is small.
 
-use crate::ground::folder;
+use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, names};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::SCENARIOS;
@@ -261,4 +261,36 @@ fn each_way_of_writing_makes_its_own_calls_and_syncs_come_from_the_other_thread(
         thread(line.unwrap_or_else(|| panic!("no {call}")))
     };
     assert_ne!(of("sync_file_range"), of("pwrite64"));
+}
+
+/// Less than a page by `direct+dsync`, in all scenarios that commit: the outcome of each row.
+fn small_writes_around_the_cache(folder: &Path) -> Vec<(String, StudyOutcome)> {
+    let options = ["--size", "1KiB", "--methods", "direct+dsync", "--time", "1s", "--rounds", "1"];
+    let mut rows = Vec::new();
+    for (scenario, more) in [("group", &["--writers", "1,2"][..]), ("interfere", &[])] {
+        let result = run(scenario, &[&options[..], more].concat(), folder);
+        let named = |id: &str| !id.starts_with("log-");
+        let named = table(&result).rows.iter().filter(|row| named(&row.id));
+        rows.extend(named.map(|row| (format!("{scenario} {}", row.id), row.outcome.clone())));
+    }
+    assert_eq!(rows.len(), 8, "2 ways of 2 writers each, 4 loads");
+    rows
+}
+
+#[test]
+fn writes_of_less_than_a_page_around_the_cache_never_fail() {
+    for (row, outcome) in small_writes_around_the_cache(folder().path()) {
+        assert!(!matches!(outcome, StudyOutcome::Failed { .. }), "{row}: {outcome:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_size_that_the_disk_has_no_sectors_for_is_not_available() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ground = Ground::with_sectors(place, "xfs", 512, "defaults", 4096);
+    for (row, outcome) in small_writes_around_the_cache(ground.path()) {
+        let StudyOutcome::NotAvailable { reason } = &outcome else { panic!("{row}: {outcome:?}") };
+        assert!(reason.contains("was refused here"), "{row}: {reason}");
+    }
 }

@@ -36,9 +36,9 @@ pub(crate) struct Wishes {
     /// Whether the disk keeps its promises
     #[arg(long, value_enum, default_value_t = Nature::Honest)]
     disk: Nature,
-    /// Where the campaign stands; made if there is none
-    #[arg(long, value_name = "FILE", default_value = "target/crash/second-kernel.json")]
-    progress: PathBuf,
+    /// Where the campaign stands, made if there is none; by default the result itself, so that it goes on from there
+    #[arg(long, value_name = "FILE")]
+    progress: Option<PathBuf>,
     /// The folder that the kernel's package was unpacked to
     #[arg(long, value_name = "DIR", default_value = "target/second-kernel")]
     kernel: PathBuf,
@@ -56,6 +56,8 @@ pub(crate) struct Wishes {
     life_ms: u64,
 }
 
+/// Where the results of a campaign are, and so where it goes on.
+const RESULTS: &str = "results/crash";
 const DISK_BYTES: usize = 128 << 20;
 const TOKEN: &str = "known to one emulated machine only";
 
@@ -101,6 +103,9 @@ struct Progress {
     methods: Vec<MethodSum>,
     findings: Vec<String>,
     unix_seconds: u64,
+    /// What is to be known besides, written by hand.
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 impl Progress {
@@ -203,7 +208,11 @@ impl Progress {
         for failure in self.failures() {
             let _ = write!(text, "\n- {failure}");
         }
-        text + &format!("\n{} failures\n", self.failures().len())
+        let _ = writeln!(text, "\n{} failures", self.failures().len());
+        for note in &self.notes {
+            let _ = writeln!(text, "\n{note}");
+        }
+        text
     }
 }
 
@@ -219,6 +228,7 @@ struct Campaign<'a> {
     /// Whether nothing was ever written to the disk.
     fresh: bool,
     progress: Progress,
+    standing: PathBuf,
 }
 
 /// What Debian's kernel, or its virtio disk, does not have.
@@ -378,10 +388,12 @@ pub(crate) fn run(
     let orders = Orders { port, run };
     std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;
     let blank = blank(&dir)?;
-    let nature = match wishes.disk {
-        Nature::Honest => "honest",
-        Nature::Lying => "lying",
+    let (nature, name) = match wishes.disk {
+        Nature::Honest => ("honest", "second-kernel"),
+        Nature::Lying => ("lying", "second-kernel-lying"),
     };
+    let results = results.unwrap_or(Path::new(RESULTS));
+    let standing = wishes.progress.clone().unwrap_or_else(|| results.join(name).with_extension("json"));
     let (cuts, life_ms) = (wishes.cuts, wishes.life_ms);
     let mut command = format!(
         "cargo xtask crash --second-kernel --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}"
@@ -397,10 +409,12 @@ pub(crate) fn run(
         seed,
         ..Progress::default()
     };
-    let progress = Progress::load(&wishes.progress, fresh)?;
+    let progress = Progress::load(&standing, fresh)?;
     let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, Vec::new())));
     let socket = dir.clone();
-    let mut campaign = Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, fresh: true, progress };
+    let fresh = true;
+    let mut campaign =
+        Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, fresh, progress, standing };
     campaign.renew(&blank)?;
     while campaign.number() < wishes.cuts
         && !crate::interrupt::asked()
@@ -410,23 +424,17 @@ pub(crate) fn run(
         campaign.life(&blank)?;
         if campaign.number() > before {
             campaign.progress.unix_seconds = unix_seconds();
-            campaign.progress.save(&wishes.progress)?;
+            campaign.progress.save(&campaign.standing)?;
             eprintln!("{} cuts, {} convicted", campaign.number(), campaign.progress.convicted);
         }
     }
     let traffic = lock(&campaign.disk).traffic;
     campaign.sum_up(traffic);
-    campaign.progress.save(&wishes.progress)?;
+    campaign.progress.save(&campaign.standing)?;
     let progress = &campaign.progress;
     print!("{}", progress.markdown());
-    if let Some(results) = results {
-        std::fs::create_dir_all(results)?;
-        let name = match wishes.disk {
-            Nature::Honest => "second-kernel",
-            Nature::Lying => "second-kernel-lying",
-        };
-        std::fs::write(results.join(format!("{name}.md")), progress.markdown())?;
-        std::fs::write(results.join(format!("{name}.json")), serde_json::to_string_pretty(progress)?)?;
-    }
+    std::fs::create_dir_all(results)?;
+    std::fs::write(results.join(format!("{name}.md")), progress.markdown())?;
+    std::fs::write(results.join(format!("{name}.json")), serde_json::to_string_pretty(progress)?)?;
     Ok(progress.failures().is_empty() && campaign.number() >= wishes.cuts)
 }

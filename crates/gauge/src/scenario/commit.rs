@@ -443,34 +443,7 @@ mod tests {
     use super::*;
     use crate::plan::choose_methods;
     use crate::rig::sim::{Plant, SimRig};
-    use crate::scenario::BlockStart;
-
-    /// An observer that keeps the last result and can stop after a number of blocks.
-    #[derive(Default)]
-    struct Watcher {
-        stop: AtomicBool,
-        blocks: u64,
-        stop_after: Option<u64>,
-        kept: Vec<bool>,
-    }
-
-    impl Observer for Watcher {
-        fn filling(&mut self, _: u64, _: u64) {}
-        fn block(&mut self, block: &BlockStart<'_>) {
-            assert!((0.0..=1.0).contains(&block.done));
-            self.blocks += 1;
-            if self.stop_after == Some(self.blocks) {
-                self.stop.store(true, Ordering::Relaxed);
-            }
-        }
-        fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
-            self.kept.push(so_far.complete);
-            Ok(())
-        }
-        fn stop(&self) -> &AtomicBool {
-            &self.stop
-        }
-    }
+    use crate::watcher::Watcher;
 
     fn plan(transactions: u64) -> Plan {
         Plan {

@@ -152,6 +152,7 @@ impl RealStage {
             }
         })?;
         self.log = Some(OpenLog { log: Arc::clone(&log), folder });
+        self.rest_log()?;
         Ok(log)
     }
 
@@ -160,7 +161,26 @@ impl RealStage {
         let Some(open) = &self.log else { return Ok(()) };
         let log = &open.log;
         let trimmed = log.commit(log.appended_lsn()).and_then(|()| log.trim(log.durable_lsn()));
-        trimmed.map(|_| ()).map_err(|error| of_log("trim", &open.folder, &error))
+        trimmed.map_err(|error| of_log("trim", &open.folder, &error))?;
+        self.rest_log()
+    }
+
+    /// Waits until the log has its next segment ready and has removed what it forgot: what it does by itself after a
+    /// block must not share the disk with the next one, nor is a segment to be made where a running log has one.
+    fn rest_log(&self) -> Result<(), Error> {
+        let Some(open) = &self.log else { return Ok(()) };
+        let end_ns = clock::monotonic_ns() + LOG_REST_NS_MAX;
+        while !open.log.is_prepared() || open.log.stats().segments > 1 {
+            if clock::monotonic_ns() > end_ns {
+                let late = std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    "its segments were not ready in a minute",
+                );
+                return Err(Error::new("prepare the log in", &open.folder, late));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Brings a file to rest: synced and out of the cache.
@@ -209,6 +229,9 @@ impl Drop for RealStage {
 
 /// Segments of the log, bytes: a block of any scenario is over before many of them are full.
 const LOG_SEGMENT_BYTES: u64 = 16 << 20;
+
+/// How long the log may take to come to rest, nanoseconds.
+const LOG_REST_NS_MAX: u64 = 60_000_000_000;
 
 /// A log's error in the words of the system calls.
 fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Error {

@@ -9,6 +9,7 @@ use super::life::plan;
 use super::media::Media;
 use crate::disk::{Disk, write_all};
 use crate::error::{Error, Result};
+use crate::format::RECORD_HEADER_BYTES;
 use crate::lsn::Lsn;
 use crate::recovery::{Recovered, recover};
 
@@ -46,7 +47,8 @@ fn read(disk: &mut SimDisk, recovered: &Recovered) -> Result<Found> {
 /// What recovery refused the files with.
 ///
 /// # Panics
-/// If recovering a second time leads to anything but the same log with a later epoch: that is a broken promise.
+/// If recovering a second time leads to anything but the same log with a later epoch, or if records do not follow one
+/// another up to the end: that is a broken promise.
 pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
     let mut disk = SimDisk::settled(Media::default(), 0, None);
     for (name, bytes) in files {
@@ -59,8 +61,28 @@ pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
     let recovered = recover(&mut disk, &plan(false))?;
     let found = read(&mut disk, &recovered)?;
     let again = recover(&mut disk, &plan(false));
+    if recovered.epoch == u64::MAX {
+        assert!(matches!(again, Err(Error::Corrupt(_))), "there is no later epoch: {again:?}");
+        return Ok(found);
+    }
     let again = again.unwrap_or_else(|error| panic!("recovered once, refused the second time: {error}"));
     assert!(again.epoch > recovered.epoch, "every opening has an epoch of its own");
     assert_eq!(read(&mut disk, &again)?, found, "recovering twice leads to one log");
+    in_order(&found);
     Ok(found)
+}
+
+/// Holds what was handed out against the log's own end.
+fn in_order(found: &Found) {
+    let mut due = None;
+    for (lsn, length) in &found.records {
+        assert!(due.is_none_or(|due| due == *lsn), "records follow one another without a gap");
+        let bytes = (RECORD_HEADER_BYTES + length) as u64;
+        due = lsn.checked_add(bytes);
+        assert!(due.is_some_and(|due| due <= found.end), "nothing behind the end is handed out");
+    }
+    assert!(
+        found.damaged || due.is_none_or(|due| due == found.end),
+        "everything up to the end is handed out"
+    );
 }

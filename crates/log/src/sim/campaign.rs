@@ -6,7 +6,7 @@
 //! failure names the seed and the number of the state, which repeat it alone.
 
 use super::damage::{damage, spares_a_header, wipe};
-use super::disk::{FaultKind, FaultPlan};
+use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, Verdict, judge};
 use super::life::{End, Ending, Habits, Step, live};
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
             number: seed,
             ending: if rng.one_in(3) { Ending::Close } else { Ending::Cut },
             weak: rng.coin(),
-            through_cache: rng.one_in(3),
+            cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),

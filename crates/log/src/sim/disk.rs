@@ -5,8 +5,7 @@
 //! cut the power at every step.
 //!
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
-//! cache goes on showing the new data and the disk holds the old. Reads go past the cache, or on a file system that lacks
-//! direct reads through it, and then dropping its clean pages is what shows the disk.
+//! cache goes on showing the new data and the disk holds the old. How reads get past the cache, if at all, is [`Cache`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,6 +17,17 @@ use super::names::{Name, NameChange, Names};
 use super::rng::Rng;
 use crate::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
 use crate::mutant::{self, Mutant};
+
+/// How reads get past the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// Direct reads see the disk.
+    Bypassed,
+    /// There are no direct reads, but clean pages are dropped when asked for.
+    Dropped,
+    /// There are no direct reads, and clean pages stay.
+    Kept,
+}
 
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +96,8 @@ struct View {
     direct: Vec<Rc<Inode>>,
     /// What the page cache shows.
     cached: Vec<Rc<Inode>>,
-    /// Whether reads go through the page cache.
-    through_cache: bool,
+    /// How reads get past the page cache.
+    cache: Cache,
 }
 
 /// A simulated disk with one directory.
@@ -110,19 +120,15 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A disk that runs on from `media`; chance decides the order of completions. Its file system reads `through_cache`
-    /// or past it.
-    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, through_cache: bool) -> Self {
+    /// A disk that runs on from `media`; chance decides the order of completions.
+    pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, cache: Cache) -> Self {
         let names = media.current_names();
         let direct: Vec<Rc<Inode>> = (0..media.inodes.len()).map(|inode| media.current(inode)).collect();
         let mut cached = direct.clone();
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self {
-            view: Some(View { names, direct, cached, through_cache }),
-            ..Self::settled(media, seed, fault)
-        }
+        Self { view: Some(View { names, direct, cached, cache }), ..Self::settled(media, seed, fault) }
     }
 
     /// A disk on which everything is durable when it returns.
@@ -309,11 +315,16 @@ impl Disk for SimDisk {
     fn close(&mut self, _: FileId) {}
 
     fn forget_cached(&mut self, file: FileId) {
-        if let Some(view) = self.view.as_mut().filter(|_| !mutant::on(Mutant::ReadThroughCache)) {
+        let droppable = |view: &&mut View| view.cache != Cache::Kept && !mutant::on(Mutant::ReadThroughCache);
+        if let Some(view) = self.view.as_mut().filter(droppable) {
             // Dirty pages stay, and the disk will get those.
             let inode = file.0 as usize;
             view.cached[inode] = Rc::clone(&view.direct[inode]);
         }
+    }
+
+    fn reads_past_cache(&self, _: FileId) -> bool {
+        self.view.as_ref().is_none_or(|view| view.cache != Cache::Kept)
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
@@ -344,7 +355,9 @@ impl Disk for SimDisk {
         self.plain("read")?;
         let inode = file.0 as usize;
         let content = match &self.view {
-            Some(view) if view.through_cache || mutant::on(Mutant::ReadThroughCache) => &view.cached[inode],
+            Some(view) if view.cache != Cache::Bypassed || mutant::on(Mutant::ReadThroughCache) => {
+                &view.cached[inode]
+            }
             Some(view) => &view.direct[inode],
             None => &self.media.inodes[inode],
         };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::disk::{Event, FaultPlan, SimDisk};
+use super::disk::{Cache, Event, FaultPlan, SimDisk};
 use super::media::Media;
 use super::rng::Rng;
 use crate::asked::Grade;
@@ -102,8 +102,8 @@ pub(crate) struct Habits {
     pub(crate) ending: Ending,
     /// Whether some commits ask for less than durable.
     pub(crate) weak: bool,
-    /// Whether the file system reads through its cache, because it cannot do otherwise.
-    pub(crate) through_cache: bool,
+    /// How reads get past the page cache.
+    pub(crate) cache: Cache,
 }
 
 /// How a life ended.
@@ -151,7 +151,7 @@ struct Life {
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
-    let mut disk = SimDisk::running(media, seed, fault, habits.through_cache);
+    let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
     let opened = recovery::recover(&mut disk, &plan(habits.dsync));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));

@@ -3,8 +3,8 @@
 //! `rng` is where chance comes from, `file` and `names` what a directory is made of, `media` what may be on the disk and `draw` what of it arrived,
 //! `disk` what the log sees of it, `life` one use of the log, `judge` what recovery makes of an image and `damage` what
 //! a bad disk makes of one; `campaign` searches for a broken promise, `crew` runs it on every processor and picks it up again, `sweep` fails every operation, `rot`
-//! damages logs at rest and `at_rest` does so on every processor, `sketch` counts what is distinct; `arbitrary` is the entrance for fuzzers, `outside` the one
-//! for harnesses with disks of their own.
+//! damages logs at rest and `at_rest` does so on every processor, `sketch` counts what is distinct; `arbitrary` is the entrance for fuzzers and `forged` what their
+//! bytes stand for, `outside` is the entrance for harnesses with disks of their own.
 
 pub mod arbitrary;
 pub mod at_rest;
@@ -14,6 +14,7 @@ mod damage;
 mod disk;
 pub mod draw;
 mod file;
+pub mod forged;
 mod judge;
 mod life;
 mod media;

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::campaign::Failure;
-use super::disk::Event;
+use super::disk::{Cache, Event};
 use super::draw::Draw;
 use super::file::{SECTOR, Sector};
 use super::judge::{Terms, judge};
@@ -98,7 +98,7 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let end = live(
         Media::default(),
         seed,
-        Habits { dsync, depth, actions, number: seed, ending, weak: false, through_cache: false },
+        Habits { dsync, depth, actions, number: seed, ending, weak: false, cache: Cache::Bypassed },
         None,
     );
     // A log that was to come to rest and could not counts as cut.

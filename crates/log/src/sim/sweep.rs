@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::campaign::{Failure, Tally};
-use super::disk::{FaultKind, FaultPlan};
+use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::DRAWS;
 use super::judge::{Terms, Verdict, judge};
 use super::life::{Ending, Habits, live};
@@ -51,7 +51,7 @@ pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
             number: seed,
             ending: Ending::Close,
             weak,
-            through_cache: false,
+            cache: Cache::Bypassed,
         };
         let operations = live(Media::default(), seed, habits, None).operations;
         swept.operations += operations;

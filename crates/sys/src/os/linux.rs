@@ -36,8 +36,8 @@ pub(crate) const WRITE_VECTOR: Option<Put> =
 pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
     let file = open_journal(method, target)?;
     match method.write {
-        Write::Positional => Ok(Box::new(positional::open(file, 0, method.sync, target)?)),
-        Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method.sync, target)?)),
+        Write::Positional => Ok(Box::new(positional::open(file, 0, method, target)?)),
+        Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method, target)?)),
         Write::Mapped => Ok(Box::new(map::open(&file, target)?)),
         Write::Ring { flag, registered, poll } => {
             let settings = queue::Settings { rw_flags: rwf(flag), registered, poll, sync: method.sync };

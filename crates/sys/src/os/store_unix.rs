@@ -21,14 +21,15 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
+/// The file, and whether reads of it go around the cache.
+pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
     use std::os::unix::fs::OpenOptionsExt;
     match options.clone().custom_flags(libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // open(2) creates the file before it finds that the file system lacks O_DIRECT.
-            options.clone().create_new(false).create(false).open(path)
+            options.clone().create_new(false).create(false).open(path).map(|file| (file, false))
         }
-        result => result,
+        result => result.map(|file| (file, true)),
     }
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn forget_cached(file: &File) {
 pub(crate) fn forget_cached(_file: &File) {}
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    options.open(path)
+pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
+    options.open(path).map(|file| (file, false))
 }
 
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! How does Windows read around the cache, reserve space and make names durable?
 //!
-//! NTFS journals names and lets nobody sync a directory, so [`sync_directory`] has nothing to call. Recovery reads
-//! through the cache: a failed flush is reported for the handle, and the handle is gone after a crash.
+//! NTFS journals names and lets nobody sync a directory, so [`sync_directory`] has nothing to call. Reads go through
+//! the cache, and say so.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,8 +25,8 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    options.open(path)
+pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
+    options.open(path).map(|file| (file, false))
 }
 
 pub(crate) fn write_in_place(_: &File) {}

@@ -31,7 +31,7 @@ pub(crate) const SYSTEM: System = System::Windows;
 pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
     let file = open_journal(method, target)?;
     match method.write {
-        Write::Positional => Ok(Box::new(positional::open(file, method.sync, target)?)),
+        Write::Positional => Ok(Box::new(positional::open(file, method, target)?)),
         Write::Mapped => Ok(Box::new(map::open(file, method.sync, target)?)),
         Write::Overlapped => Ok(Box::new(overlapped::open(file, method.sync, target)?)),
         Write::Flagged(_) | Write::Ring { .. } => {

@@ -173,7 +173,11 @@
         across.splits = (plot) => {
           const room = plot.bbox.width / devicePixelRatio / Math.max(last, 1);
           const marks = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7, 8].filter((mark) => mark <= last + 1e-9);
-          return room * Math.log10(2) < 46 ? marks.filter((mark) => mark !== Math.log10(2)) : marks;
+          // Each nine makes a label one digit, 8 pixels, longer. The last mark is kept.
+          const whole = marks.filter((mark) => Number.isInteger(mark));
+          const every = Math.ceil((8 * whole.length) / Math.max(room, 1));
+          if (every > 1) return whole.filter((mark) => (whole.length - 1 - mark) % every === 0);
+          return room * Math.log10(2) < 46 ? whole : marks;
         };
       } else if (x.at_points) {
         across.splits = () => xs;

@@ -74,18 +74,17 @@ fn figures(page: &mut Page, study: &Study) {
     page.out += "</tr></thead>\n<tbody>\n";
     study.rows.iter().for_each(|row| figures_row(page, study, row));
     page.out += "</tbody></table></div>\n";
-    let explained = study
-        .rows
-        .iter()
-        .filter(|row| !row.what.is_empty() || row.measured().is_some_and(|m| !m.notes.is_empty()));
-    let explained: Vec<(&str, String)> = explained
-        .map(|row| {
-            let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
-            let words: Vec<&str> =
-                std::iter::once(row.what.as_str()).chain(notes.iter().map(String::as_str)).collect();
-            (row.label.as_str(), words.join(" "))
-        })
-        .collect();
+    // What a group's name tells already, or a row of that name in another group, is not told again.
+    let mut explained: Vec<(&str, String)> = Vec::new();
+    for row in &study.rows {
+        let what = Some(row.what.as_str()).filter(|what| !what.is_empty() && !row.group.starts_with(*what));
+        let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
+        let words: Vec<&str> = what.into_iter().chain(notes.iter().map(String::as_str)).collect();
+        let told = (row.label.as_str(), words.join(" "));
+        if !words.is_empty() && !explained.contains(&told) {
+            explained.push(told);
+        }
+    }
     if !explained.is_empty() {
         page.out += &fact_list(explained.iter().map(|(label, words)| (*label, words.as_str())));
     }

@@ -1,6 +1,7 @@
 //! How do many writers commit at once on this machine? Into one file, one file each, or one log.
 //!
-//! Invariant: files and log are made before the block and brought to rest after it, outside its time and counters.
+//! Invariants: files and log are made before the block and brought to rest after it, outside its time and counters;
+//! only the segments that the log goes on to in the block itself have their successors made beside its commits.
 
 use super::super::{Block, Until};
 use super::writers::{Crew, LogLane, run as commit, slice};
@@ -8,7 +9,7 @@ use super::{Kind, RealStage};
 use crate::measure::Slice;
 use crate::rig::real::RealLane;
 use crate::scenario::group::{Order, Sharing, WRITER_BYTES};
-use seawall_sys::{OpenError, Target};
+use seawall_sys::{OpenError, Target, prove};
 use std::path::PathBuf;
 
 pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
@@ -38,6 +39,10 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
         let path = if alone { &paths[writer] } else { &paths[0] };
         let journal_bytes = if alone { part_bytes } else { most * part_bytes };
         let target = Target { path: path.clone(), journal_bytes, write_bytes: settings.bytes };
+        if alone || writer == 0 {
+            // What the device refuses (a size that is not a multiple of its sectors) is no failure of it.
+            prove(order.method, &target)?;
+        }
         let base = if alone { 0 } else { writer as u64 * part_bytes };
         let lane = RealLane::open(order.method, &target)?;
         lanes.push((lane, slice(base, part_bytes / settings.bytes as u64, until)));

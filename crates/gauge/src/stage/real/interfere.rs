@@ -11,7 +11,7 @@ use crate::scenario::interfere::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::{Cache, OpenSync, Sync, Write};
 use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::{Error, OpenError, Target, methods};
+use seawall_sys::{Error, OpenError, Target, methods, prove};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,6 +20,7 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
     let journal = stage.file(0, "journal", Kind::Written(JOURNAL_BYTES), until)?;
     let load_path = stage.file(0, "load", Kind::Written(LOAD_BYTES), until)?;
     let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
+    prove(order.method, &target)?;
     let lane = RealLane::open(order.method, &target)?;
     let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
     let lanes = vec![(lane, slice(0, JOURNAL_BYTES / settings.bytes as u64, until))];

@@ -6,7 +6,7 @@ use super::call;
 use crate::Commit;
 use crate::commit::{OpenError, Target, uninterrupted, write_all};
 use crate::error::{Error, Result};
-use crate::method::Sync;
+use crate::method::{Cache, Method, Sync};
 use crate::os::unix::{FSYNC, SyncCall, open_file};
 use std::fs::File;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) struct Positional {
     sync: Syncing,
     /// The last write, for calls that sync a range.
     last: Range<u64>,
-    /// Whether writes cover only part of a page, which then must be in the cache.
+    /// Whether writes into the cache cover only part of a page, which then must be there.
     partial_pages: bool,
 }
 
@@ -49,10 +49,10 @@ struct Helper {
 pub(super) fn open(
     file: File,
     flags: libc::c_int,
-    sync: Sync,
+    method: &Method,
     target: &Target,
 ) -> std::result::Result<Positional, OpenError> {
-    let sync = match sync {
+    let sync = match method.sync {
         Sync::None => Syncing::None,
         Sync::Fsync => Syncing::Same(FSYNC),
         Sync::Fdatasync => Syncing::Same(call::FDATASYNC),
@@ -64,7 +64,8 @@ pub(super) fn open(
         Sync::FdatasyncOtherThread => Syncing::Thread(Some(Helper::start(&file, target)?)),
         other => return Err(OpenError::unavailable(format!("{other:?} does not go with pwrite on Linux"))),
     };
-    let partial_pages = !target.write_bytes.is_multiple_of(4096);
+    // Reading around the cache would bring nothing into it.
+    let partial_pages = method.cache != Cache::Direct && !target.write_bytes.is_multiple_of(4096);
     Ok(Positional { file, path: target.path.clone(), flags, sync, last: 0..0, partial_pages })
 }
 

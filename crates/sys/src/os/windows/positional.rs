@@ -7,7 +7,7 @@ use super::ntdll::Flush;
 use crate::Commit;
 use crate::commit::{OpenError, Target, write_all};
 use crate::error::{Error, Result};
-use crate::method::Sync;
+use crate::method::{Cache, Method, Sync};
 use std::fs::File;
 use std::ops::Range;
 use std::os::windows::fs::FileExt;
@@ -17,7 +17,7 @@ pub(super) struct Positional {
     file: File,
     path: PathBuf,
     sync: Syncing,
-    /// Whether writes cover only part of a page, which then must be in the cache.
+    /// Whether writes into the cache cover only part of a page, which then must be there.
     partial_pages: bool,
 }
 
@@ -27,14 +27,19 @@ enum Syncing {
     Nt(Flush),
 }
 
-pub(super) fn open(file: File, sync: Sync, target: &Target) -> std::result::Result<Positional, OpenError> {
-    let sync = match sync {
+pub(super) fn open(
+    file: File,
+    method: &Method,
+    target: &Target,
+) -> std::result::Result<Positional, OpenError> {
+    let sync = match method.sync {
         Sync::None => Syncing::None,
         Sync::FlushFileBuffers => Syncing::FlushFileBuffers,
         Sync::NtFlush(kind) => Syncing::Nt(Flush::find(kind, &file)?),
         other => return Err(OpenError::unavailable(format!("{other:?} is not Windows'"))),
     };
-    let partial_pages = !target.write_bytes.is_multiple_of(4096);
+    // Reading around the cache would bring nothing into it.
+    let partial_pages = method.cache != Cache::Direct && !target.write_bytes.is_multiple_of(4096);
     Ok(Positional { file, path: target.path.clone(), sync, partial_pages })
 }
 
@@ -59,11 +64,10 @@ impl Commit for Positional {
 
     fn warm(&mut self, range: Range<u64>) -> Result<()> {
         if self.partial_pages {
-            let mut chunk = crate::buffer::Aligned::zeroed(1 << 20);
-            // Reads around the cache must start at a block's boundary.
-            let mut offset = range.start / 4096 * 4096;
+            let mut chunk = vec![0; 1 << 20];
+            let mut offset = range.start;
             while offset < range.end {
-                match self.file.seek_read(chunk.as_mut_slice(), offset) {
+                match self.file.seek_read(&mut chunk, offset) {
                     Ok(0) => break,
                     Ok(read) => offset += read as u64,
                     Err(error) => return Err(Error::new("ReadFile", &self.path, error)),

@@ -1,0 +1,31 @@
+//! Why does a disk refuse what it is asked for, when nothing is wrong with it?
+//!
+//! A disk with sectors of 4096 bytes takes direct writes in multiples of those only; a log with smaller blocks, made
+//! elsewhere or asked for here, meets "invalid argument" there. Reading it works: recovery reads whole sectors.
+//!
+//! Invariant: another failure is passed on as it is.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::os_disk::OsDisk;
+use crate::recovery;
+
+/// `error`, met in `dir`, or what it means if the sectors of the disk are larger than the blocks of the log there: of
+/// the one that exists, or else of the one that was to be made with blocks of `new_block_bytes`.
+pub(crate) fn explain(error: Error, dir: &Path, new_block_bytes: Option<u16>) -> Error {
+    let Error::Io { path, source, .. } = &error else { return error };
+    if source.kind() != io::ErrorKind::InvalidInput {
+        return error;
+    }
+    let existing = recovery::survey(&mut OsDisk::read_only(dir)).ok();
+    let existing = existing.and_then(|found| found.started.last().map(|header| header.block_bytes));
+    let Some(block_bytes) = existing.or(new_block_bytes) else { return error };
+    let Ok(environment) = seawall_sys::inspect::environment(dir) else { return error };
+    let sector_bytes = environment.logical_block_bytes();
+    if sector_bytes <= u64::from(block_bytes) {
+        return error;
+    }
+    Error::BlocksTooSmall { path: path.clone(), block_bytes, sector_bytes }
+}
