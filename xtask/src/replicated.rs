@@ -80,14 +80,18 @@ const KAFKA: Engine = Engine {
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [] => nats(),
-        [option] if option == "--kafka" => check(&KAFKA),
-        _ => Err("the only option is --kafka: Kafka in place of NATS".to_owned()),
+        [option] if option == "--secured" => check(&NATS, true),
+        [option] if option == "--kafka" => check(&KAFKA, true),
+        _ => {
+            Err("the options are --secured: TLS and credentials too; --kafka: Kafka in place of NATS"
+                .to_owned())
+        }
     }
 }
 
 /// What the step of `cargo xtask test` runs.
 pub(crate) fn nats() -> Result<(), String> {
-    check(&NATS)
+    check(&NATS, false)
 }
 
 /// Why the step cannot be run here, if it cannot.
@@ -102,13 +106,13 @@ pub(crate) fn lacking() -> Option<String> {
     None
 }
 
-fn check(engine: &Engine) -> Result<(), String> {
+fn check(engine: &Engine, secured: bool) -> Result<(), String> {
     println!("{}", tools::provide(&tools::REPLICATED)?);
     println!("{}", tools::provide(engine.needs)?);
     // No other step builds the clients, nor what tests them.
     status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
     status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
-    let bench = Bench { engine, folder: target().join("clusters") };
+    let bench = Bench { engine, secured, folder: target().join("clusters") };
     bench.down()?;
     let outcome = bench.all();
     // Whatever happened, nothing stays.
@@ -118,6 +122,8 @@ fn check(engine: &Engine) -> Result<(), String> {
 
 struct Bench<'a> {
     engine: &'a Engine,
+    /// Whether TLS and credentials are tried.
+    secured: bool,
     folder: PathBuf,
 }
 
@@ -129,7 +135,7 @@ impl Bench<'_> {
             self.counted(&options, promises)?;
             if number == 0 {
                 self.interrupted(&options)?;
-                if self.engine.name == NATS.name {
+                if self.secured && self.engine.name == NATS.name {
                     secured::nats(self, sync, &options)?;
                 }
             }
