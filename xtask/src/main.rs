@@ -71,7 +71,7 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "replicated",
-        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --kafka: Kafka",
+        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --secured: with TLS and a login; --kafka: Kafka",
         run: replicated::run,
     },
 ];

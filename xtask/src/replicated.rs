@@ -7,17 +7,24 @@
 //! ```
 //!
 //! Also: a cluster that is away or too small is refused; a run that is interrupted removes its stream; `down`, and Ctrl-C
-//! of `up --foreground`, leave nothing running.
+//! of `up --foreground`, leave nothing running; TLS and credentials are understood, and what may not be removed is told
+//! beside the result ([`secured`]).
 //!
 //! Invariant: every process that is started is ended, whatever fails: clusters by `down`, tracers with their nodes.
 
+mod kafka;
+mod secured;
+mod syncs;
+
 use crate::shell::{cargo, command, has, output, status, target};
+use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use syncs::{Tracer, calls};
 
 /// Nodes of a cluster, and how many an acknowledgement counts.
 const NODES: usize = 3;
@@ -28,36 +35,63 @@ const ACK_TIMEOUT: &str = "10m";
 /// An engine under test.
 struct Engine {
     name: &'static str,
-    /// Ends of the ids of engines that sync first, and of those that sync later, in the clusters started here.
-    clusters: &'static [(&'static str, &'static [(&'static str, bool)])],
-    needs: &'static [&'static str],
+    /// The sync settings of the clusters started here, and what each holds.
+    clusters: &'static [(&'static str, &'static [Promise])],
+    /// What it needs beside [`tools::REPLICATED`].
+    needs: &'static [Tool],
+}
+
+/// What the rows of an engine in a cluster say of its syncs.
+struct Promise {
+    /// The engine's id in the result.
+    id: &'static str,
+    /// Whether it says that it syncs before it acknowledges.
+    first: bool,
+    /// What the names of its files have that others' have not; a server of NATS has one stream, and its own log of Raft.
+    files: &'static str,
 }
 
 const NATS: Engine = Engine {
     name: "nats",
-    clusters: &[("always", &[("nats/always", true)]), ("default", &[("nats/2m", false)])],
-    needs: &["strace"],
+    clusters: &[
+        ("always", &[Promise { id: "nats/always", first: true, files: "" }]),
+        ("default", &[Promise { id: "nats/2m", first: false, files: "" }]),
+    ],
+    needs: &[],
 };
 
-/// One cluster: the topic's own setting decides.
+/// In a cluster that does not sync a topic can ask for it by itself; in one that does there is no other topic.
 const KAFKA: Engine = Engine {
     name: "kafka",
-    clusters: &[("default", &[("kafka/flush-1", true), ("kafka/default", false)])],
-    needs: &["strace", "java", "mvn"],
+    clusters: &[
+        (
+            "default",
+            &[
+                Promise { id: "kafka/default", first: false, files: "-kafka-0-0/" },
+                Promise { id: "kafka/flush-1", first: true, files: "-kafka-1-0/" },
+            ],
+        ),
+        ("always", &[Promise { id: "kafka/flush-1", first: true, files: "-kafka-0-0/" }]),
+    ],
+    needs: &tools::KAFKA,
 };
 
 /// `cargo xtask replicated [--kafka]`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [] => nats(),
-        [option] if option == "--kafka" => check(&KAFKA),
-        _ => Err("the only option is --kafka: Kafka in place of NATS".to_owned()),
+        [option] if option == "--secured" => check(&NATS, true),
+        [option] if option == "--kafka" => check(&KAFKA, true),
+        _ => {
+            Err("the options are --secured: TLS and credentials too; --kafka: Kafka in place of NATS"
+                .to_owned())
+        }
     }
 }
 
 /// What the step of `cargo xtask test` runs.
 pub(crate) fn nats() -> Result<(), String> {
-    check(&NATS)
+    check(&NATS, false)
 }
 
 /// Why the step cannot be run here, if it cannot.
@@ -69,15 +103,16 @@ pub(crate) fn lacking() -> Option<String> {
     if !go {
         return Some("Go 1.26 is missing, which builds the NATS server: put it into PATH".to_owned());
     }
-    (!has("strace")).then(|| "strace is missing: `cargo xtask setup` installs it".to_owned())
+    None
 }
 
-fn check(engine: &Engine) -> Result<(), String> {
-    if let Some(missing) = engine.needs.iter().find(|program| !has(program)) {
-        return Err(format!("{missing} is missing"));
-    }
+fn check(engine: &Engine, secured: bool) -> Result<(), String> {
+    println!("{}", tools::provide(&tools::REPLICATED)?);
+    println!("{}", tools::provide(engine.needs)?);
+    // No other step builds the clients, nor what tests them.
+    status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
     status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
-    let bench = Bench { engine, folder: target().join("clusters") };
+    let bench = Bench { engine, secured, folder: target().join("clusters") };
     bench.down()?;
     let outcome = bench.all();
     // Whatever happened, nothing stays.
@@ -87,20 +122,22 @@ fn check(engine: &Engine) -> Result<(), String> {
 
 struct Bench<'a> {
     engine: &'a Engine,
+    /// Whether TLS and credentials are tried.
+    secured: bool,
     folder: PathBuf,
 }
 
 impl Bench<'_> {
     fn all(&self) -> Result<(), String> {
         self.away()?;
-        for (sync, engines) in self.engine.clusters {
+        for (number, (sync, promises)) in self.engine.clusters.iter().enumerate() {
             let options = self.up(sync)?;
-            for (id, first) in *engines {
-                self.counted(sync, &options, id, *first)?;
-            }
-            if self.engine.name == "nats" {
+            self.counted(&options, promises)?;
+            if number == 0 {
                 self.interrupted(&options)?;
-                self.too_small(sync)?;
+                if self.secured && self.engine.name == NATS.name {
+                    secured::nats(self, sync, &options)?;
+                }
             }
             let nodes = self.nodes()?;
             self.down()?;
@@ -108,6 +145,11 @@ impl Bench<'_> {
                 return Err(format!("process {pid} still runs after `down`"));
             }
             println!("{} {sync}: nothing runs after `down`", self.engine.name);
+        }
+        if self.engine.name == NATS.name {
+            self.too_small()?;
+        } else {
+            secured::kafka(self)?;
         }
         self.foreground()
     }
@@ -158,36 +200,23 @@ impl Bench<'_> {
         command
     }
 
-    /// Lets the engine `id` acknowledge records one at a time, and counts what its nodes sync meanwhile.
-    fn counted(&self, sync: &str, options: &[String], id: &str, first: bool) -> Result<(), String> {
+    /// Lets the engines acknowledge records one at a time, and counts what their nodes sync meanwhile.
+    fn counted(&self, options: &[String], promises: &[Promise]) -> Result<(), String> {
         let result = self.folder.join("result.json");
         let name = result.display().to_string();
         let tracers =
             self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
         let ran = output(self.bench(options, &["--writers", "1", "--time", "12s", "--json", &name]));
-        let syncs = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<u64>, _>>()?;
+        let traces = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
         let text = std::fs::read_to_string(&result).map_err(|error| format!("{name}: {error}"))?;
         let json: Value = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-        let commits = commits(&json, &format!("{id}/1"))
-            .ok_or_else(|| format!("no row {id}/1 in the result of the cluster with sync {sync}"))?;
-        println!("{id}: {commits} records acknowledged, fsyncs by node {syncs:?}");
-        if commits < 20.0 {
-            return Err(format!("{id}: only {commits} records, too few to say anything"));
-        }
-        let synced = syncs.iter().filter(|syncs| **syncs as f64 >= commits).count();
-        if first && synced < MAJORITY {
-            return Err(format!(
-                "{id} says that it syncs first, and only {synced} nodes did for every record"
-            ));
-        }
-        // A topic beside it that syncs first would be counted too: its row ran in the same bench.
-        let alone = self.engine.clusters.iter().all(|(_, engines)| engines.len() == 1);
-        if !first && alone && syncs.iter().any(|syncs| *syncs as f64 > commits / 10.0) {
-            return Err(format!("{id} says that it syncs later, and nodes synced {syncs:?} times"));
-        }
-        if first && sync == "default" {
-            println!("{id}: a topic's own setting, on a cluster that syncs by default");
+        for promise in promises {
+            let commits = commits(&json, &format!("{}/1", promise.id))
+                .ok_or_else(|| format!("no row {}/1 in the result", promise.id))?;
+            let syncs: Vec<u64> = traces.iter().map(|trace| calls(trace, promise.files)).collect();
+            println!("{}: {commits} records acknowledged, fsyncs by node {syncs:?}", promise.id);
+            kept(promise, commits, &syncs)?;
         }
         Ok(())
     }
@@ -200,51 +229,57 @@ impl Bench<'_> {
     }
 
     /// A server by itself is too small for three copies.
-    fn too_small(&self, sync: &str) -> Result<(), String> {
+    fn too_small(&self) -> Result<(), String> {
         let program = std::fs::read_dir(self.folder.join("engines")).map_err(|error| error.to_string())?;
         let mut programs = program.flatten().map(|entry| entry.path());
         let program = programs.find(|path| path.display().to_string().contains("nats-server"));
         let program = program.ok_or("the NATS server is not where `cluster up` put it")?;
-        let store = self.folder.join(format!("lone-{sync}"));
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let port = port.map_err(|error| error.to_string())?.port().to_string();
+        let store = self.folder.join("lone");
+        let port = free_ports::<1>()?[0];
         let mut lone = Command::new(program);
-        lone.args(["-a", "127.0.0.1", "-p", &port, "-js", "-sd"]).arg(&store);
+        lone.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(&store);
         lone.stdout(Stdio::null()).stderr(Stdio::null());
         let mut lone = lone.spawn().map_err(|error| error.to_string())?;
-        let outcome = (0..600)
-            .find(|_| {
-                std::thread::sleep(Duration::from_millis(100));
-                TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
-            })
-            .ok_or_else(|| "a lone server does not listen".to_owned())
-            .and_then(|_| {
-                let option = ["--nats".to_owned(), format!("127.0.0.1:{port}")];
-                refused(self.bench(&option, &["--time", "5s"]), &["too small", "three servers"])
-            });
+        let outcome = listens(port).and_then(|()| {
+            let option = ["--nats".to_owned(), format!("127.0.0.1:{port}")];
+            refused(self.bench(&option, &["--time", "5s"]), &["too small", "three servers"])
+        });
         let ended = lone.kill().and_then(|()| lone.wait()).and_then(|_| std::fs::remove_dir_all(&store));
         outcome.and(ended.map_err(|error| error.to_string()))
     }
 
+    /// How many streams or topics of ours are in the cluster.
+    fn streams(&self, options: &[String]) -> Result<u64, String> {
+        if self.engine.name == KAFKA.name {
+            return kafka::topics(&self.folder.join("kafka-default/node-1/store"));
+        }
+        let monitors = options.last().ok_or("no monitoring ports")?;
+        let told = get(monitors.split(',').next().unwrap_or_default(), "/jsz?streams=1")?;
+        let json: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
+        json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
+    }
+
     /// A run that is interrupted removes its stream.
     fn interrupted(&self, options: &[String]) -> Result<(), String> {
-        let monitors = options.last().ok_or("no monitoring ports")?;
-        let streams = || -> Result<u64, String> {
-            let told = get(monitors.split(',').next().unwrap_or_default(), "/jsz?streams=1")?;
-            let json: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-            json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
-        };
         let mut run = self.bench(options, &["--time", "10m"]);
         let mut run =
             run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
         let seen = (0..1200).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            streams().is_ok_and(|streams| streams == 1)
+            self.streams(options).is_ok_and(|streams| streams >= 1)
         });
         output(command("kill", &["-INT", &run.id().to_string()]))?;
         let ended = run.wait().map_err(|error| error.to_string())?;
         seen.ok_or("no stream of an interrupted run was ever seen")?;
-        let left = streams()?;
+        // Brokers of Kafka remove a topic when they hear of it, after the client has been told that it is gone.
+        let mut left = self.streams(options)?;
+        for _ in 0..600 {
+            if left == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            left = self.streams(options)?;
+        }
         println!("interrupted: ended with {ended}, {left} streams left");
         if ended.code() != Some(130) || left != 0 {
             return Err(format!("an interrupted run ended with {ended} and left {left} streams behind"));
@@ -274,6 +309,43 @@ impl Bench<'_> {
             Err(format!("`up --foreground` left {left} nodes"))
         }
     }
+}
+
+/// Whether the nodes' syncs are what the rows say.
+fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result<(), String> {
+    let Promise { id, first, .. } = promise;
+    if commits < 20.0 {
+        return Err(format!("{id}: only {commits} records, too few to say anything"));
+    }
+    let synced = syncs.iter().filter(|syncs| **syncs as f64 >= commits).count();
+    if *first && synced < MAJORITY {
+        return Err(format!("{id} says that it syncs first, and only {synced} nodes did for every record"));
+    }
+    if !first && syncs.iter().any(|syncs| *syncs as f64 > commits / 10.0) {
+        return Err(format!("{id} says that it syncs later, and nodes synced {syncs:?} times"));
+    }
+    Ok(())
+}
+
+/// So many ports on which nobody listens.
+fn free_ports<const N: usize>() -> Result<[u16; N], String> {
+    let held: Result<Vec<_>, _> = (0..N).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect();
+    let held = held.map_err(|error| error.to_string())?;
+    let ports: Result<Vec<u16>, _> =
+        held.iter().map(|free| free.local_addr().map(|address| address.port())).collect();
+    let ports = ports.map_err(|error| error.to_string())?;
+    ports.try_into().map_err(|_| "no ports".to_owned())
+}
+
+/// Returns when somebody listens on `port`.
+fn listens(port: u16) -> Result<(), String> {
+    for _ in 0..1800 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err(format!("nobody listens on port {port}"))
 }
 
 /// Whether a process runs; one that has ended and that nobody has asked after yet (a zombie) does not.
@@ -311,68 +383,9 @@ fn get(address: &str, path: &str) -> Result<String, String> {
     Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
-/// A process that counts another one's syncs.
-struct Tracer {
-    child: Child,
-    counts: PathBuf,
-}
-
-impl Tracer {
-    fn on(pid: u32, folder: &Path) -> Result<Self, String> {
-        let counts = folder.join(format!("syncs-{pid}"));
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-c", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(&counts);
-        let child = strace.stderr(Stdio::null()).spawn().map_err(|error| format!("strace: {error}"))?;
-        // Attached when the kernel says so.
-        let traced = || {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
-        };
-        for _ in 0..600 {
-            if traced() {
-                return Ok(Self { child, counts });
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Err(format!("strace did not attach to process {pid}"))
-    }
-
-    /// The syncs counted.
-    fn end(mut self) -> Result<u64, String> {
-        output(command("kill", &["-INT", &self.child.id().to_string()]))?;
-        self.child.wait().map_err(|error| error.to_string())?;
-        let text = std::fs::read_to_string(&self.counts).map_err(|error| error.to_string())?;
-        let _ = std::fs::remove_file(&self.counts);
-        Ok(calls(&text))
-    }
-}
-
-/// The sum of `strace -c` over sync calls; nothing was called if there is no table.
-fn calls(table: &str) -> u64 {
-    let line = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let call = fields.last().filter(|call| ["fsync", "fdatasync"].contains(call))?;
-        let _ = call;
-        fields.get(3)?.parse::<u64>().ok()
-    };
-    table.lines().filter_map(line).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn calls_are_added_up_and_no_table_is_none() {
-        let table = "% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 90.00    0.050000          50      1000           fsync
- 10.00    0.005000          50       100         1 fdatasync
------- ----------- ----------- --------- --------- ----------------
-100.00    0.055000          50      1100         1 total
-";
-        assert_eq!((calls(table), calls("")), (1100, 0));
-    }
 
     #[test]
     fn a_row_s_records_are_found_in_a_result() {
@@ -380,5 +393,14 @@ mod tests {
         let json: Value = serde_json::from_str(text).expect("JSON");
         assert_eq!(commits(&json, "nats/2m/1"), Some(7.0));
         assert_eq!(commits(&json, "nats/always/1"), None);
+    }
+
+    #[test]
+    fn a_promise_is_kept_by_a_majority_and_no_sync_by_all() {
+        let promise = |first| Promise { id: "x", first, files: "" };
+        let held = |first, syncs: [u64; 3]| kept(&promise(first), 100.0, &syncs).is_ok();
+        assert!(held(true, [100, 130, 0]) && !held(true, [99, 100, 99]));
+        assert!(held(false, [10, 0, 3]) && !held(false, [0, 0, 11]));
+        assert!(kept(&promise(false), 19.0, &[0; 3]).is_err(), "too few to say anything");
     }
 }

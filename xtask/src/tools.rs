@@ -34,6 +34,23 @@ pub(crate) const TESTS: [Tool; 16] = [
     Tool { probe: "chromium", package: "chromium", purpose: "the HTML report in a browser" },
 ];
 
+/// What only `cargo xtask replicated` needs; NATS' server is built by Go, of which Debian's is too old.
+pub(crate) const REPLICATED: [Tool; 2] = [
+    Tool { probe: "strace", package: "strace", purpose: "the syncs of an engine's nodes" },
+    Tool { probe: "openssl", package: "openssl", purpose: "certificates of the tests' own" },
+];
+
+/// What only `cargo xtask replicated --kafka` needs beside it: librdkafka is built from the sources in its crate.
+pub(crate) const KAFKA: [Tool; 7] = [
+    Tool { probe: "javac", package: "openjdk-17-jdk-headless", purpose: "the nodes of Kafka" },
+    Tool { probe: "mvn", package: "maven", purpose: "fetching Kafka" },
+    Tool { probe: "make", package: "make", purpose: "building librdkafka" },
+    Tool { probe: "c++", package: "g++", purpose: "building librdkafka" },
+    Tool { probe: "pkg-config", package: "pkg-config", purpose: "finding OpenSSL for librdkafka" },
+    Tool { probe: "/usr/include/openssl/ssl.h", package: "libssl-dev", purpose: "TLS of librdkafka" },
+    Tool { probe: "/usr/include/zlib.h", package: "zlib1g-dev", purpose: "compression of librdkafka" },
+];
+
 /// What only `cargo xtask fidelity` needs: large packages that no test uses.
 pub(crate) const FIDELITY: [Tool; 2] = [
     Tool { probe: "fio", package: "fio", purpose: "a yardstick of fidelity" },
@@ -129,11 +146,11 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY, OBSERVE, SECOND_KERNEL, TESTS};
+    use super::{FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS};
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        let rare = FIDELITY.iter().chain(&SECOND_KERNEL).chain(&OBSERVE);
+        let rare = FIDELITY.iter().chain(&SECOND_KERNEL).chain(&OBSERVE).chain(&REPLICATED).chain(&KAFKA);
         for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }

@@ -4,7 +4,7 @@
 
 use crate::args::Bench;
 use crate::exit::{self, Failure};
-use crate::job::{Job, verdict};
+use crate::job::{Job, Measured, verdict};
 use crate::output;
 use crate::selection::{Selection, check_options, select};
 use crate::signals;
@@ -89,7 +89,7 @@ fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
 /// Measures, tells, keeps and judges.
 fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
     let kept = results_folder(options, job.scenario.name)?;
-    let result = job.measure(options, kept.as_deref())?;
+    let Measured { result, left_behind } = job.measure(options, kept.as_deref())?;
     tell(options, &result, kept.as_deref())?;
     let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
@@ -99,7 +99,10 @@ fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
     } else {
         output::print(&words)?;
     }
-    Ok(verdict(&result, &checked))
+    match left_behind {
+        Some(left) => Err(Failure::Told(left)),
+        None => Ok(verdict(&result, &checked)),
+    }
 }
 
 /// Writes the files that were asked for and prints the report, unless one of them goes to standard output.

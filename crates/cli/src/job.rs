@@ -144,7 +144,7 @@ impl Job {
     }
 
     /// Measures; the result is rewritten below `kept` after every round.
-    pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<RunResult, Failure> {
+    pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<Measured, Failure> {
         let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
         let mut left_behind = None;
         let result = match &self.kind {
@@ -171,13 +171,7 @@ impl Job {
             }
         };
         progress.done();
-        if let Some(left) = left_behind {
-            return Err(Failure::Told(left));
-        }
-        result.map_err(|error| match error {
-            RunError::Stopped => Failure::Interrupted,
-            other => Failure::Told(other.to_string()),
-        })
+        measured(result, left_behind)
     }
 
     /// What became of `--require`.
@@ -186,6 +180,27 @@ impl Job {
             Kind::Commit { requirement, .. } => require::check(&Ranking::new(result), requirement),
             Kind::Study { .. } => Vec::new(),
         }
+    }
+}
+
+/// A run that measured something.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) result: RunResult,
+    /// What could not be removed again, and how to: the result is told all the same, and the command fails.
+    pub(crate) left_behind: Option<String>,
+}
+
+/// What became of a run. What was left behind is told whatever else there is to tell.
+fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) -> Result<Measured, Failure> {
+    match (result, left_behind) {
+        (Ok(result), left_behind) => Ok(Measured { result, left_behind }),
+        (Err(RunError::Stopped), None) => Err(Failure::Interrupted),
+        (Err(RunError::Stopped), Some(left)) => {
+            Err(Failure::Told(format!("interrupted before anything was measured; {left}")))
+        }
+        (Err(error), None) => Err(Failure::Told(error.to_string())),
+        (Err(error), Some(left)) => Err(Failure::Told(format!("{error}; also: {left}"))),
     }
 }
 
@@ -246,4 +261,22 @@ fn look(place: &Path, folder: bool) -> Result<Environment, Failure> {
         )));
     }
     inspect::environment(place).map_err(|error| Failure::Told(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_behind_is_told_beside_whatever_else_went_wrong() {
+        let left = || Some("the stream seawall-1 may be left behind".to_owned());
+        let told = |error, left| match measured(Err(error), left) {
+            Err(Failure::Told(told)) => told,
+            other => format!("{other:?}"),
+        };
+        let both = told(RunError::NotKept("no space".to_owned()), left());
+        assert!(both.contains("no space") && both.contains("seawall-1"), "{both}");
+        assert!(told(RunError::Stopped, left()).contains("seawall-1"));
+        assert!(matches!(measured(Err(RunError::Stopped), None), Err(Failure::Interrupted)));
+    }
 }

@@ -127,7 +127,11 @@ fn spoiled() -> RunResult {
 #[test]
 fn every_report_is_as_it_was() {
     let plain = names().map(|name| (name.to_owned(), run(name, Vec::new())));
-    let more = [("cached-two-places".to_owned(), two_places()), ("stall-spoiled".to_owned(), spoiled())];
+    let more = [
+        ("cached-two-places".to_owned(), two_places()),
+        ("path-jvm".to_owned(), on_jvms()),
+        ("stall-spoiled".to_owned(), spoiled()),
+    ];
     for (name, result) in plain.chain(more) {
         for width in [80, 120] {
             compare(&format!("scenario-{name}.{width}.txt"), &report::terminal(&result, width, Style::PLAIN));

@@ -12,16 +12,17 @@
 //! configuration ([`policy`]) and from nowhere else; what decides a figure (`acks`, `linger.ms`) is set here, after the
 //! user's file.
 
+mod answers;
 mod policy;
 
 use crate::{Named, unique_id, unique_name};
+use answers::{Ended, Heard, block_on};
 use policy::{Described, Policy};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::client::{ClientContext, DefaultClientContext};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{Engine, Order};
@@ -30,12 +31,8 @@ use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
 use seawall_sys::thread::Accounts;
 use std::path::Path;
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::task::{Poll, Wake, Waker};
-use std::thread::Thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Copies of each record.
@@ -54,24 +51,6 @@ type Asked = &'static [(&'static str, &'static str)];
 const POLICIES: [Asked; 2] = [&[], &[("flush.messages", "1")]];
 const BOUNDS: Asked =
     &[("min.insync.replicas", "2"), ("retention.bytes", "268435456"), ("segment.bytes", "67108864")];
-
-/// A record's end: its slot, when its acknowledgement came, and what is wrong if it did not.
-type Ended = (usize, u64, Result<(), KafkaError>);
-
-/// Hands on what became of records.
-struct Heard(Sender<Ended>);
-
-impl ClientContext for Heard {}
-
-impl ProducerContext for Heard {
-    type DeliveryOpaque = usize;
-
-    fn delivery(&self, outcome: &DeliveryResult<'_>, slot: usize) {
-        let outcome = outcome.as_ref().map(|_| ()).map_err(|(error, _)| error.clone());
-        // Nobody listens any more only when the run has failed already.
-        let _ = self.0.send((slot, clock::monotonic_ns(), outcome));
-    }
-}
 
 /// A topic of our own in a cluster.
 struct Kafka {
@@ -164,12 +143,14 @@ impl Kafka {
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
         let producer: ThreadedProducer<Heard> =
-            own.create_with_context(Heard(sender)).map_err(|error| told(&error))?;
+            own.create_with_context(Heard::new(sender)).map_err(|error| told(&error))?;
         let admin: AdminClient<DefaultClientContext> = config.create().map_err(|error| told(&error))?;
         let metadata = producer.client().fetch_metadata(None, ANSWER).map_err(|error| {
+            let wrong = producer.client().context().wrong();
             format!(
-                "no answer in {} ({error}): is it running, and is this its client port? TLS and credentials come from --kafka-config; `seawall cluster up kafka` starts one to try",
-                humantime::format_duration(ANSWER)
+                "no answer in {} ({}): is it running, and is this its client port? TLS and credentials come from --kafka-config; `seawall cluster up kafka` starts one to try",
+                humantime::format_duration(ANSWER),
+                wrong.unwrap_or_else(|| error.to_string())
             )
         })?;
         let brokers = metadata.brokers();
@@ -397,26 +378,4 @@ fn options() -> AdminOptions {
 
 fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Wakes the thread that waits.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for an administrative request, which is bounded by its own options.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = std::task::Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }

@@ -224,7 +224,7 @@ fn heading(facts: &EngineFacts) -> String {
 fn sentence(facts: &EngineFacts) -> String {
     let version = facts.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
     format!(
-        "{}{version}: acknowledged by at least {} of {} copies; {}, read from {}.",
+        "{}{version}: acknowledged by at least {} of {} copies; {}, read from {}",
         facts.name, facts.acknowledged_by, facts.copies, facts.setting, facts.read_from
     )
 }

@@ -1,0 +1,51 @@
+//! Does `seawall` refuse what it cannot do with replicated engines, with a remedy, before it speaks to anybody?
+
+use std::process::Command;
+
+/// The exit code, and what was told.
+fn seawall(arguments: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let output = command.args(arguments).current_dir(folder.path()).output().expect("starts");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("readable").collect();
+    assert!(left.is_empty(), "{arguments:?} left {left:?}");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_names_no_cluster_is_refused_with_how_to_have_one() {
+    let (code, told) = seawall(&["bench", "replicated", "--no-out"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("--kafka BOOTSTRAP") && told.contains("seawall cluster up"), "{told}");
+    for (option, engine) in [("--kafka-config", "--kafka"), ("--nats-monitor", "--nats")] {
+        let (code, told) = seawall(&["bench", "replicated", "--no-out", option, "x"]);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(option) && told.contains(&format!("without {engine}")), "{told}");
+    }
+}
+
+#[test]
+fn a_build_without_a_client_says_how_to_build_one_with_it() {
+    for (engine, built) in [("kafka", cfg!(feature = "kafka")), ("nats", cfg!(feature = "nats"))] {
+        if built {
+            continue;
+        }
+        let option = format!("--{engine}");
+        let bench = seawall(&["bench", "replicated", "--no-out", &option, "127.0.0.1:1"]);
+        let up = seawall(&["cluster", "up", engine]);
+        for ((code, told), expected) in [(bench, 2), (up, 1)] {
+            assert_eq!(code, Some(expected), "{told}");
+            assert!(told.contains(&format!("--features {engine}")), "{told}");
+        }
+    }
+}
+
+/// The clients' own words are tried on real clusters by `cargo xtask replicated`.
+#[test]
+#[cfg(feature = "kafka")]
+fn a_kafka_that_is_away_is_named_with_a_remedy() {
+    let (code, told) =
+        seawall(&["bench", "replicated", "--no-out", "--time", "5s", "--kafka", "127.0.0.1:1"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("Kafka at 127.0.0.1:1") && told.contains("seawall cluster up kafka"), "{told}");
+}

@@ -1,0 +1,75 @@
+//! How do a client's answers reach the thread that waits for them? Librdkafka gives them to threads of its own.
+
+use rdkafka::client::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::ProducerContext;
+use seawall_sys::clock;
+use std::pin::pin;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// A record's end: its slot, when its acknowledgement came, and what is wrong if it did not.
+pub(super) type Ended = (usize, u64, Result<(), KafkaError>);
+
+/// Hands on what became of records, and keeps the last that went wrong with a connection: what a request is told of it is
+/// no more than that no answer came.
+pub(super) struct Heard {
+    ended: Sender<Ended>,
+    wrong: Mutex<Option<String>>,
+}
+
+impl Heard {
+    pub(super) fn new(ended: Sender<Ended>) -> Self {
+        Self { ended, wrong: Mutex::default() }
+    }
+
+    /// The last that went wrong with a connection.
+    pub(super) fn wrong(&self) -> Option<String> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClientContext for Heard {
+    fn error(&self, error: KafkaError, reason: &str) {
+        // That no broker is left says nothing of why.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            let reason = reason.trim().to_owned();
+            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).replace(reason);
+        }
+    }
+}
+
+impl ProducerContext for Heard {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, outcome: &DeliveryResult<'_>, slot: usize) {
+        let outcome = outcome.as_ref().map(|_| ()).map_err(|(error, _)| error.clone());
+        // Nobody listens any more only when the run has failed already.
+        let _ = self.ended.send((slot, clock::monotonic_ns(), outcome));
+    }
+}
+
+/// Wakes the thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for an administrative request, which is bounded by its own options.
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = std::task::Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How are nodes of Kafka had that want TLS and a login, and which topics does a node hold?
+//!
+//! Invariant: nodes end, and what they stored goes, when their [`Nodes`] is dropped.
+
+use super::secured::Certificates;
+use super::{free_ports, listens};
+use crate::shell::output;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Ports of a node: for clients, for the other nodes, for the controllers.
+const PER_NODE: usize = 3;
+
+/// Nodes that run.
+pub(super) struct Nodes {
+    children: Vec<Child>,
+    ports: [u16; 3 * PER_NODE],
+    home: PathBuf,
+}
+
+impl Nodes {
+    /// Starts one or three nodes, by the archives that `cluster up` has fetched; they listen when this returns.
+    pub(super) fn start(
+        folder: &Path,
+        nodes: usize,
+        certificates: &Certificates,
+        user: &str,
+        password: &str,
+    ) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("a node of Kafka: {error}");
+        let engines = std::fs::read_dir(folder.join("engines")).map_err(told)?;
+        let archives = engines.flatten().map(|entry| entry.path());
+        let archives = archives
+            .filter(|path| path.is_dir())
+            .find(|path| path.display().to_string().contains("kafka-"))
+            .ok_or("Kafka is not where `cluster up` put it")?;
+        let home = folder.join("kafka-secured");
+        let _ = std::fs::remove_dir_all(&home);
+        std::fs::create_dir_all(&home).map_err(told)?;
+        let store = home.join("store.pem");
+        let pem = |path: &Path| std::fs::read_to_string(path).map_err(told);
+        std::fs::write(&store, pem(&certificates.key)? + &pem(&certificates.certificate)?).map_err(told)?;
+        let mut started = Self { children: Vec::new(), ports: free_ports()?, home };
+        for node in 0..nodes {
+            let name = format!("node-{}.properties", node + 1);
+            let text = started.config(node, nodes, &store, user, password);
+            std::fs::write(started.home.join(&name), text).map_err(told)?;
+            let java = |main: &str, arguments: &[&str]| {
+                let mut java = Command::new("java");
+                java.args(["-Xmx256m", "-XX:+UseSerialGC", "-cp"]).arg(archives.join("*")).arg(main);
+                java.args(arguments).current_dir(&started.home).stdin(Stdio::null());
+                java
+            };
+            output(java(
+                "kafka.tools.StorageTool",
+                &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name],
+            ))?;
+            let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(told)?;
+            let mut java = java("kafka.Kafka", &[&name]);
+            java.stdout(log.try_clone().map_err(told)?).stderr(log);
+            let child = java.spawn().map_err(told)?;
+            started.children.push(child);
+        }
+        for node in 0..nodes {
+            listens(started.ports[node * PER_NODE])?;
+        }
+        Ok(started)
+    }
+
+    /// What `--kafka` takes.
+    pub(super) fn bootstrap(&self) -> String {
+        let clients =
+            (0..self.children.len()).map(|node| format!("127.0.0.1:{}", self.ports[node * PER_NODE]));
+        clients.collect::<Vec<_>>().join(",")
+    }
+
+    fn config(&self, node: usize, nodes: usize, store: &Path, user: &str, password: &str) -> String {
+        let at = |node: usize, offset: usize| self.ports[node * PER_NODE + offset];
+        let voters = (0..nodes).map(|node| format!("{}@127.0.0.1:{}", node + 1, at(node, 2)));
+        let voters = voters.collect::<Vec<_>>().join(",");
+        let (id, client, inner, controller) = (node + 1, at(node, 0), at(node, 1), at(node, 2));
+        format!(
+            "process.roles=broker,controller
+node.id={id}
+controller.quorum.voters={voters}
+listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner}
+listener.security.protocol.map=CLIENT:SASL_SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=INNER
+log.dirs=store-{id}
+ssl.keystore.type=PEM
+ssl.keystore.location={}
+sasl.enabled.mechanisms=PLAIN
+listener.name.client.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}=\"{password}\";
+",
+            store.display()
+        )
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+        }
+        for child in &mut self.children {
+            let _ = child.wait();
+        }
+        for node in 1..=self.children.len() {
+            let _ = std::fs::remove_dir_all(self.home.join(format!("store-{node}")));
+        }
+    }
+}
+
+/// How many topics of ours a node holds: a topic that was removed keeps its folder for a minute, under another name.
+pub(super) fn topics(store: &Path) -> Result<u64, String> {
+    let entries = std::fs::read_dir(store).map_err(|error| format!("{}: {error}", store.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| name.starts_with("seawall-") && !name.ends_with("-delete")).count() as u64)
+}
