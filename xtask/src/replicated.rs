@@ -207,14 +207,14 @@ impl Bench<'_> {
         let tracers =
             self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
         let ran = output(self.bench(options, &["--writers", "1", "--time", "12s", "--json", &name]));
-        let traces = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
+        let seen = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
         let text = std::fs::read_to_string(&result).map_err(|error| format!("{name}: {error}"))?;
         let json: Value = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
         for promise in promises {
             let commits = commits(&json, &format!("{}/1", promise.id))
                 .ok_or_else(|| format!("no row {}/1 in the result", promise.id))?;
-            let syncs: Vec<u64> = traces.iter().map(|trace| calls(trace, promise.files)).collect();
+            let syncs: Vec<u64> = seen.iter().map(|trace| calls(trace, promise.files)).collect();
             println!("{}: {commits} records acknowledged, fsyncs by node {syncs:?}", promise.id);
             kept(promise, commits, &syncs)?;
         }
