@@ -1,12 +1,14 @@
 //! How does Windows read around the cache, reserve space and make names durable?
 //!
-//! NTFS journals names and lets nobody sync a directory, so [`sync_directory`] has nothing to call. Reads go through
-//! the cache, and say so.
+//! NTFS journals names and lets nobody sync a directory, so [`sync_directory`] has nothing to call. Around the
+//! cache go the handles opened without buffering, as Microsoft's "File Buffering" describes them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::FileExt;
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+
+use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_NO_BUFFERING;
 
 pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
     match file.seek_read(buf, offset) {
@@ -25,8 +27,9 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The file, and whether reads of it go around the cache.
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
-    options.open(path).map(|file| (file, false))
+    options.clone().custom_flags(FILE_FLAG_NO_BUFFERING).open(path).map(|file| (file, true))
 }
 
 pub(crate) fn write_in_place(_: &File) {}
