@@ -115,6 +115,8 @@ pub(crate) fn connect(
     Ok(())
 }
 
+const CERTIFICATES: &str = "name the certificates by NATS_CA, NATS_CERT and NATS_KEY";
+
 async fn client(url: &str) -> Result<Client, String> {
     let servers =
         url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>().map_err(
@@ -128,7 +130,9 @@ async fn client(url: &str) -> Result<Client, String> {
             | async_nats::ConnectErrorKind::AuthorizationViolation => {
                 "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
             }
-            async_nats::ConnectErrorKind::Tls => "name the certificates by NATS_CA, NATS_CERT and NATS_KEY",
+            async_nats::ConnectErrorKind::Tls => CERTIFICATES,
+            // What the handshake met comes as an input/output error.
+            async_nats::ConnectErrorKind::Io if error.to_string().contains("certificate") => CERTIFICATES,
             _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
         };
         format!("no connection ({error}): {advice}")
