@@ -136,8 +136,8 @@ impl Log {
         let lock = take_lock(dir)?;
         let mut disk = OsDisk::new(dir);
         #[cfg(feature = "simulation")]
-        {
-            disk.cached = options.cached_reads;
+        if options.cached_reads {
+            disk.access = seawall_sys::store::Access::Cached;
         }
         let plan = Plan {
             new_id: identity(&options),

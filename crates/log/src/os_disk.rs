@@ -20,9 +20,8 @@ pub(crate) struct OsDisk {
     done: VecDeque<Completion>,
     next_token: u64,
     read_only: bool,
-    /// Whether files are opened through the page cache, as if the system could not do otherwise.
-    #[cfg(feature = "simulation")]
-    pub(crate) cached: bool,
+    /// How files are opened: around the page cache, but for tests of systems that cannot do so.
+    pub(crate) access: Access,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
@@ -43,8 +42,7 @@ impl OsDisk {
             done: VecDeque::new(),
             next_token: 0,
             read_only: false,
-            #[cfg(feature = "simulation")]
-            cached: false,
+            access: Access::Direct,
             #[cfg(feature = "simulation")]
             faults: None,
         }
@@ -53,14 +51,6 @@ impl OsDisk {
     /// The same, for looking only.
     pub(crate) fn read_only(dir: &Path) -> Self {
         Self { read_only: true, ..Self::new(dir) }
-    }
-
-    fn access(&self) -> Access {
-        #[cfg(feature = "simulation")]
-        if self.cached {
-            return Access::Cached;
-        }
-        Access::Direct
     }
 
     fn keep(&mut self, file: StoreFile) -> FileId {
@@ -104,16 +94,15 @@ impl Disk for OsDisk {
     fn open(&mut self, name: &str) -> io::Result<FileId> {
         let path = self.dir.join(name);
         let opened = if self.read_only {
-            StoreFile::open_read_only(&path, self.access())
+            StoreFile::open_read_only(&path, self.access)
         } else {
-            StoreFile::open(&path, self.access())
+            StoreFile::open(&path, self.access)
         };
         Ok(self.keep(opened.map_err(|error| system(&error))?))
     }
 
     fn forget_cached(&mut self, file: FileId) {
-        #[cfg(feature = "simulation")]
-        if self.cached {
+        if self.access == Access::Cached {
             return;
         }
         if let Some(file) = self.files.get(&file.0) {
@@ -126,7 +115,7 @@ impl Disk for OsDisk {
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        let file = StoreFile::create(&self.dir.join(name), self.access()).map_err(|error| system(&error))?;
+        let file = StoreFile::create(&self.dir.join(name), self.access).map_err(|error| system(&error))?;
         Ok(self.keep(file))
     }
 
