@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use seawall_sys::store::StoreFile;
 
 use crate::buffer::AlignedBuf;
+use crate::disk::fill;
 use crate::lsn::Lsn;
 
 /// A piece of a segment, asked for or read.
@@ -33,27 +34,14 @@ pub(crate) struct Piece {
     pub(crate) bytes: usize,
 }
 
-/// Fills `buf` from `offset` of the file on, as far as the file goes; returns the bytes read.
-pub(crate) fn fill(file: &StoreFile, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        match file.read_at(offset + filled as u64, &mut buf[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
 type Wish = (Arc<StoreFile>, Piece);
 /// The piece, or what went wrong in which segment.
 pub(crate) type Fetched = Result<Piece, (u64, io::Error)>;
 
 fn fetch((file, mut piece): Wish) -> Fetched {
     let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
-    piece.bytes = fill(&file, piece.offset, wanted).map_err(|error| (piece.number, error))?;
+    piece.bytes = fill(piece.offset, wanted, |at, rest| file.read_at(at, rest))
+        .map_err(|error| (piece.number, error))?;
     Ok(piece)
 }
 

@@ -167,6 +167,25 @@ pub(crate) fn sync_dir<D: Disk>(disk: &mut D) -> Result<()> {
     disk.sync_dir().map_err(|source| Error::io("sync", ".", source))
 }
 
+/// Fills `buf` by `read`, which is given an offset and what is left of the buffer, from `offset` on and as far as the file
+/// goes; returns the bytes read.
+pub(crate) fn fill(
+    offset: u64,
+    buf: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match read(offset.saturating_add(filled as u64), &mut buf[filled..]) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 /// Fills `buf` from `offset` on, as far as the file goes; returns the bytes read.
 pub(crate) fn read_full<D: Disk>(
     disk: &mut D,
@@ -175,15 +194,6 @@ pub(crate) fn read_full<D: Disk>(
     offset: u64,
     buf: &mut [u8],
 ) -> Result<usize> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        let at = offset.saturating_add(filled as u64);
-        match disk.read_direct(file, at, &mut buf[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read", name, source)),
-        }
-    }
-    Ok(filled)
+    fill(offset, buf, |at, rest| disk.read_direct(file, at, rest))
+        .map_err(|source| Error::io("read", name, source))
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use seawall_sys::store::{Access, StoreFile};
 
-use crate::ahead::{Ahead, Piece, fill};
+use crate::ahead::{Ahead, Piece};
 use crate::buffer::AlignedBuf;
 use crate::choose::from_system;
+use crate::disk::fill;
 use crate::error::{Error, Result};
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::group::Group;
@@ -100,7 +101,8 @@ impl<S> Files<S> {
 
 impl<S: Deref<Target: Shelves>> Source for Files<S> {
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let filled = fill(self.file(number)?, offset, buf);
+        let file = self.file(number)?;
+        let filled = fill(offset, buf, |at, rest| file.read_at(at, rest));
         filled.map_err(|error| self.cannot_read(number, error))
     }
 

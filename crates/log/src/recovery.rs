@@ -1,9 +1,8 @@
 //! What is in the log after whatever happened?
 //!
 //! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got; where
-//! nothing can, the segment in question is copied first ([`carry_forward`]). The
-//! segments are put in order by their headers, the last one is walked batch by batch, and the first place where the
-//! next batch is not valid is judged:
+//! nothing can, the segment in question is copied first ([`carry_forward`]). The segments are put in order by their
+//! headers, the last one is walked batch by batch, and the first place where the next batch is not valid is judged:
 //!
 //! | the last valid batch | a witness behind the tail says it was durable | verdict |
 //! | --- | --- | --- |
@@ -482,9 +481,8 @@ fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
 /// The prepared segments that a log of these blocks can use; the others go.
 fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) -> Result<Vec<Spare>> {
     let block = u64::from(block_bytes);
-    let (usable, others) =
-        spares.into_iter().partition(|spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block);
-    let others: Vec<Spare> = others;
+    let fits = |spare: &Spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block;
+    let (usable, others): (_, Vec<Spare>) = spares.into_iter().partition(fits);
     for spare in others {
         Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
     }

@@ -13,7 +13,7 @@
 //!   succeeds would prove nothing (the kernel reports a failed write-back once).
 
 use crate::error::{Error, Result};
-use crate::method::Method;
+use crate::method::{Cache, Method};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,15 @@ pub struct Target {
     pub journal_bytes: u64,
     /// Bytes of the largest write; registered buffers are made this large.
     pub write_bytes: usize,
+}
+
+impl Target {
+    /// Whether writes by `method` cover only part of a page of the cache, which then must be there. Reading around the
+    /// cache would bring nothing into it.
+    #[must_use]
+    pub fn fills_part_of_pages(&self, method: &Method) -> bool {
+        method.cache != Cache::Direct && !self.write_bytes.is_multiple_of(4096)
+    }
 }
 
 /// One write of a batch.

@@ -122,14 +122,17 @@ fn order(call: &Call) -> Option<String> {
     ["closed", "scheduled"].contains(&pace).then(|| format!("{row}/{pace}"))
 }
 
+/// Whether a call names the journal. The jar, out of which classes are loaded whenever they are first needed, is called
+/// much the same.
+fn names_journal(call: &Call) -> bool {
+    call.arguments.contains("seawall-jvm") && !call.arguments.contains(".jar")
+}
+
 /// What is wrong with a block of `writes` writes.
 fn wrong(expected: &Expectation, calls: &[Call], writes: usize) -> Vec<String> {
     let mut wrong = Vec::new();
-    let opens: Vec<&Call> = calls
-        .iter()
-        .filter(|call| call.name == "openat" && call.arguments.contains("seawall-jvm"))
-        .filter(|call| !call.arguments.contains(".jar"))
-        .collect();
+    let opens: Vec<&Call> =
+        calls.iter().filter(|call| call.name == "openat" && names_journal(call)).collect();
     if opens.is_empty() {
         wrong.push("it opened no file of ours".to_owned());
     }
@@ -143,10 +146,7 @@ fn wrong(expected: &Expectation, calls: &[Call], writes: usize) -> Vec<String> {
         }
     }
     for name in COUNTED {
-        // The jar, out of which classes are loaded whenever they are first needed, is called so too.
-        let journal =
-            |call: &&Call| call.arguments.contains("seawall-jvm") && !call.arguments.contains(".jar");
-        let of_ours = |call: &&Call| call.name == name && (name == "msync" || journal(call));
+        let of_ours = |call: &&Call| call.name == name && (name == "msync" || names_journal(call));
         let found: Vec<&Call> = calls.iter().filter(of_ours).collect();
         let times = if expected.calls.contains(&name) { writes } else { 0 };
         // Going to the start or the end of a file that was just opened, or to the start again, is not a write's.

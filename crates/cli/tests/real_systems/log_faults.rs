@@ -150,12 +150,13 @@ fn judge(row: &Row, way: (&str, &str), (errno, words): (&str, &str), place: usiz
 
 fn every_call_fails_by(method: &str, engine: &str, expected: &[&str]) {
     let base = folder();
-    let mut places = places(&base.path().join("log"), (method, engine));
-    let again = self::places(&base.path().join("again"), (method, engine));
-    for (call, numbers) in &mut places {
-        numbers.retain(|number| again.get(call).is_some_and(|others| others.contains(number)));
-    }
-    places.retain(|_, numbers| !numbers.is_empty());
+    let [places, again] = ["log", "again"].map(|name| places(&base.path().join(name), (method, engine)));
+    // What both runs made.
+    let common = |(call, numbers): (String, BTreeSet<usize>)| {
+        let numbers = &numbers & again.get(&call)?;
+        (!numbers.is_empty()).then_some((call, numbers))
+    };
+    let places: BTreeMap<String, BTreeSet<usize>> = places.into_iter().filter_map(common).collect();
     for call in expected {
         assert!(places.contains_key(*call), "{method} makes no {call}: {:?}", places.keys());
     }

@@ -6,7 +6,7 @@ use super::call;
 use crate::Commit;
 use crate::commit::{OpenError, Target, uninterrupted, write_all};
 use crate::error::{Error, Result};
-use crate::method::{Cache, Method, Sync};
+use crate::method::{Method, Sync};
 use crate::os::unix::{FSYNC, SyncCall, open_file};
 use std::fs::File;
 use std::ops::Range;
@@ -64,8 +64,7 @@ pub(super) fn open(
         Sync::FdatasyncOtherThread => Syncing::Thread(Some(Helper::start(&file, target)?)),
         other => return Err(OpenError::unavailable(format!("{other:?} does not go with pwrite on Linux"))),
     };
-    // Reading around the cache would bring nothing into it.
-    let partial_pages = method.cache != Cache::Direct && !target.write_bytes.is_multiple_of(4096);
+    let partial_pages = target.fills_part_of_pages(method);
     Ok(Positional { file, path: target.path.clone(), flags, sync, last: 0..0, partial_pages })
 }
 

@@ -7,7 +7,7 @@ use super::ntdll::Flush;
 use crate::Commit;
 use crate::commit::{OpenError, Target, write_all};
 use crate::error::{Error, Result};
-use crate::method::{Cache, Method, Sync};
+use crate::method::{Method, Sync};
 use std::fs::File;
 use std::ops::Range;
 use std::os::windows::fs::FileExt;
@@ -38,8 +38,7 @@ pub(super) fn open(
         Sync::NtFlush(kind) => Syncing::Nt(Flush::find(kind, &file)?),
         other => return Err(OpenError::unavailable(format!("{other:?} is not Windows'"))),
     };
-    // Reading around the cache would bring nothing into it.
-    let partial_pages = method.cache != Cache::Direct && !target.write_bytes.is_multiple_of(4096);
+    let partial_pages = target.fills_part_of_pages(method);
     Ok(Positional { file, path: target.path.clone(), sync, partial_pages })
 }
 
