@@ -136,7 +136,7 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let mut floor = bench.floor(100 << 10)?;
     let scratch = Scratch::new(bench.dir, "log")?;
     let log = bench.log(&scratch, Options::default())?;
-    Bench::warm(&log, 64 << 20)?;
+    Bench::warm(&log)?;
     let record = [0x5A; 1024];
     let round = bench.interleave(&mut floor, (60, 25, 25), |times| {
         log.trim(log.durable_lsn())?;
