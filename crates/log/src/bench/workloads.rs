@@ -14,7 +14,7 @@ use super::{Goal, Round};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::Options;
+use crate::options::{MethodChoice, Options};
 
 /// One workload.
 pub(super) struct Workload {
@@ -214,7 +214,9 @@ fn read_back(bench: &Bench<'_>, cold: bool) -> Result<Round> {
         forget(scratch.path())?;
     }
     let began = monotonic_ns();
-    let log = Log::open(scratch.path(), Options::default())?;
+    // By the method that it was made with: what is measured is opening, not the choice of a method.
+    let named = MethodChoice::Named(bench.method.to_owned());
+    let log = Log::open(scratch.path(), Options::default().method(named))?;
     let (mut count, mut bytes) = (0_u64, 0_u64);
     let mut reader = log.read(Lsn::ZERO)?;
     while let Some(record) = reader.next_record()? {
