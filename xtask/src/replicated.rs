@@ -16,12 +16,12 @@ mod kafka;
 mod secured;
 mod syncs;
 
-use crate::shell::{cargo, command, has, output, status, target};
+use crate::shell::{cargo, command, output, status, target};
 use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use syncs::{Tracer, calls};
@@ -80,39 +80,31 @@ const KAFKA: Engine = Engine {
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [] => nats(),
-        [option] if option == "--secured" => check(&NATS, true),
-        [option] if option == "--kafka" => check(&KAFKA, true),
-        _ => {
-            Err("the options are --secured: TLS and credentials too; --kafka: Kafka in place of NATS"
-                .to_owned())
-        }
+        [option] if option == "--kafka" => check(&KAFKA),
+        _ => Err("there is one option, --kafka: Kafka in place of NATS".to_owned()),
     }
 }
 
 /// What the step of `cargo xtask test` runs.
 pub(crate) fn nats() -> Result<(), String> {
-    check(&NATS, false)
+    check(&NATS)
 }
 
 /// Why the step cannot be run here, if it cannot.
 pub(crate) fn lacking() -> Option<String> {
-    let go = has("go") || Path::new("/usr/local/go/bin/go").exists();
     if !cfg!(target_os = "linux") {
         return Some("local clusters are kept track of on Linux only".to_owned());
     }
-    if !go {
-        return Some("Go 1.26 is missing, which builds the NATS server: put it into PATH".to_owned());
-    }
-    None
+    tools::GO.lacking()
 }
 
-fn check(engine: &Engine, secured: bool) -> Result<(), String> {
+fn check(engine: &Engine) -> Result<(), String> {
     println!("{}", tools::provide(&tools::REPLICATED)?);
     println!("{}", tools::provide(engine.needs)?);
     // No other step builds the clients, nor what tests them.
     status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
     status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
-    let bench = Bench { engine, secured, folder: target().join("clusters") };
+    let bench = Bench { engine, folder: target().join("clusters") };
     bench.down()?;
     let outcome = bench.all();
     // Whatever happened, nothing stays.
@@ -122,8 +114,6 @@ fn check(engine: &Engine, secured: bool) -> Result<(), String> {
 
 struct Bench<'a> {
     engine: &'a Engine,
-    /// Whether TLS and credentials are tried.
-    secured: bool,
     folder: PathBuf,
 }
 
@@ -135,7 +125,7 @@ impl Bench<'_> {
             self.counted(&options, promises)?;
             if number == 0 {
                 self.interrupted(&options)?;
-                if self.secured && self.engine.name == NATS.name {
+                if self.engine.name == NATS.name {
                     secured::nats(self, sync, &options)?;
                 }
             }

@@ -41,6 +41,9 @@ const COPIES: i32 = 3;
 const REQUEST: Duration = Duration::from_secs(15);
 /// How long the cluster may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long an empty description may stay empty, before it is taken for one that this client may not read: `rdkafka` 0.39
+/// does not hand on why a broker described nothing, be it that it has not heard of the topic yet or that it must not tell.
+const SILENT: Duration = Duration::from_secs(5);
 /// How often a wait looks at whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -81,6 +84,8 @@ pub(crate) fn connect(
             return Err("interrupted".to_owned());
         }
         let mut kafka = Kafka::create(bootstrap, &config, asked, named.ack_timeout)?;
+        // In this order: by then every broker with a copy knows the topic.
+        kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         let described = kafka.describe(stop).map_err(|error| kafka.given_up(error))?;
         let policy = Policy::of(&described);
         let own_syncs_first = policy.id == policy::FLUSH_EACH;
@@ -94,7 +99,6 @@ pub(crate) fn connect(
         kafka.facts.setting = policy.setting;
         kafka.facts.read_from = policy.read_from;
         kafka.facts.id = unique_id(format!("kafka/{}", policy.id), engines);
-        kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         engines.push(Box::new(kafka));
         if number == 0 && own_syncs_first {
             break;
@@ -203,32 +207,32 @@ impl Kafka {
         let start_ns = clock::monotonic_ns();
         loop {
             let answer = block_on(self.admin.describe_configs(&topic, &options()));
-            match answer.map(|mut answers| answers.pop()) {
+            let waited_ns = clock::monotonic_ns() - start_ns;
+            let wrong = match answer.map(|mut answers| answers.pop()) {
                 Ok(Some(Ok(resource))) => {
                     let values = resource.entries.iter();
                     let values =
                         values.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
-                    return Ok(Described::of(values));
+                    match Described::of(values) {
+                        Some(described) => return Ok(described),
+                        None if waited_ns > ns(SILENT) => return Ok(Described::default()),
+                        None => "an empty description".to_owned(),
+                    }
                 }
                 Ok(Some(Err(
                     RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
                 ))) => return Ok(Described::default()),
-                // Not every broker knows a topic as soon as it was created.
-                other => {
-                    if stop.load(Ordering::Relaxed) {
-                        return Err("interrupted".to_owned());
-                    }
-                    if clock::monotonic_ns() - start_ns > ns(REQUEST) {
-                        let words = match other {
-                            Err(error) => error.to_string(),
-                            Ok(Some(Err(code))) => code.to_string(),
-                            Ok(_) => "an empty answer".to_owned(),
-                        };
-                        return Err(format!("the topic's configuration cannot be described: {words}"));
-                    }
-                    std::thread::sleep(LOOK);
-                }
+                Ok(Some(Err(code))) => code.to_string(),
+                Ok(None) => "an empty answer".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if waited_ns > ns(REQUEST) {
+                return Err(format!("the topic's configuration cannot be described: {wrong}"));
             }
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            std::thread::sleep(LOOK);
         }
     }
 
