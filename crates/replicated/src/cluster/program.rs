@@ -79,7 +79,8 @@ fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result
 /// Refuses a Go that is too old to fetch the one that the server asks for, of which it would only say that it cannot build.
 fn old_go(told: &str) -> Result<(), String> {
     let version = told.split_whitespace().find_map(|word| word.strip_prefix("go1."));
-    let minor = version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    let minor: Option<u32> =
+        version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
     match minor {
         Some(minor) if minor < GO_THAT_FETCHES => Err(format!(
             "Go 1.{minor} is too old to build the NATS server: put Go 1.26 (the `go` archive of its makers) before it in PATH"
