@@ -124,6 +124,10 @@ impl Bench<'_> {
             let options = self.up(sync)?;
             self.counted(&options, promises)?;
             if number == 0 {
+                let left = self.left(&options)?;
+                if left != 0 {
+                    return Err(format!("a whole run left {left} streams behind"));
+                }
                 self.interrupted(&options)?;
                 if self.engine.name == NATS.name {
                     secured::nats(self, sync, &options)?;
@@ -249,6 +253,20 @@ impl Bench<'_> {
         json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
     }
 
+    /// How many are left a while after a run. Brokers of Kafka remove a topic when they hear of it, after the client has been
+    /// told that it is gone.
+    fn left(&self, options: &[String]) -> Result<u64, String> {
+        let mut left = self.streams(options)?;
+        for _ in 0..600 {
+            if left == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            left = self.streams(options)?;
+        }
+        Ok(left)
+    }
+
     /// A run that is interrupted removes its stream.
     fn interrupted(&self, options: &[String]) -> Result<(), String> {
         let mut run = self.bench(options, &["--time", "10m"]);
@@ -261,15 +279,7 @@ impl Bench<'_> {
         output(command("kill", &["-INT", &run.id().to_string()]))?;
         let ended = run.wait().map_err(|error| error.to_string())?;
         seen.ok_or("no stream of an interrupted run was ever seen")?;
-        // Brokers of Kafka remove a topic when they hear of it, after the client has been told that it is gone.
-        let mut left = self.streams(options)?;
-        for _ in 0..600 {
-            if left == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            left = self.streams(options)?;
-        }
+        let left = self.left(options)?;
         println!("interrupted: ended with {ended}, {left} streams left");
         if ended.code() != Some(130) || left != 0 {
             return Err(format!("an interrupted run ended with {ended} and left {left} streams behind"));

@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if the
-//! cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for company.
+//! cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for company; records that come while
+//! a request is on its way go together in the next ([`ONE_REQUEST`]).
 //!
 //! Invariants: whatever is asked of a cluster is bounded in time; what the sync policy is comes from the topic's described
-//! configuration ([`policy`]) and from nowhere else; what decides a figure (`acks`, `linger.ms`) is set here, after the
-//! user's file.
+//! configuration ([`policy`]) and from nowhere else; what decides the promise and the lone record's figure (`acks`,
+//! `linger.ms`) is set here, after the user's file; a topic is never created by asking after it.
 
 mod answers;
 mod policy;
@@ -37,6 +38,10 @@ use std::time::Duration;
 
 /// Copies of each record.
 const COPIES: i32 = 3;
+/// A broker answers the requests of a connection one after the other, each when its copies have it. Of more than one on
+/// the way the others wait there, each with the few records it had when it was sent, instead of here, where they would be
+/// joined: 64 in flight were 10 times slower so (`docs/replicated.md`).
+const ONE_REQUEST: (&str, &str) = ("max.in.flight.requests.per.connection", "1");
 /// How long one administrative request may take.
 const REQUEST: Duration = Duration::from_secs(15);
 /// How long the cluster may take to answer at all.
@@ -107,9 +112,10 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// The client's configuration: the user's file, then what decides the figures.
+/// The client's configuration: what the user's file may change, the file, and what it may not.
 fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig, String> {
     let mut config = ClientConfig::new();
+    config.set(ONE_REQUEST.0, ONE_REQUEST.1);
     if let Some(file) = file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("--kafka-config {} cannot be read: {error}", file.display()))?;
@@ -146,6 +152,8 @@ impl Kafka {
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
+        // Otherwise this client, asking after its topic, would create it again behind its removal.
+        own.set("allow.auto.create.topics", "false");
         let producer: ThreadedProducer<Heard> =
             own.create_with_context(Heard::new(sender)).map_err(|error| told(&error))?;
         let admin: AdminClient<DefaultClientContext> = config.create().map_err(|error| told(&error))?;
