@@ -200,7 +200,7 @@ impl Bench<'_> {
         let name = result.display().to_string();
         let tracers =
             self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
-        let ran = output(self.bench(options, &["--writers", "1", "--time", "12s", "--json", &name]));
+        let ran = output(self.bench(options, &["--writers", "1", "--time", "20s", "--json", &name]));
         let seen = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
         let text = std::fs::read_to_string(&result).map_err(|error| format!("{name}: {error}"))?;
