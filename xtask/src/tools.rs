@@ -76,7 +76,9 @@ impl Elsewhere {
 /// Names what is missing of [`ELSEWHERE`]; gives how many.
 pub(crate) fn lacking() -> usize {
     let lacking: Vec<String> = ELSEWHERE.iter().filter_map(Elsewhere::lacking).collect();
-    lacking.iter().for_each(|told| println!("{told}"));
+    for told in &lacking {
+        println!("{told}");
+    }
     lacking.len()
 }
 

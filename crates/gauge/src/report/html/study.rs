@@ -80,7 +80,7 @@ fn figures(page: &mut Page, study: &Study) {
         let what = Some(row.what.as_str()).filter(|what| !what.is_empty() && !row.group.starts_with(*what));
         let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
         let words: Vec<&str> = what.into_iter().chain(notes.iter().map(String::as_str)).collect();
-        let told = (row.label.as_str(), words.join(" "));
+        let told = (explained_as(study, row), words.join(" "));
         if !words.is_empty() && !explained.contains(&told) {
             explained.push(told);
         }
@@ -287,6 +287,13 @@ fn label(study: &Study, row: &StudyRow) -> String {
     let place = row.place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
     let parts = [group(study, row), Some(row.label.as_str()), place];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What a row's words stand beside: its label, or its group where all rows of that have the same words and their labels are
+/// those of other groups too.
+fn explained_as<'a>(study: &Study, row: &'a StudyRow) -> &'a str {
+    let alike = |other: &StudyRow| other.group != row.group || other.what == row.what;
+    group(study, row).filter(|_| study.rows.iter().all(alike)).unwrap_or(&row.label)
 }
 
 /// The row's group, where rows of other groups bear the same label.
