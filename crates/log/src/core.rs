@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use crate::asked::{Asked, Grade};
 use crate::buffer::AlignedBuf;
+use crate::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
@@ -115,6 +116,10 @@ pub(crate) struct Batch {
     pub(crate) segment: u64,
     /// Its place in the segment in bytes.
     pub(crate) offset: u64,
+    /// The checksum of the records up to `summed`.
+    pub(crate) sum: u32,
+    /// How far the checksum reaches, in bytes from the start of the buffer.
+    pub(crate) summed: usize,
     /// The most it may use in bytes.
     room: usize,
     /// Set if its segment is to be started first.
@@ -125,7 +130,21 @@ impl Batch {
     fn end(&self) -> Lsn {
         self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
     }
+
+    /// Takes in `bytes` more, which are in the buffer: whoever copied them has them in the processor's cache still,
+    /// whoever writes them may be on another processor.
+    #[inline]
+    fn grow(&mut self, bytes: usize) {
+        self.used += bytes;
+        if self.used - self.summed >= SUM_BYTES {
+            self.sum = crc32c_more(self.sum, &self.buf.bytes()[self.summed..self.used]);
+            self.summed = self.used;
+        }
+    }
 }
+
+/// Records are added to the checksum when there are as many bytes: less is cheaper together.
+const SUM_BYTES: usize = 2048;
 
 /// A batch handed out to be sealed and written, with what it may claim.
 #[derive(Debug)]
@@ -357,7 +376,7 @@ impl Core {
         let room = &mut batch.buf.bytes_mut()[at..at + bytes];
         room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
         room[RECORD_HEADER_BYTES..].copy_from_slice(payload);
-        batch.used += bytes;
+        batch.grow(bytes);
         batch.records += 1;
         self.accepted_records += 1;
         Ok(self.accepted(bytes))
@@ -371,7 +390,7 @@ impl Core {
         let batch = self.reserve(records.len())?;
         let at = batch.used;
         batch.buf.bytes_mut()[at..at + records.len()].copy_from_slice(records);
-        batch.used += records.len();
+        batch.grow(records.len());
         batch.records += count;
         self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
@@ -400,7 +419,7 @@ impl Core {
         }
         self.open_batch(Kind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
-        batch.used = used;
+        batch.grow(used - BATCH_HEADER_BYTES);
         batch.records = count;
         self.accepted_records += u64::from(count);
         Ok(self.accepted(used - BATCH_HEADER_BYTES))
@@ -415,7 +434,7 @@ impl Core {
             let batch = self.reserve(to - from)?;
             let at = batch.used;
             batch.buf.bytes_mut()[at..at + to - from].copy_from_slice(&records[from..to]);
-            batch.used += to - from;
+            batch.grow(to - from);
             batch.records += 1;
             self.accepted(to - from);
             from = to;
@@ -489,6 +508,8 @@ impl Core {
             buf,
             used: BATCH_HEADER_BYTES,
             records: 0,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
             lsn: self.appended,
             segment: place.segment,
             offset: place.offset,

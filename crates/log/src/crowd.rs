@@ -7,7 +7,8 @@
 //!
 //! ```text
 //!   crowd      records that came round together last time: in the batch just written and gathered by its end
-//!   quick      what a small write takes: the least of late, rising slowly, so that a slower disk is noticed
+//!   quick      what a small write takes: the least of late; small ones raise it slowly, so that a slower disk is
+//!              noticed, large ones never, or they would be taken for small ones of a slow disk in the end
 //!   transfer   what a write of the whole crowd would take beyond that, by what the last one took;
 //!              transfer > quick: the transfer rules
 //! ```
@@ -21,6 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 const TURNS: u32 = 4;
 /// What a small write takes until the first one has been timed, in nanoseconds: a fast disk's.
 const QUICK_NS: u64 = 20_000;
+/// A write of more bytes is not a small one.
+const SMALL_BYTES: usize = 128 << 10;
 
 /// Who comes round together, and what writes take.
 #[derive(Debug)]
@@ -52,11 +55,12 @@ impl Crowd {
         }
     }
 
-    /// A batch of `records` records took `took_ns`; by its end `others` were gathered behind it and on their way
-    /// beside it.
-    pub(crate) fn wrote(&self, took_ns: u64, records: u32, others: u32) {
+    /// A batch of `bytes` bytes with `records` records took `took_ns`; by its end `others` were gathered behind it and
+    /// on their way beside it.
+    pub(crate) fn wrote(&self, took_ns: u64, bytes: usize, records: u32, others: u32) {
         let quick = self.quick_ns.load(Ordering::Relaxed);
-        let quick = took_ns.min(quick + quick / 64 + 1);
+        let rise = if bytes <= SMALL_BYTES { quick / 64 + 1 } else { 0 };
+        let quick = took_ns.min(quick + rise);
         self.quick_ns.store(quick, Ordering::Relaxed);
         let crowd = records.saturating_add(others);
         let transfer = (took_ns - quick).saturating_mul(crowd.into()) / u64::from(records.max(1));
@@ -111,7 +115,7 @@ mod tests {
         let crowd = Crowd::new();
         assert!(crowd.is_here(1), "the very first");
         for _ in 0..100 {
-            crowd.wrote(50_000, 1, 0);
+            crowd.wrote(50_000, 1 << 10, 1, 0);
             assert!(crowd.is_here(0) && crowd.is_here(1));
         }
     }
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn those_who_came_together_are_waited_for_until_fewer_come() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 5, 3);
+        crowd.wrote(10_000, 5 << 10, 5, 3);
         assert!(!crowd.is_here(7));
         assert!(crowd.is_here(8));
         assert!(crowd.wait(3, 0).is_some());
@@ -132,31 +136,41 @@ mod tests {
     #[test]
     fn a_long_transfer_is_not_waited_for_even_after_a_short_batch() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 1, 0);
+        crowd.wrote(10_000, 1 << 10, 1, 0);
         // A quarter of the crowd takes half a quick write longer: all of them would take three quick writes.
-        crowd.wrote(15_000, 128, 384);
+        crowd.wrote(15_000, 128 << 10, 128, 384);
         assert!(crowd.is_here(0));
         // Four times as fast a device: all of them take hardly longer than one.
-        crowd.wrote(11_000, 128, 384);
+        crowd.wrote(11_000, 128 << 10, 128, 384);
         assert!(!crowd.is_here(511));
     }
 
     #[test]
     fn a_slower_disk_is_noticed() {
         let crowd = Crowd::new();
-        crowd.wrote(10_000, 1, 0);
-        crowd.wrote(100_000, 8, 0);
+        crowd.wrote(10_000, 1 << 10, 1, 0);
+        crowd.wrote(100_000, 8 << 10, 8, 0);
         assert!(crowd.is_here(0), "taken for a long transfer");
         for _ in 0..200 {
-            crowd.wrote(100_000, 8, 0);
+            crowd.wrote(100_000, 8 << 10, 8, 0);
         }
         assert!(!crowd.is_here(7), "100 microseconds are the usual now");
     }
 
     #[test]
+    fn large_writes_are_not_taken_for_small_ones_of_a_slow_disk() {
+        let crowd = Crowd::new();
+        crowd.wrote(50_000, 1 << 10, 1, 0);
+        for _ in 0..1000 {
+            crowd.wrote(300_000, 512 << 10, 512, 0);
+            assert!(crowd.is_here(0), "the transfer rules");
+        }
+    }
+
+    #[test]
     fn patience_ends_when_nobody_comes_and_at_the_latest_after_a_quick_write() {
         let crowd = Crowd::new();
-        crowd.wrote(8_000, 64, 0);
+        crowd.wrote(8_000, 64 << 10, 64, 0);
         let Some(mut patience) = crowd.wait(1, 0) else { panic!("nobody waits yet") };
         // Turns of the processor come before the clock.
         for turn in 1..TURNS {

@@ -373,7 +373,7 @@ impl Group {
         if let Some(header) = starts {
             lock(&self.shelf).started(header);
         }
-        let job_records = job.records;
+        let (job_records, job_bytes) = (job.records, job.disk_bytes());
         let mut core = lock(&self.core);
         let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
         let trim = core.durable_trim();
@@ -385,7 +385,7 @@ impl Group {
         let owed = self.publish_weaker(&core);
         let weak = core.asked().is_used();
         let waiting = core.waiting();
-        self.crowd.wrote(took, job_records, core.gathered_records() + core.flying_records());
+        self.crowd.wrote(took, job_bytes, job_records, core.gathered_records() + core.flying_records());
         // Before `wanted` is looked at: see `want`.
         self.flying.store(core.in_flight() > 0, Ordering::SeqCst);
         let trimmed = core.durable_trim() > trim;

@@ -31,6 +31,9 @@ use crate::sync::{Mutex, Ordering, lock};
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
+/// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
+const KEPT_MAX: usize = 16;
+
 /// From this size on a transaction becomes a batch as it is, instead of being copied into the one under assembly.
 const ADOPT_BYTES: usize = 32 << 10;
 
@@ -464,7 +467,7 @@ impl Drop for Log {
 
 fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options: &Options) -> Group {
     let headers = recovered.segments.iter().map(|segment| segment.header);
-    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, options.spares);
+    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, (options.spares, KEPT_MAX));
     let chain = Chain { link: recovered.link };
     Group::new(shape, core, chain, lanes, shelf)
 }

@@ -60,7 +60,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            segment_bytes: 64 << 20,
+            segment_bytes: 32 << 20,
             block_bytes: 4096,
             batch_bytes: 2 << 20,
             memory_bytes: 32 << 20,
@@ -84,7 +84,7 @@ impl Default for Options {
 
 impl Options {
     /// Size of one segment in bytes: 64 KiB to 64 GiB, a multiple of 4096. Larger ones rotate more rarely, smaller ones
-    /// are trimmed sooner. Default 64 MiB.
+    /// are trimmed sooner, and the newest one is read when the log is opened. Default 32 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
@@ -138,7 +138,8 @@ impl Options {
         self
     }
 
-    /// Segments prepared ahead: 1 to 16. Default 1.
+    /// Segments prepared ahead: 1 to 16. Default 1. Trimmed segments are kept beyond that, because they cost a rename
+    /// and new ones must be filled: as many as were started between the last two trims, at most 16.
     #[must_use]
     pub fn spares(mut self, segments: usize) -> Self {
         self.spares = segments;

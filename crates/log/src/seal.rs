@@ -6,7 +6,7 @@
 
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
-use crate::checksum::crc32c;
+use crate::checksum::crc32c_more;
 use crate::core::{Issue, Shape};
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
 use crate::lsn::Lsn;
@@ -174,7 +174,7 @@ impl Chain {
             body_bytes,
             records: batch.records,
             link: self.link,
-            body_checksum: crc32c(&out[BATCH_HEADER_BYTES..]),
+            body_checksum: crc32c_more(batch.sum, &out[batch.summed..]),
         };
         let checksum = header.encode(out);
         if !mutant::on(Mutant::LinkNotAdvanced) {

@@ -3,6 +3,14 @@
 //! Keeps the list of started segments, decides which trimmed one goes next and when a new one must be prepared. Pure:
 //! it hands out one [`Task`] at a time and is told how that ended.
 //!
+//! Filling a new segment takes the disk away from the commits, taking a trimmed one costs a rename. So trimmed ones are
+//! kept as spares, as many as one round takes:
+//!
+//! ```text
+//! a round       from one trim that frees segments to the next
+//! spares        at least `spares_wanted`; trimmed ones beyond that up to the segments that the last round started
+//! ```
+//!
 //! Invariants: a segment goes only when a first LSN behind it is durable on disk; the oldest goes first; numbers only
 //! grow; the active segment never goes.
 
@@ -14,6 +22,28 @@ use crate::keeper::{Progress, Task};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 
+/// How many segments are started between two trims.
+#[derive(Debug, Default)]
+struct Round {
+    /// Segments started since the last round ended.
+    started: usize,
+    /// How many are expected in this one.
+    expected: usize,
+    /// The first LSN with which the last one ended.
+    trim: Lsn,
+}
+
+impl Round {
+    /// The trim to `durable_trim` freed a segment: a new round, unless it is the one that freed the last segment too.
+    fn ends(&mut self, durable_trim: Lsn) {
+        if self.trim != durable_trim {
+            // Half a round shorter a time, so that one trim in between does not give all away.
+            self.expected = std::mem::take(&mut self.started).max(self.expected / 2);
+            self.trim = durable_trim;
+        }
+    }
+}
+
 /// The segments of one log.
 #[derive(Debug)]
 pub(crate) struct Shelf {
@@ -21,21 +51,35 @@ pub(crate) struct Shelf {
     next_number: u64,
     segment_bytes: u64,
     spares_wanted: usize,
+    /// The most trimmed segments that are kept beyond the spares that are wanted.
+    kept_max: usize,
+    round: Round,
     busy: Option<Task>,
     /// The segment that the task under way takes away.
     leaving: Option<(usize, SegmentHeader)>,
 }
 
 impl Shelf {
-    /// The segments that recovery found, oldest first.
+    /// The segments that recovery found, oldest first. At least the first of `spares` segments are to be prepared at
+    /// any time, and trimmed ones kept beyond that up to the second.
     pub(crate) fn new(
         segments: impl IntoIterator<Item = SegmentHeader>,
         next_number: u64,
         segment_bytes: u64,
-        spares_wanted: usize,
+        spares: (usize, usize),
     ) -> Self {
-        let segments = segments.into_iter().collect();
-        Self { segments, next_number, segment_bytes, spares_wanted, busy: None, leaving: None }
+        let (segments, (spares_wanted, kept_max)) = (segments.into_iter().collect(), spares);
+        let round = Round::default();
+        Self {
+            segments,
+            next_number,
+            segment_bytes,
+            spares_wanted,
+            kept_max,
+            round,
+            busy: None,
+            leaving: None,
+        }
     }
 
     /// The started segments, oldest first.
@@ -51,6 +95,7 @@ impl Shelf {
     /// A segment was started and its header is durable.
     pub(crate) fn started(&mut self, header: SegmentHeader) {
         self.segments.push_back(header);
+        self.round.started += 1;
     }
 
     /// The segment that can go, if any.
@@ -77,8 +122,13 @@ impl Shelf {
         }
         let to = Spare { number: self.next_number, bytes: self.segment_bytes };
         let wanted = spares < self.spares_wanted;
-        let task = match self.trimmed(durable_trim) {
-            Some(old) if wanted && old.segment_bytes == self.segment_bytes => {
+        let trimmed = self.trimmed(durable_trim);
+        if trimmed.is_some() {
+            self.round.ends(durable_trim);
+        }
+        let kept = spares < self.spares_wanted + self.round.expected.min(self.kept_max);
+        let task = match trimmed {
+            Some(old) if kept && old.segment_bytes == self.segment_bytes => {
                 Task::Recycle { from: old.number, to }
             }
             Some(old) => Task::Retire(old.number),
@@ -129,5 +179,110 @@ impl Shelf {
         if let Some((at, header)) = self.leaving.take().filter(|_| !mutant::on(Mutant::ForgetAfterSetback)) {
             self.segments.insert(at, header);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Shelf;
+    use crate::core::Spare;
+    use crate::format::{LogId, SegmentHeader};
+    use crate::keeper::{Progress, Task};
+    use crate::lsn::Lsn;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn header(number: u64) -> SegmentHeader {
+        SegmentHeader {
+            block_bytes: 4096,
+            log_id: LogId([3; 16]),
+            epoch: 1,
+            number,
+            segment_bytes: BYTES,
+            first_lsn: Lsn::new(number * 100),
+            trim_lsn: Lsn::ZERO,
+            previous: number - 1,
+            link: 0,
+        }
+    }
+
+    /// A log's housekeeping: tasks are done as soon as they are handed out.
+    struct Housekeeping {
+        shelf: Shelf,
+        spares: Vec<u64>,
+        trim: Lsn,
+        /// Segments prepared, recycled and retired.
+        done: [usize; 3],
+    }
+
+    impl Housekeeping {
+        fn keep(&mut self) {
+            while let Some(task) = self.shelf.next_task(self.spares.len(), self.trim) {
+                let (what, end) = match task {
+                    Task::Prepare(to) => (0, Progress::Prepared(to)),
+                    Task::Recycle { to, .. } => (1, Progress::Prepared(to)),
+                    Task::Retire(number) => (2, Progress::Retired(number)),
+                    Task::Replace(_) => unreachable!("nothing large is asked for"),
+                };
+                self.done[what] += 1;
+                self.spares.extend(self.shelf.finished(end).map(|Spare { number, .. }| number));
+            }
+        }
+
+        /// Starts `segments` segments and trims everything before the last one, by steps of so many segments.
+        fn round(&mut self, segments: u64, by: u64) -> [usize; 3] {
+            self.done = [0; 3];
+            for _ in 0..segments {
+                self.shelf.started(header(self.spares.remove(0)));
+                self.keep();
+            }
+            let newest = self.shelf.segments().back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
+            while self.trim < newest {
+                self.trim = newest.min(self.trim.saturating_add(by * 100));
+                self.keep();
+            }
+            self.done
+        }
+    }
+
+    fn begin(spares_wanted: usize, kept_max: usize) -> Housekeeping {
+        let shelf = Shelf::new([header(1)], 2, BYTES, (spares_wanted, kept_max));
+        let mut log = Housekeeping { shelf, spares: Vec::new(), trim: Lsn::new(100), done: [0; 3] };
+        log.keep();
+        assert_eq!((log.done, log.spares.len()), ([spares_wanted, 0, 0], spares_wanted));
+        log
+    }
+
+    #[test]
+    fn a_round_as_long_as_the_last_one_fills_nothing() {
+        for (spares, length) in [(1, 1), (1, 2), (1, 10), (3, 5), (16, 16)] {
+            let mut log = begin(spares, 16);
+            assert_eq!(
+                log.round(length, length)[0],
+                usize::try_from(length).expect("small"),
+                "the first one fills"
+            );
+            for _ in 0..10 {
+                let all_recycled = [0, usize::try_from(length).expect("small"), 0];
+                assert_eq!(log.round(length, length), all_recycled, "{spares} spares, {length} a round");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_round_needs_goes() {
+        // A backlog of 40 segments is not kept for rounds of one.
+        let mut log = begin(1, 16);
+        let [_, recycled, retired] = log.round(40, 40);
+        assert_eq!((recycled, retired), (16, 24), "no more than the bound is kept");
+        let mut log = begin(1, 0);
+        assert_eq!(log.round(5, 5), [5, 0, 5], "nothing is kept where nothing may be");
+        let mut log = begin(1, 16);
+        log.round(4, 4);
+        // Trimmed one by one: each trim is a round of its own, and what it frees is more than the next one needs.
+        for _ in 0..8 {
+            log.round(4, 1);
+        }
+        assert!(log.spares.len() <= 1 + 4, "{} spares", log.spares.len());
     }
 }

@@ -3,7 +3,8 @@
 //! Plain loops beside which the log is held. The *floor* writes one and the same buffer again and again, by the commit
 //! method of the log, into a zero-filled file in the same directory. Nothing that carries data can do that: the *fresh*
 //! floor is the same loop, but puts new bytes into the buffer before each write, as every log must. What lies between
-//! the two is what it costs this machine to hand changed memory to its disk.
+//! the two is what it costs this machine to hand changed memory to its disk. For what goes into memory only, the floor is
+//! a plain copy of the same bytes into memory as fresh as the log's.
 
 use std::path::Path;
 
@@ -76,6 +77,25 @@ impl Floor {
         }
         Ok(last - began)
     }
+}
+
+/// Copies `record` so many times into fresh memory, one copy behind the other; returns how long that took in
+/// nanoseconds, and with `times` how long each copy took.
+pub(super) fn copy_plainly(record: &[u8], count: u64, mut times: Option<&mut Histogram<u64>>) -> u64 {
+    let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(record.len());
+    let mut memory = AlignedBuf::zeroed(bytes);
+    memory.touch();
+    let began = monotonic_ns();
+    let mut last = began;
+    for place in memory.bytes_mut().chunks_exact_mut(record.len()) {
+        std::hint::black_box(&mut *place).copy_from_slice(record);
+        if let Some(times) = &mut times {
+            let now = monotonic_ns();
+            times.saturating_record(now - last);
+            last = now;
+        }
+    }
+    monotonic_ns() - began
 }
 
 /// Reads every file in `dir` from start to end, as `cat` does; returns the bytes.

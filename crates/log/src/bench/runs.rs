@@ -70,9 +70,10 @@ impl Bench<'_> {
     }
 
     /// Writes through two segments and trims them, so that what follows runs on recycled ones.
-    pub(super) fn warm(log: &Log, segment_bytes: u64) -> Result<()> {
-        let record = vec![0x5A; 512 << 10];
-        for _ in 0..=2 * segment_bytes / (512 << 10) {
+    pub(super) fn warm(log: &Log) -> Result<()> {
+        const RECORD_BYTES: usize = 512 << 10;
+        let record = vec![0x5A; RECORD_BYTES];
+        for _ in 0..=2 * Options::default().segment_bytes / RECORD_BYTES as u64 {
             log.append_commit(&record)?;
             log.trim(log.durable_lsn())?;
         }
@@ -97,7 +98,7 @@ impl Bench<'_> {
         let mut floor = self.floor(bytes.next_multiple_of(4096))?;
         let scratch = Scratch::new(self.dir, "log")?;
         let log = self.log(&scratch, Options::default())?;
-        Self::warm(&log, 64 << 20)?;
+        Self::warm(&log)?;
         let record = vec![0x5A; bytes];
         let before = log.stats();
         // A thread that starts late would be counted as a slow log.
@@ -148,7 +149,7 @@ impl Bench<'_> {
         let mut floor = self.floor(floor_bytes)?;
         let scratch = Scratch::new(self.dir, "log")?;
         let log = self.log(&scratch, Options::default())?;
-        Self::warm(&log, 64 << 20)?;
+        Self::warm(&log)?;
         let record = [0x5A; 1024];
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);

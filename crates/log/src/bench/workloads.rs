@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_sys::clock::{monotonic_ns, sleep_until};
 
-use super::floor::{forget, read_plainly};
+use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
 use super::runs::Bench;
 use super::{Goal, Round};
@@ -136,7 +136,7 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let mut floor = bench.floor(100 << 10)?;
     let scratch = Scratch::new(bench.dir, "log")?;
     let log = bench.log(&scratch, Options::default())?;
-    Bench::warm(&log, 64 << 20)?;
+    Bench::warm(&log)?;
     let record = [0x5A; 1024];
     let round = bench.interleave(&mut floor, (60, 25, 25), |times| {
         log.trim(log.durable_lsn())?;
@@ -163,9 +163,11 @@ fn w6(bench: &Bench<'_>) -> Result<Round> {
         let scratch = Scratch::new(bench.dir, "log")?;
         let memory = Options::default().memory_bytes(160 << 20).segment_bytes(160 << 20);
         let log = bench.log(&scratch, memory)?;
-        let mut times = histogram();
+        let (mut times, mut floor_times) = (histogram(), histogram());
+        let plain = copy_plainly(&record, count, timed.then_some(&mut floor_times));
         let began = monotonic_ns();
         if timed {
+            round.floor_ns = summary(&floor_times);
             let mut last = began;
             for _ in 0..count {
                 log.append(&record)?;
@@ -175,6 +177,7 @@ fn w6(bench: &Bench<'_>) -> Result<Round> {
             }
             round.log_ns = summary(&times);
         } else {
+            round.floor = count as f64 / seconds(plain);
             for _ in 0..count {
                 log.append(&record)?;
             }

@@ -200,7 +200,12 @@ impl Life {
         let end = recovered.beginning.end;
         trace.push(Step::Exposed(end));
         let headers = recovered.segments.iter().map(|segment| segment.header);
-        let shelf = Shelf::new(headers, recovered.next_number, SEGMENT_BYTES, 1);
+        let shelf = Shelf::new(
+            headers,
+            recovered.next_number,
+            SEGMENT_BYTES,
+            (1, usize::try_from(seed % 3).unwrap_or(0)),
+        );
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
