@@ -71,7 +71,7 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "replicated",
-        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted; --secured: with TLS and a login; --kafka: Kafka",
+        about: "a real JetStream of three nodes under `bench replicated`, its syncs counted, with TLS and a login too; --kafka: Kafka",
         run: replicated::run,
     },
 ];
@@ -102,7 +102,9 @@ fn help(_: &[String]) -> Result<(), String> {
 }
 
 fn setup(_: &[String]) -> Result<(), String> {
-    tools::provide(&tools::TESTS).map(|told| println!("{told}"))
+    let lacking = tools::lacking();
+    println!("{}", tools::provide(&tools::TESTS)?);
+    if lacking == 0 { Ok(()) } else { Err(format!("{lacking} above to be had elsewhere")) }
 }
 
 fn loom(_: &[String]) -> Result<(), String> {

@@ -16,12 +16,12 @@ mod kafka;
 mod secured;
 mod syncs;
 
-use crate::shell::{cargo, command, has, output, status, target};
+use crate::shell::{cargo, command, output, status, target};
 use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use syncs::{Tracer, calls};
@@ -80,39 +80,31 @@ const KAFKA: Engine = Engine {
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [] => nats(),
-        [option] if option == "--secured" => check(&NATS, true),
-        [option] if option == "--kafka" => check(&KAFKA, true),
-        _ => {
-            Err("the options are --secured: TLS and credentials too; --kafka: Kafka in place of NATS"
-                .to_owned())
-        }
+        [option] if option == "--kafka" => check(&KAFKA),
+        _ => Err("there is one option, --kafka: Kafka in place of NATS".to_owned()),
     }
 }
 
 /// What the step of `cargo xtask test` runs.
 pub(crate) fn nats() -> Result<(), String> {
-    check(&NATS, false)
+    check(&NATS)
 }
 
 /// Why the step cannot be run here, if it cannot.
 pub(crate) fn lacking() -> Option<String> {
-    let go = has("go") || Path::new("/usr/local/go/bin/go").exists();
     if !cfg!(target_os = "linux") {
         return Some("local clusters are kept track of on Linux only".to_owned());
     }
-    if !go {
-        return Some("Go 1.26 is missing, which builds the NATS server: put it into PATH".to_owned());
-    }
-    None
+    tools::GO.lacking()
 }
 
-fn check(engine: &Engine, secured: bool) -> Result<(), String> {
+fn check(engine: &Engine) -> Result<(), String> {
     println!("{}", tools::provide(&tools::REPLICATED)?);
     println!("{}", tools::provide(engine.needs)?);
     // No other step builds the clients, nor what tests them.
     status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
     status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
-    let bench = Bench { engine, secured, folder: target().join("clusters") };
+    let bench = Bench { engine, folder: target().join("clusters") };
     bench.down()?;
     let outcome = bench.all();
     // Whatever happened, nothing stays.
@@ -122,8 +114,6 @@ fn check(engine: &Engine, secured: bool) -> Result<(), String> {
 
 struct Bench<'a> {
     engine: &'a Engine,
-    /// Whether TLS and credentials are tried.
-    secured: bool,
     folder: PathBuf,
 }
 
@@ -134,8 +124,12 @@ impl Bench<'_> {
             let options = self.up(sync)?;
             self.counted(&options, promises)?;
             if number == 0 {
+                let left = self.left(&options)?;
+                if left != 0 {
+                    return Err(format!("a whole run left {left} streams behind"));
+                }
                 self.interrupted(&options)?;
-                if self.secured && self.engine.name == NATS.name {
+                if self.engine.name == NATS.name {
                     secured::nats(self, sync, &options)?;
                 }
             }
@@ -206,7 +200,7 @@ impl Bench<'_> {
         let name = result.display().to_string();
         let tracers =
             self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
-        let ran = output(self.bench(options, &["--writers", "1", "--time", "12s", "--json", &name]));
+        let ran = output(self.bench(options, &["--writers", "1", "--time", "20s", "--json", &name]));
         let seen = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
         let text = std::fs::read_to_string(&result).map_err(|error| format!("{name}: {error}"))?;
@@ -259,6 +253,20 @@ impl Bench<'_> {
         json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
     }
 
+    /// How many are left a while after a run. Brokers of Kafka remove a topic when they hear of it, after the client has been
+    /// told that it is gone.
+    fn left(&self, options: &[String]) -> Result<u64, String> {
+        let mut left = self.streams(options)?;
+        for _ in 0..600 {
+            if left == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            left = self.streams(options)?;
+        }
+        Ok(left)
+    }
+
     /// A run that is interrupted removes its stream.
     fn interrupted(&self, options: &[String]) -> Result<(), String> {
         let mut run = self.bench(options, &["--time", "10m"]);
@@ -271,15 +279,7 @@ impl Bench<'_> {
         output(command("kill", &["-INT", &run.id().to_string()]))?;
         let ended = run.wait().map_err(|error| error.to_string())?;
         seen.ok_or("no stream of an interrupted run was ever seen")?;
-        // Brokers of Kafka remove a topic when they hear of it, after the client has been told that it is gone.
-        let mut left = self.streams(options)?;
-        for _ in 0..600 {
-            if left == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            left = self.streams(options)?;
-        }
+        let left = self.left(options)?;
         println!("interrupted: ended with {ended}, {left} streams left");
         if ended.code() != Some(130) || left != 0 {
             return Err(format!("an interrupted run ended with {ended} and left {left} streams behind"));

@@ -207,6 +207,8 @@ fn fuzzing() -> Outcome {
 }
 
 fn set_up() -> Outcome {
+    // The steps that need those count as skipped, or in CI as failed.
+    tools::lacking();
     match tools::provide(&tools::TESTS) {
         Ok(told) => {
             println!("{told}");

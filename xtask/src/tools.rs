@@ -1,9 +1,10 @@
 //! What must a machine have for `cargo xtask test`, and where does it come from? This table.
 //!
-//! Invariant: what is missing is installed (Debian, as root) or named together with its package; it is never
-//! left out in silence.
+//! Invariant: what is missing is installed (Debian, as root) or named together with its package, or with its makers where
+//! Debian has none that is new enough ([`ELSEWHERE`]); it is never left out in silence.
 
 use crate::shell::{command, has, is_root, output, status};
+use seawall_jvm::find::{FOREIGN, Here, find};
 
 /// A program that something here runs.
 pub(crate) struct Tool {
@@ -15,7 +16,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 16] = [
+pub(crate) const TESTS: [Tool; 17] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -31,10 +32,69 @@ pub(crate) const TESTS: [Tool; 16] = [
     Tool { probe: "wine64", package: "wine64", purpose: "the Windows tests" },
     Tool { probe: "javac", package: "openjdk-17-jdk-headless", purpose: "the JVM part of `path`" },
     Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
+    Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
     Tool { probe: "chromium", package: "chromium", purpose: "the HTML report in a browser" },
 ];
 
-/// What only `cargo xtask replicated` needs; NATS' server is built by Go, of which Debian's is too old.
+/// What a step of `test` needs and Debian 12 has not, or too old: it is named, and the step counts as skipped; in CI, as failed.
+pub(crate) struct Elsewhere {
+    what: &'static str,
+    purpose: &'static str,
+    /// Where it comes from.
+    remedy: &'static str,
+    found: fn() -> bool,
+}
+
+/// Builds NATS' server.
+pub(crate) const GO: Elsewhere = Elsewhere {
+    what: "Go 1.26",
+    purpose: "the step `replicated`: it builds the NATS server",
+    remedy: "put the `go` archive of its makers into /usr/local/go, or a Go from 1.21 on, which fetches the newer one, into PATH",
+    found: || go_version().is_some_and(|version| version >= (1, 21)),
+};
+
+const ELSEWHERE: [Elsewhere; 2] = [
+    GO,
+    Elsewhere {
+        what: "JDK 25",
+        purpose: "the steps of the JVM: the rows of java.lang.foreign need one from 22 on",
+        remedy: "put one (Temurin, or the package openjdk-25-jdk-headless of newer systems) into /usr/lib/jvm beside the other",
+        found: || {
+            find(&[], &Here).is_ok_and(|jdks| jdks.iter().any(|jdk| jdk.compiles && jdk.major >= FOREIGN))
+        },
+    },
+];
+
+impl Elsewhere {
+    /// What is missing, for what, and where it comes from; nothing if it is here.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        let Self { what, purpose, remedy, found } = self;
+        (!found()).then(|| format!("{what} is missing, needed for {purpose}: {remedy}"))
+    }
+}
+
+/// Names what is missing of [`ELSEWHERE`]; gives how many.
+pub(crate) fn lacking() -> usize {
+    let lacking: Vec<String> = ELSEWHERE.iter().filter_map(Elsewhere::lacking).collect();
+    for told in &lacking {
+        println!("{told}");
+    }
+    lacking.len()
+}
+
+/// The first two numbers of Go's version, where `seawall cluster` looks for it.
+fn go_version() -> Option<(u32, u32)> {
+    let told = |go: &str| output(command(go, &["version"])).ok();
+    numbers(&told("go").or_else(|| told("/usr/local/go/bin/go"))?)
+}
+
+fn numbers(told: &str) -> Option<(u32, u32)> {
+    let version = told.split_whitespace().find_map(|word| word.strip_prefix("go1."))?;
+    let minor: String = version.chars().take_while(char::is_ascii_digit).collect();
+    Some((1, minor.parse().ok()?))
+}
+
+/// What only `cargo xtask replicated` needs beside Go.
 pub(crate) const REPLICATED: [Tool; 2] = [
     Tool { probe: "strace", package: "strace", purpose: "the syncs of an engine's nodes" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates of the tests' own" },
@@ -146,7 +206,23 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS};
+    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS, numbers};
+
+    #[test]
+    fn what_is_missing_elsewhere_is_named_with_its_remedy() {
+        for tool in ELSEWHERE {
+            assert_eq!(super::Elsewhere { found: || true, ..tool }.lacking(), None);
+            let told = super::Elsewhere { found: || false, ..tool }.lacking().expect("missing");
+            assert!([tool.what, tool.purpose, tool.remedy].iter().all(|word| told.contains(word)), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_version_of_go_is_read() {
+        assert_eq!(numbers("go version go1.26.8 linux/amd64"), Some((1, 26)));
+        assert_eq!(numbers("go version go1.9rc1 linux/amd64"), Some((1, 9)));
+        assert_eq!(numbers("not found"), None);
+    }
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {

@@ -180,9 +180,8 @@ fn healthy(
     }
     let waited_ns = clock::monotonic_ns() - started_ns;
     tell(&format!(
-        "{} acknowledged its first record by {} nodes after {:.1} s",
+        "{} acknowledged its first record in a stream of {NODES} copies after {:.1} s",
         order.kind.known().title,
-        NODES,
         waited_ns as f64 / 1e9
     ));
     Ok(())

@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if the
-//! cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for company.
+//! cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for company; records that come while
+//! a request is on its way go together in the next ([`ONE_REQUEST`]).
 //!
 //! Invariants: whatever is asked of a cluster is bounded in time; what the sync policy is comes from the topic's described
-//! configuration ([`policy`]) and from nowhere else; what decides a figure (`acks`, `linger.ms`) is set here, after the
-//! user's file.
+//! configuration ([`policy`]) and from nowhere else; what decides the promise and the lone record's figure (`acks`,
+//! `linger.ms`) is set here, after the user's file; a topic is never created by asking after it.
 
 mod answers;
 mod policy;
@@ -37,10 +38,17 @@ use std::time::Duration;
 
 /// Copies of each record.
 const COPIES: i32 = 3;
+/// A broker answers the requests of a connection one after the other, each when its copies have it. Of more than one on
+/// the way the others wait there, each with the few records it had when it was sent, instead of here, where they would be
+/// joined: 64 in flight were 10 times slower so (`docs/replicated.md`).
+const ONE_REQUEST: (&str, &str) = ("max.in.flight.requests.per.connection", "1");
 /// How long one administrative request may take.
 const REQUEST: Duration = Duration::from_secs(15);
 /// How long the cluster may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long an empty description may stay empty, before it is taken for one that this client may not read: `rdkafka` 0.39
+/// does not hand on why a broker described nothing, be it that it has not heard of the topic yet or that it must not tell.
+const SILENT: Duration = Duration::from_secs(5);
 /// How often a wait looks at whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -81,6 +89,8 @@ pub(crate) fn connect(
             return Err("interrupted".to_owned());
         }
         let mut kafka = Kafka::create(bootstrap, &config, asked, named.ack_timeout)?;
+        // In this order: by then every broker with a copy knows the topic.
+        kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         let described = kafka.describe(stop).map_err(|error| kafka.given_up(error))?;
         let policy = Policy::of(&described);
         let own_syncs_first = policy.id == policy::FLUSH_EACH;
@@ -94,7 +104,6 @@ pub(crate) fn connect(
         kafka.facts.setting = policy.setting;
         kafka.facts.read_from = policy.read_from;
         kafka.facts.id = unique_id(format!("kafka/{}", policy.id), engines);
-        kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         engines.push(Box::new(kafka));
         if number == 0 && own_syncs_first {
             break;
@@ -103,9 +112,10 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// The client's configuration: the user's file, then what decides the figures.
+/// The client's configuration: what the user's file may change, the file, and what it may not.
 fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig, String> {
     let mut config = ClientConfig::new();
+    config.set(ONE_REQUEST.0, ONE_REQUEST.1);
     if let Some(file) = file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("--kafka-config {} cannot be read: {error}", file.display()))?;
@@ -142,6 +152,8 @@ impl Kafka {
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
+        // Otherwise this client, asking after its topic, would create it again behind its removal.
+        own.set("allow.auto.create.topics", "false");
         let producer: ThreadedProducer<Heard> =
             own.create_with_context(Heard::new(sender)).map_err(|error| told(&error))?;
         let admin: AdminClient<DefaultClientContext> = config.create().map_err(|error| told(&error))?;
@@ -203,32 +215,32 @@ impl Kafka {
         let start_ns = clock::monotonic_ns();
         loop {
             let answer = block_on(self.admin.describe_configs(&topic, &options()));
-            match answer.map(|mut answers| answers.pop()) {
+            let waited_ns = clock::monotonic_ns() - start_ns;
+            let wrong = match answer.map(|mut answers| answers.pop()) {
                 Ok(Some(Ok(resource))) => {
                     let values = resource.entries.iter();
                     let values =
                         values.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
-                    return Ok(Described::of(values));
+                    match Described::of(values) {
+                        Some(described) => return Ok(described),
+                        None if waited_ns > ns(SILENT) => return Ok(Described::default()),
+                        None => "an empty description".to_owned(),
+                    }
                 }
                 Ok(Some(Err(
                     RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
                 ))) => return Ok(Described::default()),
-                // Not every broker knows a topic as soon as it was created.
-                other => {
-                    if stop.load(Ordering::Relaxed) {
-                        return Err("interrupted".to_owned());
-                    }
-                    if clock::monotonic_ns() - start_ns > ns(REQUEST) {
-                        let words = match other {
-                            Err(error) => error.to_string(),
-                            Ok(Some(Err(code))) => code.to_string(),
-                            Ok(_) => "an empty answer".to_owned(),
-                        };
-                        return Err(format!("the topic's configuration cannot be described: {words}"));
-                    }
-                    std::thread::sleep(LOOK);
-                }
+                Ok(Some(Err(code))) => code.to_string(),
+                Ok(None) => "an empty answer".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if waited_ns > ns(REQUEST) {
+                return Err(format!("the topic's configuration cannot be described: {wrong}"));
             }
+            if stop.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
+            }
+            std::thread::sleep(LOOK);
         }
     }
 

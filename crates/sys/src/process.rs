@@ -31,10 +31,10 @@ pub struct Kept {
 pub fn start_apart(command: &mut Command) -> io::Result<(Child, Kept)> {
     let mut child = os::process::start_apart(command)?;
     let pid = child.id();
-    let Some(mark) = os::process::mark(pid) else {
+    let Some(mark) = os::process::mark_of_child(pid) else {
         child.kill()?;
         child.wait()?;
-        return Err(io::Error::other("it ended at once"));
+        return Err(io::Error::other("it cannot be kept track of: it is not in /proc"));
     };
     Ok((child, Kept { pid, mark: Mark(mark) }))
 }
@@ -77,6 +77,15 @@ mod tests {
 
     fn sleeper() -> (Child, Kept) {
         start_apart(Command::new("sleep").arg("600")).expect("started")
+    }
+
+    #[test]
+    fn one_that_ends_at_once_was_started_all_the_same() {
+        for _ in 0..200 {
+            let (mut child, kept) = start_apart(&mut Command::new("true")).expect("started");
+            assert!(child.wait().expect("waited").success());
+            assert!(!kept.runs());
+        }
     }
 
     #[test]

@@ -86,6 +86,7 @@ node.id={id}
 controller.quorum.voters={voters}
 listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner}
+initial.broker.registration.timeout.ms=600000
 listener.security.protocol.map=CLIENT:SASL_SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=INNER

@@ -1,4 +1,7 @@
 //! How are three Kafka nodes set up? Each broker and controller in one, by `KRaft` with fixed voters.
+//!
+//! A broker that has not found its controllers in a minute ends itself, unless told otherwise: on a machine that is busy or
+//! was paused three young JVMs take longer, and how long they may is for `up` to say.
 
 use super::nodes::{Plan, name};
 use super::ports::PER_NODE;
@@ -42,6 +45,7 @@ node.id={id}
 controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{client}
+initial.broker.registration.timeout.ms=600000
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT

@@ -4,7 +4,6 @@
 //! which one does.
 
 use super::state::{self, State};
-use seawall_sys::clock;
 use seawall_sys::process::{Kept, start_apart};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -15,6 +14,8 @@ use std::time::Duration;
 
 /// How long a node may take to end when asked, before it is made to.
 const LEAVE: Duration = Duration::from_secs(10);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
 /// Lines of a log that are told of a node that ended.
 const LAST_LINES: usize = 3;
 
@@ -133,23 +134,22 @@ pub(super) fn end(state: &State) -> Result<(), String> {
     for node in &state.nodes {
         node.process.ask_to_end().map_err(|error| told(node, &error))?;
     }
-    let asked_ns = clock::monotonic_ns();
-    let limit_ns = |times: u32| u64::try_from((LEAVE * times).as_nanos()).unwrap_or(u64::MAX);
-    let mut made = false;
+    // Looks are counted and not time, which goes on while this process and the nodes are stopped or the machine sleeps.
+    let most = LEAVE.as_millis() / LOOK.as_millis();
+    let mut looks = 0;
     while any_runs(state) {
-        let waited_ns = clock::monotonic_ns() - asked_ns;
-        if waited_ns > limit_ns(1) && !made {
-            made = true;
+        if looks == most {
             for node in &state.nodes {
                 node.process.end_now().map_err(|error| told(node, &error))?;
             }
         }
-        if waited_ns > limit_ns(3)
+        if looks > 3 * most
             && let Some(node) = state.nodes.iter().find(|node| node.process.runs())
         {
             return Err(told(node, &"it runs on although it was killed"));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(LOOK);
+        looks += 1;
     }
     Ok(())
 }

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 const NATS_VERSION: &str = "2.15.2";
 const KAFKA_VERSION: &str = "4.3.1";
+/// From this minor version of Go 1 on it fetches a newer one where a module asks for that.
+const GO_THAT_FETCHES: u32 = 21;
 
 /// Kafka's server and something to write its log with; the latter has to fit the interface that the former brings.
 const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -60,6 +62,9 @@ fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result
     let go = found("go", &["/usr/local/go/bin/go"], &["version"]).ok_or(
         "Go is missing, which builds the NATS server: install Go 1.26 or later (package `golang-go` where it is new enough, else the `go` archive of its makers) and put it into PATH",
     )?;
+    let version =
+        Command::new(&go).arg("version").output().map_err(|error| format!("go version: {error}"))?;
+    old_go(&String::from_utf8_lossy(&version.stdout))?;
     tell(&format!("fetching and building nats-server {NATS_VERSION}: minutes the first time …"));
     let work = engines.join("nats-build");
     let mut command = Command::new(go);
@@ -69,6 +74,20 @@ fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result
     command.env("GOFLAGS", "-modcacherw");
     run(&mut command, &work, tell, stop)?;
     put(&work.join("nats-server"), &program, &work)
+}
+
+/// Refuses a Go that is too old to fetch the one that the server asks for, of which it would only say that it cannot build.
+fn old_go(told: &str) -> Result<(), String> {
+    let version = told.split_whitespace().find_map(|word| word.strip_prefix("go1."));
+    let minor: Option<u32> =
+        version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    match minor {
+        Some(minor) if minor < GO_THAT_FETCHES => Err(format!(
+            "Go 1.{minor} is too old to build the NATS server: put Go 1.26 (the `go` archive of its makers) before it in PATH"
+        )),
+        // What cannot be read is for the build to judge.
+        _ => Ok(()),
+    }
 }
 
 fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
@@ -164,6 +183,16 @@ fn put(made: &Path, place: &Path, work: &Path) -> Result<PathBuf, String> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_go_that_is_too_old_is_told_and_one_of_unknown_age_is_tried() {
+        let old = old_go("go version go1.19.8 linux/amd64").expect_err("Debian 12's");
+        assert!(old.contains("Go 1.19") && old.contains("1.26"), "{old}");
+        for fit in ["go version go1.21rc2 linux/amd64", "go version go1.26.8 linux/amd64", "go version devel"]
+        {
+            assert_eq!(old_go(fit), Ok(()));
+        }
+    }
 
     #[test]
     fn a_build_that_fails_says_its_last_words_and_where_the_rest_is() {

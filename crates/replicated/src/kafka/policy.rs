@@ -28,9 +28,11 @@ pub(super) struct Policy {
 }
 
 impl Described {
-    pub(super) fn of<'a>(values: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut described = Self::default();
+    /// What these say; nothing if there are none, because a topic that is described has dozens.
+    pub(super) fn of<'a>(values: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let mut described = None;
         for (name, value) in values {
+            let described = described.get_or_insert_with(Self::default);
             match name {
                 "flush.messages" => described.flush_messages = value.parse().ok(),
                 "flush.ms" => described.flush_ms = value.parse().ok(),
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
 
     fn policy(values: &[(&str, &str)]) -> (SyncPolicy, String) {
-        let policy = Policy::of(&Described::of(values.iter().copied()));
+        let policy = Policy::of(&Described::of(values.iter().copied()).expect("described"));
         (policy.sync, policy.id)
     }
 
@@ -111,15 +113,20 @@ mod tests {
         assert_eq!(both("1", &never), (SyncPolicy::Before, "flush-1".to_owned()));
         assert_eq!(both("2", &never), (SyncPolicy::After, "flush-2".to_owned()));
         assert_eq!(both(&never, "1"), (SyncPolicy::After, "flush-1ms".to_owned()));
-        assert_eq!(policy(&[]), (SyncPolicy::Untold, "untold".to_owned()));
+        assert_eq!(policy(&[("cleanup.policy", "delete")]), (SyncPolicy::Untold, "untold".to_owned()));
     }
 
     #[test]
     fn what_decides_the_promise_is_read_and_nothing_is_assumed() {
         let values = [("min.insync.replicas", "2"), ("unclean.leader.election.enable", "true"), ("x", "y")];
-        let described = Described::of(values.into_iter());
+        let described = Described::of(values.into_iter()).expect("described");
         assert_eq!((described.min_insync_replicas, described.laggard_may_lead), (Some(2), true));
-        assert_eq!(Described::of(std::iter::empty()).min_insync_replicas, None);
+        assert_eq!(Described::of(std::iter::once(("x", "y"))), Some(Described::default()));
+    }
+
+    #[test]
+    fn an_empty_description_is_none() {
+        assert_eq!(Described::of(std::iter::empty()), None);
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn figures(page: &mut Page, study: &Study) {
         let what = Some(row.what.as_str()).filter(|what| !what.is_empty() && !row.group.starts_with(*what));
         let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
         let words: Vec<&str> = what.into_iter().chain(notes.iter().map(String::as_str)).collect();
-        let told = (row.label.as_str(), words.join(" "));
+        let told = (explained_as(study, row), words.join(" "));
         if !words.is_empty() && !explained.contains(&told) {
             explained.push(told);
         }
@@ -222,14 +222,22 @@ fn percentiles(page: &mut Page, study: &Study) {
         }
     }
     for (name, title) in names {
+        let medians = study.measured().filter_map(|(row, measured)| {
+            let latency = measured.latency(name).filter(|latency| latency.count() > 0)?;
+            Some((row, latency.p50_ns()))
+        });
+        let first = shown_at_first(&medians.collect::<Vec<_>>());
         let curves: Vec<_> = study
             .measured()
-            .filter_map(|(row, measured)| Some((label(study, row), measured.latency(name)?, true)))
+            .filter_map(|(row, measured)| {
+                Some((label(study, row), measured.latency(name)?, first.contains(&row.id.as_str())))
+            })
             .filter(|(_, latency, _)| latency.count() > 0)
             .collect();
         if curves.is_empty() {
             continue;
         }
+        let few = if first.len() < curves.len() { FEW } else { "" };
         let id = page.id("picture");
         let table = run::percentile_table(&curves);
         let mut picture = picture::percentiles(id, &curves);
@@ -242,17 +250,50 @@ fn percentiles(page: &mut Page, study: &Study) {
             picture,
             &Caption {
                 title: &format!("Latency by percentile: {title}"),
-                words: "Each step to the right is ten times rarer; each curve ends at its longest sample.",
+                words: &format!(
+                    "Each step to the right is ten times rarer; each curve ends at its longest sample.{few}"
+                ),
                 table: &table,
             },
         );
     }
 }
 
+/// Up to so many rows are told apart in a picture.
+const MANY: usize = 16;
+const FEW: &str = " At first the quickest and the slowest of each group are shown.";
+
+/// The ids of rows with their medians to be shown at first: all where they are few, else two of each group.
+fn shown_at_first<'a>(medians: &[(&'a StudyRow, u64)]) -> Vec<&'a str> {
+    if medians.len() <= MANY {
+        return medians.iter().map(|(row, _)| row.id.as_str()).collect();
+    }
+    let mut groups: Vec<&str> = medians.iter().map(|(row, _)| row.group.as_str()).collect();
+    groups.dedup();
+    let mut first: Vec<&str> = Vec::new();
+    for group in groups {
+        let of_it = || medians.iter().filter(|(row, _)| row.group == group);
+        let ends = [of_it().min_by_key(|(_, p50_ns)| *p50_ns), of_it().max_by_key(|(_, p50_ns)| *p50_ns)];
+        for (row, _) in ends.into_iter().flatten() {
+            if !first.contains(&row.id.as_str()) {
+                first.push(&row.id);
+            }
+        }
+    }
+    first
+}
+
 fn label(study: &Study, row: &StudyRow) -> String {
     let place = row.place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
     let parts = [group(study, row), Some(row.label.as_str()), place];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What a row's words stand beside: its label, or its group where all rows of that have the same words and their labels are
+/// those of other groups too.
+fn explained_as<'a>(study: &Study, row: &'a StudyRow) -> &'a str {
+    let alike = |other: &StudyRow| other.group != row.group || other.what == row.what;
+    group(study, row).filter(|_| study.rows.iter().all(alike)).unwrap_or(&row.label)
 }
 
 /// The row's group, where rows of other groups bear the same label.
@@ -307,14 +348,24 @@ fn over_time(page: &mut Page, study: &Study) {
             },
         );
     }
-    let rounds: Vec<(String, &[Round], bool)> = study
-        .measured()
-        .filter(|(_, measured)| measured.series.is_empty() && measured.rounds.len() > 1)
-        .map(|(row, measured)| (label(study, row), measured.rounds.as_slice(), true))
+    let told =
+        || study.measured().filter(|(_, measured)| measured.series.is_empty() && measured.rounds.len() > 1);
+    let medians = told().map(|(row, measured)| {
+        let mut medians_ns: Vec<u64> = measured.rounds.iter().map(|round| round.p50_ns).collect();
+        medians_ns.sort_unstable();
+        (row, medians_ns[medians_ns.len() / 2])
+    });
+    let medians: Vec<_> = medians.collect();
+    let first = shown_at_first(&medians);
+    let rounds: Vec<(String, &[Round], bool)> = told()
+        .map(|(row, measured)| {
+            (label(study, row), measured.rounds.as_slice(), first.contains(&row.id.as_str()))
+        })
         .collect();
     if rounds.is_empty() {
         return;
     }
+    let few = if first.len() < rounds.len() { FEW } else { "" };
     let id = page.id("picture");
     let table = table(
         "Rounds",
@@ -336,7 +387,9 @@ fn over_time(page: &mut Page, study: &Study) {
         picture::over_time(id, &rounds),
         &Caption {
             title: "Rounds over time",
-            words: "Each point is the median of one block; its whisker goes up to the block's longest.",
+            words: &format!(
+                "Each point is the median of one block; its whisker goes up to the block's longest.{few}"
+            ),
             table: &table,
         },
     );

@@ -10,15 +10,23 @@ pub(crate) fn start_apart(command: &mut Command) -> io::Result<Child> {
 
 /// Boot and start of a running process; `None` if there is none, or it has ended and was not waited for.
 pub(crate) fn mark(pid: u32) -> Option<String> {
+    let (state, mark) = state_and_mark(pid)?;
+    (!matches!(state, 'Z' | 'X')).then_some(mark)
+}
+
+/// The same of a child that was not waited for, which may have ended since: until then no other has its number.
+pub(crate) fn mark_of_child(pid: u32) -> Option<String> {
+    state_and_mark(pid).map(|(_, mark)| mark)
+}
+
+fn state_and_mark(pid: u32) -> Option<(char, String)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, so the fields are counted from behind it: the first is the state.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
+    let state = fields.next()?.chars().next()?;
     let started = fields.nth(18)?;
-    Some(format!("{}/{started}", boot.trim()))
+    Some((state, format!("{}/{started}", boot.trim())))
 }
 
 pub(crate) fn ask_to_end(pid: u32) -> io::Result<()> {
