@@ -31,6 +31,11 @@ use crate::sync::{Mutex, Ordering, lock};
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
+/// A [`crate::View`] finds out whether there is a writer by taking the lock for an instant; a writer that comes just then
+/// looks again.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+
 /// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
 const KEPT_MAX: usize = 16;
 
@@ -116,11 +121,14 @@ fn take_lock(dir: &Path) -> Result<std::fs::File> {
     let path = dir.join(LOCK_FILE);
     let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|source| Error::io("open", &path, source))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Locked { path }),
-        Err(std::fs::TryLockError::Error(source)) => Err(Error::io("lock", &path, source)),
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(std::fs::TryLockError::Error(source)) => return Err(Error::io("lock", &path, source)),
+        }
     }
+    Err(Error::Locked { path })
 }
 
 impl Log {

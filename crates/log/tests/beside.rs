@@ -126,3 +126,30 @@ fn verify_calls_nothing_damaged_that_was_only_trimmed() {
         assert_eq!(report.damage, Vec::new());
     });
 }
+
+/// A view takes the lock for an instant, to see whether there is a writer.
+#[test]
+fn who_only_looks_keeps_no_writer_out() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
+    let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let opened = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = std::fs::File::open(dir.path().join("LOCK")).expect("opens");
+            while !stop.load(Ordering::SeqCst) {
+                if file.try_lock_shared().is_ok() {
+                    file.unlock().expect("lets go");
+                }
+                begun.store(true, Ordering::SeqCst);
+            }
+        });
+        while !begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let opened = (0..20).map(|_| Log::open(dir.path(), options()).and_then(Log::close));
+        let opened: Vec<_> = opened.take_while(Result::is_ok).collect();
+        stop.store(true, Ordering::SeqCst);
+        opened.len()
+    });
+    assert_eq!(opened, 20, "a writer was kept out");
+}
