@@ -406,20 +406,21 @@ impl Core {
         self.recycle(buf);
     }
 
-    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it.
-    /// Whatever the answer, what is left in `buf` is to be given back.
+    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it; `sum` is
+    /// the checksum of its records. Whatever the answer, what is left in `buf` is to be given back.
     pub(crate) fn adopt(
         &mut self,
         buf: &mut Option<AlignedBuf>,
         used: usize,
         count: u32,
+        sum: u32,
     ) -> Result<Lsn, Refusal> {
         if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
             return Err(Refusal::Failed);
         }
         self.open_batch(Kind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
-        batch.grow(used - BATCH_HEADER_BYTES);
+        (batch.used, batch.sum, batch.summed) = (used, sum, used);
         batch.records = count;
         self.accepted_records += u64::from(count);
         Ok(self.accepted(used - BATCH_HEADER_BYTES))

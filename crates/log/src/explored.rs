@@ -67,7 +67,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
     let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
     let lanes = Lanes::nowhere(std::path::Path::new("nowhere"), rows()).fail(fails);
-    let shelf = Shelf::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, (1, 1));
+    let shelf = Shelf::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1..=2);
     Arc::new(Group::new(shape, Core::new(shape, beginning), Chain { link: 0 }, lanes, shelf))
 }
 

@@ -11,6 +11,7 @@ use seawall_sys::durability::Class;
 
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
+use crate::checksum::crc32c;
 use crate::choose::{Chosen, choose};
 use crate::core::{Core, Shape};
 use crate::error::{Error, Result};
@@ -325,10 +326,13 @@ impl Log {
         }
         draft.finish();
         let Transaction { lent, used, records, count, .. } = draft;
-        let accepted = self.group.accept(|core| match lent {
-            Some(_) if *used >= ADOPT_BYTES => core.adopt(lent, *used, *count),
-            Some(buf) => core.append_encoded(&buf.bytes()[BATCH_HEADER_BYTES..*used], *count),
-            None => core.append_encoded(records, *count),
+        // Others append meanwhile: the sum is taken before the core is locked.
+        let adopted = lent.as_ref().filter(|_| *used >= ADOPT_BYTES);
+        let sum = adopted.map(|buf| crc32c(&buf.bytes()[BATCH_HEADER_BYTES..*used]));
+        let accepted = self.group.accept(|core| match (&mut *lent, sum) {
+            (lent, Some(sum)) => core.adopt(lent, *used, *count, sum),
+            (Some(buf), None) => core.append_encoded(&buf.bytes()[BATCH_HEADER_BYTES..*used], *count),
+            (None, None) => core.append_encoded(records, *count),
         });
         accepted.map(|(lsn, _)| lsn)
     }
@@ -475,7 +479,8 @@ impl Drop for Log {
 
 fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options: &Options) -> Group {
     let headers = recovered.segments.iter().map(|segment| segment.header);
-    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, (options.spares, KEPT_MAX));
+    let spares = options.spares..=options.spares + KEPT_MAX;
+    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
     Group::new(shape, core, chain, lanes, shelf)
 }

@@ -8,13 +8,14 @@
 //!
 //! ```text
 //! a round       from one trim that frees segments to the next
-//! spares        at least `spares_wanted`; trimmed ones beyond that up to the segments that the last round started
+//! spares        at least as many as are wanted; trimmed ones beyond that up to the segments that the last round started
 //! ```
 //!
 //! Invariants: a segment goes only when a first LSN behind it is durable on disk; the oldest goes first; numbers only
 //! grow; the active segment never goes.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use crate::core::Spare;
 use crate::format::SegmentHeader;
@@ -50,9 +51,8 @@ pub(crate) struct Shelf {
     segments: VecDeque<SegmentHeader>,
     next_number: u64,
     segment_bytes: u64,
-    spares_wanted: usize,
-    /// The most trimmed segments that are kept beyond the spares that are wanted.
-    kept_max: usize,
+    /// The spares that are wanted, and the most that are kept.
+    spares: RangeInclusive<usize>,
     round: Round,
     busy: Option<Task>,
     /// The segment that the task under way takes away.
@@ -60,26 +60,16 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// The segments that recovery found, oldest first. At least the first of `spares` segments are to be prepared at
-    /// any time, and trimmed ones kept beyond that up to the second.
+    /// The segments that recovery found, oldest first. The least of `spares` are to be prepared at any time, and trimmed
+    /// ones may be kept beyond that up to the most.
     pub(crate) fn new(
         segments: impl IntoIterator<Item = SegmentHeader>,
         next_number: u64,
         segment_bytes: u64,
-        spares: (usize, usize),
+        spares: RangeInclusive<usize>,
     ) -> Self {
-        let (segments, (spares_wanted, kept_max)) = (segments.into_iter().collect(), spares);
-        let round = Round::default();
-        Self {
-            segments,
-            next_number,
-            segment_bytes,
-            spares_wanted,
-            kept_max,
-            round,
-            busy: None,
-            leaving: None,
-        }
+        let (segments, round) = (segments.into_iter().collect(), Round::default());
+        Self { segments, next_number, segment_bytes, spares, round, busy: None, leaving: None }
     }
 
     /// The started segments, oldest first.
@@ -121,12 +111,12 @@ impl Shelf {
             return None;
         }
         let to = Spare { number: self.next_number, bytes: self.segment_bytes };
-        let wanted = spares < self.spares_wanted;
+        let wanted = spares < *self.spares.start();
         let trimmed = self.trimmed(durable_trim);
         if trimmed.is_some() {
             self.round.ends(durable_trim);
         }
-        let kept = spares < self.spares_wanted + self.round.expected.min(self.kept_max);
+        let kept = spares < (self.spares.start() + self.round.expected).min(*self.spares.end());
         let task = match trimmed {
             Some(old) if kept && old.segment_bytes == self.segment_bytes => {
                 Task::Recycle { from: old.number, to }
@@ -246,7 +236,7 @@ mod tests {
     }
 
     fn begin(spares_wanted: usize, kept_max: usize) -> Housekeeping {
-        let shelf = Shelf::new([header(1)], 2, BYTES, (spares_wanted, kept_max));
+        let shelf = Shelf::new([header(1)], 2, BYTES, spares_wanted..=spares_wanted + kept_max);
         let mut log = Housekeeping { shelf, spares: Vec::new(), trim: Lsn::new(100), done: [0; 3] };
         log.keep();
         assert_eq!((log.done, log.spares.len()), ([spares_wanted, 0, 0], spares_wanted));

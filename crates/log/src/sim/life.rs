@@ -11,6 +11,7 @@ use super::media::Media;
 use super::rng::Rng;
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
+use crate::checksum::crc32c;
 use crate::core::{Core, Refusal, Shape};
 use crate::disk::Disk;
 use crate::error::Error;
@@ -200,12 +201,9 @@ impl Life {
         let end = recovered.beginning.end;
         trace.push(Step::Exposed(end));
         let headers = recovered.segments.iter().map(|segment| segment.header);
-        let shelf = Shelf::new(
-            headers,
-            recovered.next_number,
-            SEGMENT_BYTES,
-            (1, usize::try_from(seed % 3).unwrap_or(0)),
-        );
+        // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
+        let kept = usize::try_from(seed % 3).unwrap_or(0);
+        let shelf = Shelf::new(headers, recovered.next_number, SEGMENT_BYTES, 1..=1 + kept);
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
@@ -342,7 +340,7 @@ impl Life {
         let accepted = match room {
             Some(room) => {
                 room.copy_from_slice(encoded);
-                self.core.adopt(&mut lent, used, count)
+                self.core.adopt(&mut lent, used, count, crc32c(encoded))
             }
             None => self.core.append_encoded(encoded, count),
         };

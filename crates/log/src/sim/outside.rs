@@ -72,7 +72,7 @@ impl<D: Disk> Writer<D> {
         let recovered = recover(&mut disk, &layout.plan())?;
         let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
         let headers = recovered.segments.iter().map(|segment| segment.header);
-        let shelf = Shelf::new(headers, recovered.next_number, layout.segment_bytes, (1, 1));
+        let shelf = Shelf::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
         let chain = Chain { link: recovered.link };
         let core = Core::new(shape, recovered.beginning);
         Ok(Self { disk, shape, core, chain, shelf, files: HashMap::new() })
