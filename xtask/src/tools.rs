@@ -50,7 +50,7 @@ pub(crate) const GO: Elsewhere = Elsewhere {
     what: "Go 1.26",
     purpose: "the step `replicated`: it builds the NATS server",
     remedy: "put the `go` archive of its makers into /usr/local/go, or a Go from 1.21 on, which fetches the newer one, into PATH",
-    found: || go_version().is_some_and(|version| version >= (1, 21)),
+    found: || go_version().is_some_and(|minor| minor >= 21),
 };
 
 const ELSEWHERE: [Elsewhere; 2] = [
@@ -82,16 +82,15 @@ pub(crate) fn lacking() -> usize {
     lacking.len()
 }
 
-/// The first two numbers of Go's version, where `seawall cluster` looks for it.
-fn go_version() -> Option<(u32, u32)> {
+/// The minor version of Go 1, where `seawall cluster` looks for it.
+fn go_version() -> Option<u32> {
     let told = |go: &str| output(command(go, &["version"])).ok();
-    numbers(&told("go").or_else(|| told("/usr/local/go/bin/go"))?)
+    minor(&told("go").or_else(|| told("/usr/local/go/bin/go"))?)
 }
 
-fn numbers(told: &str) -> Option<(u32, u32)> {
+fn minor(told: &str) -> Option<u32> {
     let version = told.split_whitespace().find_map(|word| word.strip_prefix("go1."))?;
-    let minor: String = version.chars().take_while(char::is_ascii_digit).collect();
-    Some((1, minor.parse().ok()?))
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// What only `cargo xtask replicated` needs beside Go.
@@ -206,7 +205,7 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS, numbers};
+    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS, minor};
 
     #[test]
     fn what_is_missing_elsewhere_is_named_with_its_remedy() {
@@ -219,9 +218,9 @@ mod tests {
 
     #[test]
     fn a_version_of_go_is_read() {
-        assert_eq!(numbers("go version go1.26.8 linux/amd64"), Some((1, 26)));
-        assert_eq!(numbers("go version go1.9rc1 linux/amd64"), Some((1, 9)));
-        assert_eq!(numbers("not found"), None);
+        assert_eq!(minor("go version go1.26.8 linux/amd64"), Some(26));
+        assert_eq!(minor("go version go1.9rc1 linux/amd64"), Some(9));
+        assert_eq!(minor("not found"), None);
     }
 
     #[test]
