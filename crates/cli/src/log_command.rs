@@ -143,9 +143,9 @@ struct Bench {
     /// Rounds; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Only this workload: W1 … W8, W4a, W4b
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
+    /// Only these workloads: W1 … W8, W4a, W4p, W4b, W7c
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
     /// Part of the usual number of commits
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     percent: u64,

@@ -1,13 +1,13 @@
-//! What does the log cost beside the raw disk? `bench [DIR] [ROUNDS] [WORKLOAD]`
+//! What does the log cost beside the raw disk? `bench [DIR] [ROUNDS] [WORKLOAD …]`
 
 use seawall::bench::{Plan, run, table};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let dir = arguments.first().map_or(".", String::as_str);
+    let dir = arguments.first().map_or_else(|| ".".into(), std::path::PathBuf::from);
     let rounds = arguments.get(1).map_or(Ok(3), |rounds| rounds.parse())?;
-    let plan = Plan { rounds, only: arguments.get(2).cloned(), ..Plan::default() };
-    let rows = run(dir.as_ref(), &plan, |_, _| {})?;
+    let plan = Plan { rounds, only: arguments.into_iter().skip(2).collect(), ..Plan::default() };
+    let rows = run(&dir, &plan, |_, _| {})?;
     print!("{}", table(&rows));
     Ok(())
 }

@@ -26,14 +26,13 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
         let mut core = lock(&group.core);
         // Who wanted the last batch is about to want the next one, and waking this thread takes longer than that.
         if group.is_wanted(&core) || std::mem::take(&mut drove) {
-            let (ready, gathered) = group.gather(core);
-            core = gathered;
-            let wanted = ready && group.is_wanted(&core);
-            if let Some(issue) = wanted.then(|| group.issue(&mut core)).flatten() {
-                group.drive(core, issue);
-                drove = true;
-                continue;
-            }
+            core = match group.lead_for_others(core) {
+                Ok(()) => {
+                    drove = true;
+                    continue;
+                }
+                Err(core) => core,
+            };
             // Whoever came meanwhile has gone to sleep, because somebody was gathering already.
             let waiting = core.waiting();
             drop(core);

@@ -13,7 +13,7 @@ mod workloads;
 
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::options::{EngineChoice, MethodChoice, Options};
 use crate::stats::Summary;
@@ -29,8 +29,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Part of the usual number of commits, in per cent. Default 100.
     pub percent: u64,
-    /// Only workloads whose name starts with this. Default all.
-    pub only: Option<String>,
+    /// Only the workloads of these names. Default, and if it is empty, all.
+    pub only: Vec<String>,
     /// The commit method. Default the fastest.
     pub method: MethodChoice,
     /// The engine. Default whichever runs the method.
@@ -40,7 +40,7 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         let (method, engine) = (MethodChoice::Fastest, EngineChoice::Probe);
-        Self { rounds: 5, percent: 100, only: None, method, engine }
+        Self { rounds: 5, percent: 100, only: Vec::new(), method, engine }
     }
 }
 
@@ -159,14 +159,19 @@ impl Row {
 /// Runs the workloads in `dir`, which must exist and lie on the disk to be measured; tells `progress` each name.
 ///
 /// # Errors
-/// Whatever the log or the floor meets.
+/// [`Error::InvalidOption`] if [`Plan::only`] names a workload that is not there; whatever the log or the floor meets.
 pub fn run(dir: &Path, plan: &Plan, mut progress: impl FnMut(&str, usize)) -> Result<Vec<Row>> {
+    if let Some(unknown) = plan.only.iter().find(|only| WORKLOADS.iter().all(|w| w.name != only.as_str())) {
+        let names = WORKLOADS.map(|w| w.name).join(", ");
+        let reason = format!("there is no workload {unknown}, there are {names}");
+        return Err(Error::InvalidOption { option: "only", reason });
+    }
     let probe = Scratch::new(dir, "probe")?;
     let options = Options::default().method(plan.method.clone()).engine(plan.engine);
     let method = Log::open(probe.path(), options)?.opened().method;
     drop(probe);
     let bench = Bench { dir, percent: plan.percent.max(1), method };
-    let wanted = |w: &&Workload| plan.only.as_ref().is_none_or(|only| w.name == only.as_str());
+    let wanted = |w: &&Workload| plan.only.is_empty() || plan.only.iter().any(|only| w.name == only.as_str());
     let mut rows: Vec<(Row, &Workload)> = WORKLOADS
         .iter()
         .filter(wanted)

@@ -13,8 +13,12 @@
 //!              transfer > quick: the transfer rules
 //! ```
 //!
+//! The writer thread has a question of its own: whether somebody is about to block until what it would write is durable.
+//! He would have to be woken afterwards, which takes longer than he needs to come; if he leads, nobody sleeps.
+//!
 //! Invariants: a lone committer (a crowd of at most one) never waits; nobody waits longer than one quick write; who
-//! waits gives the processor away, and gives up when nobody new has come for half of that.
+//! waits gives the processor away, and gives up when nobody new has come for half of that; the writer leaves a batch to
+//! others for [`PROMPT_NS`] at most, and only after somebody came so soon after it had begun one.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -25,6 +29,12 @@ const QUICK_NS: u64 = 20_000;
 /// A write of more bytes is not a small one.
 const SMALL_BYTES: usize = 128 << 10;
 
+/// Who blocks so soon after the writer thread began to write could as well have led, in nanoseconds: less than waking
+/// him takes.
+pub(crate) const PROMPT_NS: u64 = 10_000;
+/// The writer thread is not writing.
+const IDLE: u64 = u64::MAX;
+
 /// Who comes round together, and what writes take.
 #[derive(Debug)]
 pub(crate) struct Crowd {
@@ -33,6 +43,10 @@ pub(crate) struct Crowd {
     quick_ns: AtomicU64,
     /// Somebody waits for the others already.
     gathering: AtomicBool,
+    /// When the writer thread began the batch that it writes, or [`IDLE`].
+    writer_began_ns: AtomicU64,
+    /// Somebody blocked as soon as the writer thread had begun.
+    prompt: AtomicBool,
 }
 
 /// How somebody's waiting goes.
@@ -52,6 +66,8 @@ impl Crowd {
             records: AtomicU32::new(0),
             quick_ns: AtomicU64::new(QUICK_NS),
             gathering: AtomicBool::new(false),
+            writer_began_ns: AtomicU64::new(IDLE),
+            prompt: AtomicBool::new(false),
         }
     }
 
@@ -91,6 +107,34 @@ impl Crowd {
         self.records.fetch_min(gathered, Ordering::Relaxed);
         self.gathering.store(false, Ordering::Release);
     }
+
+    /// The writer thread begins to write.
+    pub(crate) fn writer_begins(&self, now_ns: u64) {
+        self.writer_began_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// The writer thread has written.
+    pub(crate) fn writer_ends(&self) {
+        self.writer_began_ns.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// Somebody is about to block.
+    pub(crate) fn blocks(&self, now_ns: impl FnOnce() -> u64) {
+        let began = self.writer_began_ns.load(Ordering::Relaxed);
+        if began != IDLE && now_ns().saturating_sub(began) < PROMPT_NS {
+            self.prompt.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the writer thread should leave the next batch to whoever is about to block.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.prompt.load(Ordering::Relaxed)
+    }
+
+    /// Nobody came whom the writer thread left a batch to.
+    pub(crate) fn nobody_came(&self) {
+        self.prompt.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Patience {
@@ -108,7 +152,7 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crowd, TURNS};
+    use super::{Crowd, PROMPT_NS, TURNS};
 
     #[test]
     fn a_lone_committer_never_waits() {
@@ -165,6 +209,21 @@ mod tests {
             crowd.wrote(300_000, 512 << 10, 512, 0);
             assert!(crowd.is_here(0), "the transfer rules");
         }
+    }
+
+    #[test]
+    fn the_writer_leaves_a_batch_to_who_blocked_at_once_and_to_nobody_else() {
+        let crowd = Crowd::new();
+        crowd.blocks(|| unreachable!("the writer is idle: nobody asks for the time"));
+        crowd.writer_begins(1_000);
+        crowd.blocks(|| 1_000 + PROMPT_NS);
+        assert!(!crowd.is_prompt(), "he came when the write was well under way");
+        crowd.blocks(|| 1_000 + PROMPT_NS - 1);
+        assert!(crowd.is_prompt());
+        crowd.nobody_came();
+        assert!(!crowd.is_prompt());
+        crowd.writer_ends();
+        crowd.blocks(|| unreachable!("the writer has written"));
     }
 
     #[test]

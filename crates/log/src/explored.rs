@@ -217,3 +217,50 @@ fn a_committer_beside_one_who_gathers_and_does_not_lead_is_told() {
         assert!(mine.is_ok_and(|lsn| group.durable() >= lsn));
     });
 }
+
+/// The writer leaves a batch to somebody who is about to block; whether he comes or not, what was wanted is written.
+#[test]
+fn what_the_writer_leaves_to_others_is_written() {
+    explore(|| {
+        let group = group(NEVER, 2);
+        group.expect_prompt();
+        let (lsn, core) = group.accept(|core| core.append(b"record")).expect("there is room");
+        drop(core);
+        let writer = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                group.want(lsn);
+                if let Err(core) = group.lead_for_others(lock(&group.core)) {
+                    let waiting = core.waiting();
+                    drop(core);
+                    group.hand_over(waiting);
+                }
+            })
+        };
+        let committer = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.commit(lsn, Grade::Full))
+        };
+        writer.join().expect("ends");
+        assert!(committer.join().expect("ends").is_ok());
+        assert!(group.durable() >= lsn);
+    });
+}
+
+#[test]
+fn what_the_writer_leaves_to_nobody_it_writes_itself() {
+    explore(|| {
+        let group = group(NEVER, 2);
+        group.expect_prompt();
+        let append = |group: &Group| group.accept(|core| core.append(b"record")).expect("there is room").0;
+        let lsn = append(&group);
+        group.want(lsn);
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || [append(&group), append(&group)])
+        };
+        let led = group.lead_for_others(lock(&group.core)).is_ok();
+        assert!(led && group.durable() >= lsn);
+        other.join().expect("ends");
+    });
+}

@@ -20,7 +20,7 @@ use std::thread::Thread;
 
 use crate::asked::Grade;
 use crate::core::{Core, Issue, Refusal, Shape};
-use crate::crowd::Crowd;
+use crate::crowd::{Crowd, PROMPT_NS};
 use crate::error::{Error, Result};
 use crate::format::Kind;
 use crate::gate::Gate;
@@ -125,6 +125,14 @@ impl Group {
     #[cfg(all(test, loom))]
     pub(crate) fn expect_crowd(&self, records: u32) {
         self.crowd.expect(records);
+    }
+
+    /// Makes the writer expect somebody who is about to block.
+    #[cfg(all(test, loom))]
+    pub(crate) fn expect_prompt(&self) {
+        self.crowd.writer_begins(0);
+        self.crowd.blocks(|| 0);
+        self.crowd.writer_ends();
     }
 
     /// The end of what is durable.
@@ -291,6 +299,7 @@ impl Group {
             let gate = self.gate(core.batch_of(lsn));
             let ticket = gate.ticket();
             drop(core);
+            self.crowd.blocks(monotonic_ns);
             gate.wait(ticket);
             if self.reached(grade) >= lsn {
                 return Ok(());
@@ -329,6 +338,33 @@ impl Group {
             }
         };
         (true, core)
+    }
+
+    /// Has the writer thread write the next batch, if it is time and somebody who does not block wants it; returns
+    /// whether it did. A committer who is about to block leads instead: see [`Crowd::is_prompt`].
+    pub(crate) fn lead_for_others<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+    ) -> std::result::Result<(), MutexGuard<'a, Core>> {
+        let (ready, mut core) = self.gather(core);
+        if ready && self.crowd.is_prompt() && core.in_flight() == 0 && core.full() == 0 {
+            let began = monotonic_ns();
+            while self.is_wanted(&core) && core.in_flight() == 0 {
+                if monotonic_ns() - began > PROMPT_NS {
+                    self.crowd.nobody_came();
+                    break;
+                }
+                drop(core);
+                yield_now();
+                core = lock(&self.core);
+            }
+        }
+        let lead = ready && self.is_wanted(&core);
+        let Some(issue) = lead.then(|| self.issue(&mut core)).flatten() else { return Err(core) };
+        self.crowd.writer_begins(monotonic_ns());
+        self.drive(core, issue);
+        self.crowd.writer_ends();
+        Ok(())
     }
 
     /// Writes one batch and tells everyone who waited for it.

@@ -292,7 +292,7 @@ fn writes_of_less_than_a_page_around_the_cache_never_fail() {
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn a_size_that_the_disk_has_no_sectors_for_is_not_available() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ground = Ground::with_sectors(place, "xfs", 512, "defaults", 4096);
+    let ground = Ground::with_sectors(place, "xfs", 1024, "defaults", 4096);
     for (row, outcome) in small_writes_around_the_cache(ground.path()) {
         let StudyOutcome::NotAvailable { reason } = &outcome else { panic!("{row}: {outcome:?}") };
         assert!(reason.contains("was refused here"), "{row}: {reason}");

@@ -1,7 +1,7 @@
 //! How does a workload run beside its floor?
 //!
 //! [`Bench::interleave`] alternates slices of both; [`Bench::waiting`] has threads that wait for each commit,
-//! [`Bench::outstanding`] one thread that does not.
+//! [`Bench::outstanding`] one thread that does not, and holds on to the oldest commit only when it has enough of them.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,7 +15,8 @@ use super::Round;
 use super::floor::Floor;
 use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Commit, Log};
+use crate::lsn::Lsn;
 use crate::options::{MethodChoice, Options};
 
 /// Where, how much, and by which commit method.
@@ -138,44 +139,37 @@ impl Bench<'_> {
         Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
     }
 
-    /// One thread with `outstanding` commits of 1 KiB in flight.
+    /// One thread with `outstanding` asynchronous commits of 1 KiB, which holds on to the oldest as `until` does.
     pub(super) fn outstanding(
         &self,
-        floor_bytes: usize,
-        outstanding: usize,
-        slices: u64,
-        per_slice: u64,
+        (floor_bytes, outstanding): (usize, usize),
+        (slices, per_slice): (u64, u64),
+        until: fn(Commit) -> Result<Lsn>,
     ) -> Result<Round> {
         let mut floor = self.floor(floor_bytes)?;
         let scratch = Scratch::new(self.dir, "log")?;
         let log = self.log(&scratch, Options::default())?;
         Self::warm(&log)?;
         let record = [0x5A; 1024];
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
         let before = log.stats();
         let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
         let round = self.interleave(&mut floor, (slices, floor_writes, per_slice), |times| {
             log.trim(log.durable_lsn())?;
             let began = monotonic_ns();
-            let mut pending: VecDeque<(u64, crate::log::Commit)> = VecDeque::with_capacity(outstanding);
+            let mut pending: VecDeque<(u64, Commit)> = VecDeque::with_capacity(outstanding);
             for i in 0..per_slice {
                 if i % 4096 == 0 {
                     // As a user with checkpoints does; without it every segment would have to be filled anew.
                     log.trim(log.durable_lsn())?;
                 }
-                while pending.len() == outstanding {
-                    let Some((_, oldest)) = pending.front_mut() else { break };
-                    match std::pin::Pin::new(oldest).poll(&mut context) {
-                        Poll::Pending => std::thread::park(),
-                        Poll::Ready(done) => {
-                            done?;
-                            let now = monotonic_ns();
-                            while pending.front().is_some_and(|(_, commit)| commit.is_durable()) {
-                                let Some((since, _)) = pending.pop_front() else { break };
-                                times.saturating_record(now - since);
-                            }
-                        }
+                if pending.len() == outstanding
+                    && let Some((since, oldest)) = pending.pop_front()
+                {
+                    until(oldest)?;
+                    let now = monotonic_ns();
+                    times.saturating_record(now - since);
+                    while let Some((since, _)) = pending.pop_front_if(|(_, commit)| commit.is_durable()) {
+                        times.saturating_record(now - since);
                     }
                 }
                 let lsn = log.append(&record)?;
@@ -190,10 +184,22 @@ impl Bench<'_> {
     }
 }
 
-struct Unpark(std::thread::Thread);
+/// Polls a commit until it is ready, as an executor of one task does: the thread sleeps in between.
+pub(super) fn polled(commit: Commit) -> Result<Lsn> {
+    struct Unpark(std::thread::Thread);
 
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut commit = std::pin::pin!(commit);
+    loop {
+        match commit.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }

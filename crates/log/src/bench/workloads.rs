@@ -9,10 +9,10 @@ use seawall_sys::clock::{monotonic_ns, sleep_until};
 
 use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
-use super::runs::Bench;
+use super::runs::{Bench, polled};
 use super::{Goal, Round};
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
 use crate::options::{MethodChoice, Options};
 
@@ -26,7 +26,7 @@ pub(super) struct Workload {
 }
 
 /// All of them, in the order of their numbers.
-pub(super) const WORKLOADS: [Workload; 11] = [
+pub(super) const WORKLOADS: [Workload; 12] = [
     Workload {
         name: "W1",
         what: "1 writer, 16 KiB, each committed",
@@ -61,6 +61,13 @@ pub(super) const WORKLOADS: [Workload; 11] = [
         unit: "commits/s",
         goal: Goal::Ratio(30.0),
         run: w4a,
+    },
+    Workload {
+        name: "W4p",
+        what: "the same, by polled futures",
+        unit: "commits/s",
+        goal: Goal::Ratio(30.0),
+        run: w4p,
     },
     Workload {
         name: "W4b",
@@ -123,11 +130,15 @@ fn w4(bench: &Bench<'_>) -> Result<Round> {
 }
 
 fn w4a(bench: &Bench<'_>) -> Result<Round> {
-    bench.outstanding(4096, 64, 60, 4000)
+    bench.outstanding((4096, 64), (60, 4000), Commit::wait)
+}
+
+fn w4p(bench: &Bench<'_>) -> Result<Round> {
+    bench.outstanding((4096, 64), (60, 4000), polled)
 }
 
 fn w4b(bench: &Bench<'_>) -> Result<Round> {
-    let round = bench.outstanding(1 << 20, 512, 60, 8192)?;
+    let round = bench.outstanding((1 << 20, 512), (60, 8192), Commit::wait)?;
     let (floor, fresh) = (round.floor * f64::from(1 << 20), round.fresh * f64::from(1 << 20));
     Ok(Round { floor, fresh, log: round.log * 1024.0, ..round })
 }
