@@ -22,8 +22,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Turns of the processor given away without anyone coming, before the clock is asked at all.
-const TURNS: u32 = 4;
+/// Looks without anyone new before the clock is asked at all.
+const LOOKS: u32 = 4;
+/// Between two looks at what has gathered, in nanoseconds: each takes the core's memory from the processor of who
+/// appends.
+const LOOK_NS: u64 = 2_000;
 /// What a small write takes until the first one has been timed, in nanoseconds: a fast disk's.
 const QUICK_NS: u64 = 20_000;
 /// A write of more bytes is not a small one.
@@ -55,6 +58,7 @@ pub(crate) struct Patience {
     quick_ns: u64,
     began_ns: u64,
     grew_ns: u64,
+    looked_ns: u64,
     seen: u32,
     idle: u32,
 }
@@ -99,7 +103,8 @@ impl Crowd {
     pub(crate) fn wait(&self, gathered: u32, now_ns: u64) -> Option<Patience> {
         let quick_ns = self.quick_ns.load(Ordering::Relaxed);
         let free = !self.gathering.swap(true, Ordering::Acquire);
-        free.then_some(Patience { quick_ns, began_ns: now_ns, grew_ns: now_ns, seen: gathered, idle: 0 })
+        let [began_ns, grew_ns, looked_ns] = [now_ns; 3];
+        free.then_some(Patience { quick_ns, began_ns, grew_ns, looked_ns, seen: gathered, idle: 0 })
     }
 
     /// Ends the waiting. If fewer came than last time, no more are expected next time.
@@ -138,6 +143,15 @@ impl Crowd {
 }
 
 impl Patience {
+    /// Whether it is time to look at what has gathered.
+    pub(crate) fn looks(&mut self, now_ns: u64) -> bool {
+        let due = now_ns - self.looked_ns >= LOOK_NS;
+        if due {
+            self.looked_ns = now_ns;
+        }
+        due
+    }
+
     /// Whether to go on waiting with `gathered` records there.
     pub(crate) fn lasts(&mut self, gathered: u32, now_ns: u64) -> bool {
         if gathered > self.seen {
@@ -145,14 +159,14 @@ impl Patience {
         } else {
             self.idle += 1;
         }
-        let coming = self.idle < TURNS || now_ns - self.grew_ns < self.quick_ns / 2;
+        let coming = self.idle < LOOKS || now_ns - self.grew_ns < self.quick_ns / 2;
         coming && now_ns - self.began_ns < self.quick_ns
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Crowd, PROMPT_NS, TURNS};
+    use super::{Crowd, LOOK_NS, LOOKS, PROMPT_NS};
 
     #[test]
     fn a_lone_committer_never_waits() {
@@ -231,9 +245,11 @@ mod tests {
         let crowd = Crowd::new();
         crowd.wrote(8_000, 64 << 10, 64, 0);
         let Some(mut patience) = crowd.wait(1, 0) else { panic!("nobody waits yet") };
-        // Turns of the processor come before the clock.
-        for turn in 1..TURNS {
-            assert!(patience.lasts(1, 7_000), "turn {turn}");
+        assert!(!patience.looks(LOOK_NS - 1));
+        assert!(patience.looks(LOOK_NS) && !patience.looks(LOOK_NS + 1));
+        // A few looks come before the clock.
+        for look in 1..LOOKS {
+            assert!(patience.lasts(1, 7_000), "look {look}");
         }
         assert!(!patience.lasts(1, 7_000), "nobody came for more than half");
         assert!(patience.lasts(2, 7_500), "somebody came");

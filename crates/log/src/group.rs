@@ -328,6 +328,9 @@ impl Group {
         let core = loop {
             yield_now();
             let now = monotonic_ns();
+            if !patience.looks(now) {
+                continue;
+            }
             // Who appends right now must not have to wait for somebody who only looks.
             let Some(core) = try_lock(&self.core) else { continue };
             let gathered = core.gathered_records();
@@ -349,15 +352,15 @@ impl Group {
         let (ready, mut core) = self.gather(core);
         if ready && self.crowd.is_prompt() && core.in_flight() == 0 && core.full() == 0 {
             let began = monotonic_ns();
-            while self.is_wanted(&core) && core.in_flight() == 0 {
+            drop(core);
+            while !self.flying.load(Ordering::SeqCst) {
                 if monotonic_ns() - began > PROMPT_NS {
                     self.crowd.nobody_came();
                     break;
                 }
-                drop(core);
                 yield_now();
-                core = lock(&self.core);
             }
+            core = lock(&self.core);
         }
         let lead = ready && self.is_wanted(&core);
         let Some(issue) = lead.then(|| self.issue(&mut core)).flatten() else { return Err(core) };
