@@ -11,11 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use seawall_sys::store::StoreFile;
-
 use crate::buffer::AlignedBuf;
-use crate::disk::fill;
 use crate::lsn::Lsn;
+use crate::segment_file::SegmentFile;
 
 /// A piece of a segment, asked for or read.
 #[derive(Debug)]
@@ -34,14 +32,13 @@ pub(crate) struct Piece {
     pub(crate) bytes: usize,
 }
 
-type Wish = (Arc<StoreFile>, Piece);
+type Wish = (Arc<SegmentFile>, Piece);
 /// The piece, or what went wrong in which segment.
 pub(crate) type Fetched = Result<Piece, (u64, io::Error)>;
 
 fn fetch((file, mut piece): Wish) -> Fetched {
     let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
-    piece.bytes = fill(piece.offset, wanted, |at, rest| file.read_at(at, rest))
-        .map_err(|error| (piece.number, error))?;
+    piece.bytes = file.read_through(piece.offset, wanted).map_err(|error| (piece.number, error))?;
     Ok(piece)
 }
 
@@ -87,7 +84,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Begins to read a piece of `file`; gives it back if another one is under way or no thread can be had.
-    pub(crate) fn begin(&mut self, file: Arc<StoreFile>, piece: Piece) -> Option<Piece> {
+    pub(crate) fn begin(&mut self, file: Arc<SegmentFile>, piece: Piece) -> Option<Piece> {
         if self.under_way {
             return Some(piece);
         }
@@ -125,11 +122,10 @@ impl Ahead {
 mod tests {
     use std::sync::Arc;
 
-    use seawall_sys::store::{Access, StoreFile};
-
     use super::{Ahead, Piece};
     use crate::buffer::AlignedBuf;
     use crate::lsn::Lsn;
+    use crate::segment_file::SegmentFile;
 
     fn piece(offset: u64, bytes: usize) -> Piece {
         Piece { number: 7, offset, limit: Lsn::new(9), buf: AlignedBuf::zeroed(8192), at: 4096, bytes }
@@ -141,7 +137,7 @@ mod tests {
         let path = dir.path().join("file");
         let content: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).take(10_000).collect();
         std::fs::write(&path, &content).expect("writes");
-        let file = Arc::new(StoreFile::open_read_only(&path, Access::Cached).expect("opens"));
+        let file = Arc::new(SegmentFile::open(&path).expect("opens"));
         let mut ahead = Ahead::default();
         assert!(ahead.finish().is_none(), "nothing was asked for");
         for (offset, wanted, read) in
@@ -165,8 +161,7 @@ mod tests {
     #[test]
     fn an_error_comes_back_with_its_segment() {
         let dir = tempfile::tempdir().expect("a directory");
-        let file =
-            Arc::new(StoreFile::open_read_only(dir.path(), Access::Cached).expect("opens a directory"));
+        let file = Arc::new(SegmentFile::open(dir.path()).expect("opens a directory"));
         let mut ahead = Ahead::default();
         assert!(ahead.begin(file, piece(0, 4096)).is_none());
         let (number, error) = ahead.finish().expect("was asked for").expect_err("is a directory");

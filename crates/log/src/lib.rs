@@ -81,6 +81,7 @@ mod recovery;
 mod scan;
 mod seal;
 mod sectors;
+mod segment_file;
 mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;

@@ -8,17 +8,14 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_sys::store::{Access, StoreFile};
-
 use crate::ahead::{Ahead, Piece};
 use crate::buffer::AlignedBuf;
-use crate::choose::from_system;
-use crate::disk::fill;
 use crate::error::{Error, Result};
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::group::Group;
 use crate::lsn::Lsn;
 use crate::scan::{Scan, ScannedBatch, Source};
+use crate::segment_file::SegmentFile;
 use crate::sync::{Ordering, lock};
 
 /// The bytes of one record.
@@ -74,7 +71,7 @@ impl Shelves for Group {
 pub(crate) struct Files<S> {
     pub(crate) dir: Arc<Path>,
     pub(crate) shelves: S,
-    open: Option<(u64, Arc<StoreFile>)>,
+    open: Option<(u64, Arc<SegmentFile>)>,
     ahead: Ahead,
 }
 
@@ -83,13 +80,12 @@ impl<S> Files<S> {
         Self { dir, shelves, open: None, ahead: Ahead::default() }
     }
 
-    fn file(&mut self, number: u64) -> Result<&Arc<StoreFile>> {
+    fn file(&mut self, number: u64) -> Result<&Arc<SegmentFile>> {
         let open = if let Some(open) = self.open.take().filter(|(open, _)| *open == number) {
             open
         } else {
             let path = self.dir.join(segment_name(number));
-            let file = StoreFile::open_read_only(&path, Access::Cached);
-            (number, Arc::new(file.map_err(|error| from_system(&error))?))
+            (number, Arc::new(SegmentFile::open(&path)?))
         };
         Ok(&self.open.insert(open).1)
     }
@@ -101,8 +97,7 @@ impl<S> Files<S> {
 
 impl<S: Deref<Target: Shelves>> Source for Files<S> {
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let file = self.file(number)?;
-        let filled = fill(offset, buf, |at, rest| file.read_at(at, rest));
+        let filled = self.file(number)?.read(offset, buf);
         filled.map_err(|error| self.cannot_read(number, error))
     }
 

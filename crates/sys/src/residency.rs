@@ -14,7 +14,16 @@ use std::path::Path;
 /// # Errors
 /// The failed call.
 pub fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
-    os::residency::cached_bytes(file, path)
+    // To the end of the file.
+    cached_bytes_of(file, path, 0, 0)
+}
+
+/// The same of the `length` bytes from byte `offset` on, in whole pages; a length of 0 reaches to the end of the file.
+///
+/// # Errors
+/// The failed call.
+pub fn cached_bytes_of(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+    os::residency::cached_bytes(file, path, offset, length)
 }
 
 /// Memory that can be had without swapping, bytes (Linux `MemAvailable`); `None` where the system does not tell.
@@ -34,8 +43,19 @@ mod tests {
         std::fs::write(&path, vec![7; 1 << 20]).expect("written");
         let file = File::open(&path).expect("opened");
         assert_eq!(cached_bytes(&file, &path).expect("asked"), Some(1 << 20));
-        let by_mincore = os::residency::by_mincore(&file, &path).expect("asked");
-        assert_eq!(by_mincore, Some(1 << 20), "both questions have one answer");
+        for (offset, length, cached) in [
+            (0, 0, 1 << 20),
+            (0, 8192, 8192),
+            (4096, 1, 4096),
+            (100, 4096, 8192),
+            (1 << 19, 1 << 20, 1 << 19),
+            (1 << 20, 4096, 0),
+        ] {
+            let asked =
+                [cached_bytes_of, os::residency::by_mincore].map(|ask| ask(&file, &path, offset, length));
+            let told = asked.map(|told| told.expect("asked"));
+            assert_eq!(told, [Some(cached); 2], "both questions have one answer: {offset} {length}");
+        }
         crate::journal::settle(&file, &path, true).expect("dropped");
         let left = cached_bytes(&file, &path).expect("asked").expect("told");
         assert!(left < 1 << 20, "{left} bytes are still cached");

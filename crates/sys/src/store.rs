@@ -7,7 +7,7 @@
 //! systems that journal names themselves and let nobody sync them, which `os/store_*.rs` says where it applies).
 
 use crate::error::{Error, Result};
-use crate::os::store;
+use crate::os::{residency, store};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,20 @@ impl StoreFile {
     /// they show what the disk never got, and btrfs has been seen to answer direct reads from them.
     pub fn forget_cached(&self) {
         store::forget_cached(&self.file);
+    }
+
+    /// Bytes of the `length` bytes from byte `offset` on that are in the page cache, in whole pages; `None` where the
+    /// system does not tell.
+    ///
+    /// # Errors
+    /// The failed call and the path.
+    pub fn cached_bytes(&self, offset: u64, length: u64) -> Result<Option<u64>> {
+        residency::cached_bytes(&self.file, &self.path, offset, length)
+    }
+
+    /// Has the system read no more of the file into its cache than is asked for, where it takes such advice (Linux).
+    pub fn read_no_more(&self) {
+        store::read_no_more(&self.file);
     }
 
     /// Writes `buf` at `offset` (bytes); returns the bytes written, which may be fewer.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 #[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn cached_bytes(_: &File, _: &Path) -> Result<Option<u64>> {
+pub(crate) fn cached_bytes(_: &File, _: &Path, _: u64, _: u64) -> Result<Option<u64>> {
     Ok(None)
 }
 

@@ -33,16 +33,30 @@ pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(Fil
     }
 }
 
+/// Pages that cannot be dropped are dirty, and those the disk will get.
 #[cfg(target_os = "linux")]
 pub(crate) fn forget_cached(file: &File) {
+    advise(file, libc::POSIX_FADV_DONTNEED);
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn read_no_more(file: &File) {
+    advise(file, libc::POSIX_FADV_RANDOM);
+}
+
+/// What the call answers does not matter: it is advice.
+#[cfg(target_os = "linux")]
+fn advise(file: &File, advice: libc::c_int) {
     use std::os::fd::AsRawFd;
-    // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour. What the call answers does
-    // not matter: pages that cannot be dropped are dirty, and those the disk will get.
-    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour.
+    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn forget_cached(_file: &File) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn read_no_more(_file: &File) {}
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {

@@ -33,9 +33,8 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-pub(crate) fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
-    // A length of 0 means: to the end of the file.
-    let range = Range { offset: 0, length: 0 };
+pub(crate) fn cached_bytes(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+    let range = Range { offset, length };
     let mut stat = Pages::default();
     // SAFETY: both structures are live, of the layout that the kernel wants, and the second is writable.
     let code = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
@@ -45,34 +44,37 @@ pub(crate) fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
     let error = std::io::Error::last_os_error();
     match error.raw_os_error() {
         // EPERM is how a seccomp filter refuses a call that it does not know.
-        Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => by_mincore(file, path),
+        Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => by_mincore(file, path, offset, length),
         _ => Err(Error::new("cachestat", path, error)),
     }
 }
 
 /// The same question to mincore(2), a byte a page.
-pub(crate) fn by_mincore(file: &File, path: &Path) -> Result<Option<u64>> {
-    let length = file.metadata().map_err(|error| Error::new("fstat", path, error))?.len();
-    let Ok(bytes) = usize::try_from(length) else { return Ok(None) };
-    if bytes == 0 {
+pub(crate) fn by_mincore(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+    let page = page_bytes();
+    let file_bytes = file.metadata().map_err(|error| Error::new("fstat", path, error))?.len();
+    let end = if length == 0 { file_bytes } else { file_bytes.min(offset.saturating_add(length)) };
+    let from = offset / page * page;
+    let wanted = (usize::try_from(end.saturating_sub(from)), libc::off_t::try_from(from));
+    let (Ok(bytes), Ok(from)) = wanted else { return Ok(None) };
+    if offset >= end {
         return Ok(Some(0));
     }
     // SAFETY: a new mapping at an address of the kernel's choice, of an open file; it is never read through.
     let base = unsafe {
-        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), from)
     };
     if base == libc::MAP_FAILED {
         return Err(Error::last_os("mmap", path));
     }
-    let page = usize::try_from(page_bytes()).unwrap_or(4096);
-    let mut pages = vec![0_u8; bytes.div_ceil(page)];
+    let mut pages = vec![0_u8; bytes.div_ceil(usize::try_from(page).unwrap_or(4096))];
     // SAFETY: the mapping is `bytes` long, and the vector has a byte for each of its pages.
     let asked = check(unsafe { libc::mincore(base, bytes, pages.as_mut_ptr()) });
     // SAFETY: the mapping was made above with this length, and nothing refers to it any more.
     let _ = unsafe { libc::munmap(base, bytes) };
     asked.map_err(|error| Error::new("mincore", path, error))?;
     let cached = pages.iter().filter(|page| **page & 1 == 1).count() as u64;
-    Ok(Some(cached * page as u64))
+    Ok(Some(cached * page))
 }
 
 pub(crate) fn available_memory_bytes() -> Option<u64> {
