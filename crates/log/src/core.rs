@@ -16,8 +16,8 @@
 use std::collections::VecDeque;
 
 use crate::asked::{Asked, Grade};
+use crate::batch::{Batch, Start};
 use crate::buffer::AlignedBuf;
-use crate::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
@@ -87,64 +87,6 @@ pub(crate) enum Refusal {
     /// The log failed.
     Failed,
 }
-
-/// The start of a segment that goes with its first batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    /// The segment's size in bytes.
-    pub(crate) bytes: u64,
-    /// The segment before it.
-    pub(crate) previous: u64,
-}
-
-/// A batch under assembly, and afterwards on its way to the disk.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    /// Counts batches from 1, in order of issue.
-    pub(crate) id: u64,
-    /// What it is for.
-    pub(crate) kind: Kind,
-    /// Header room, records, room for padding.
-    pub(crate) buf: AlignedBuf,
-    /// Bytes used, header room included.
-    pub(crate) used: usize,
-    /// Records in it.
-    pub(crate) records: u32,
-    /// The LSN of its first record.
-    pub(crate) lsn: Lsn,
-    /// Its segment.
-    pub(crate) segment: u64,
-    /// Its place in the segment in bytes.
-    pub(crate) offset: u64,
-    /// The checksum of the records up to `summed`.
-    pub(crate) sum: u32,
-    /// How far the checksum reaches, in bytes from the start of the buffer.
-    pub(crate) summed: usize,
-    /// The most it may use in bytes.
-    room: usize,
-    /// Set if its segment is to be started first.
-    pub(crate) start: Option<Start>,
-}
-
-impl Batch {
-    fn end(&self) -> Lsn {
-        self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
-    }
-
-    /// Takes in `bytes` more, which are in the buffer: whoever copied them has them in the processor's cache still,
-    /// whoever writes them may be on another processor.
-    #[inline]
-    fn grow(&mut self, bytes: usize) {
-        self.used += bytes;
-        if self.used - self.summed >= SUM_BYTES {
-            self.sum = crc32c_more(self.sum, &self.buf.bytes()[self.summed..self.used]);
-            self.summed = self.used;
-        }
-    }
-}
-
-/// Records are added to the checksum when there are as many bytes: less is cheaper together.
-const SUM_BYTES: usize = 2048;
 
 /// A batch handed out to be sealed and written, with what it may claim.
 #[derive(Debug)]
@@ -371,13 +313,7 @@ impl Core {
     pub(crate) fn append(&mut self, payload: &[u8]) -> Result<Lsn, Refusal> {
         let head = record_header(payload.len(), false).ok_or(Refusal::TooLong)?;
         let bytes = RECORD_HEADER_BYTES + payload.len();
-        let batch = self.reserve(bytes)?;
-        let at = batch.used;
-        let room = &mut batch.buf.bytes_mut()[at..at + bytes];
-        room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-        room[RECORD_HEADER_BYTES..].copy_from_slice(payload);
-        batch.grow(bytes);
-        batch.records += 1;
+        self.reserve(bytes)?.put([&head, payload], 1);
         self.accepted_records += 1;
         Ok(self.accepted(bytes))
     }
@@ -387,11 +323,7 @@ impl Core {
         if mutant::on(Mutant::SplitTransaction) {
             return self.append_one_by_one(records);
         }
-        let batch = self.reserve(records.len())?;
-        let at = batch.used;
-        batch.buf.bytes_mut()[at..at + records.len()].copy_from_slice(records);
-        batch.grow(records.len());
-        batch.records += count;
+        self.reserve(records.len())?.put([records, &[]], count);
         self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
     }
@@ -432,11 +364,7 @@ impl Core {
         let mut walk = crate::format::Records::new(records);
         while walk.next().is_some() {
             let to = records.len() - walk.rest().len();
-            let batch = self.reserve(to - from)?;
-            let at = batch.used;
-            batch.buf.bytes_mut()[at..at + to - from].copy_from_slice(&records[from..to]);
-            batch.grow(to - from);
-            batch.records += 1;
+            self.reserve(to - from)?.put([&records[from..to], &[]], 1);
             self.accepted(to - from);
             from = to;
         }

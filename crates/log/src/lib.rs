@@ -40,6 +40,7 @@
 mod ahead;
 mod asked;
 mod background;
+mod batch;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod beside;

@@ -19,6 +19,12 @@ pub fn prefer_large_pages(bytes: &mut [u8]) {
     crate::os::memory::prefer_large_pages(bytes);
 }
 
+/// Has the processor fetch the memory of `bytes`, which is about to be written, while other work goes on.
+#[inline]
+pub fn about_to_write(bytes: &mut [u8]) {
+    crate::os::prefetch::about_to_write(bytes);
+}
+
 /// Bytes at an aligned address. Over-allocates by one alignment instead of using `unsafe`.
 #[derive(Debug)]
 pub struct Aligned {

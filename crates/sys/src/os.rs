@@ -13,6 +13,7 @@
 //! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
 //! | `memory` | what the kernel is told about a buffer |
+//! | `prefetch` | what the processor is told about a buffer |
 //! | `process` | processes that outlive their starter |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
@@ -56,6 +57,8 @@ pub(crate) mod memory;
 #[cfg(not(target_os = "linux"))]
 #[path = "os/no_memory_advice.rs"]
 pub(crate) mod memory;
+
+pub(crate) mod prefetch;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
