@@ -109,10 +109,11 @@ impl<W: Write> Output<W> {
 pub(super) fn row(row: &Row) -> serde_json::Value {
     let (floor_p50, log_p50) = row.latency(|summary| summary.p50);
     let (floor_p999, log_p999) = row.latency(|summary| summary.p999);
+    let [floor_cpu, cpu] = row.cpu();
     let rounds: Vec<_> = row
         .rounds
         .iter()
-        .map(|round| serde_json::json!({ "floor": round.floor, "fresh": round.fresh, "log": round.log }))
+        .map(|round| serde_json::json!({ "floor": round.floor, "bare": round.bare, "log": round.log }))
         .collect();
     serde_json::json!({
         "workload": row.name,
@@ -121,14 +122,15 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
         "floor": row.floor(),
         "log": row.log(),
         "ratio": row.ratio(),
-        "ratio_to_fresh": row.fresh_ratio(),
+        "ratio_to_bare": row.bare_ratio(),
         "goal_reached": row.is_reached(),
         "floor_ns_p50": floor_p50,
         "log_ns_p50": log_p50,
         "log_ns_p99": row.latency(|summary| summary.p99).1,
         "floor_ns_p999": floor_p999,
         "log_ns_p999": log_p999,
-        "cpu_s_per_million": row.cpu(),
+        "floor_cpu_s_per_million": floor_cpu,
+        "cpu_s_per_million": cpu,
         "rounds": rounds,
     })
 }

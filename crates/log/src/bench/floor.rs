@@ -1,10 +1,10 @@
 //! What is the least that the disk takes?
 //!
-//! Plain loops beside which the log is held. The *floor* writes one and the same buffer again and again, by the commit
-//! method of the log, into a zero-filled file in the same directory. Nothing that carries data can do that: the *fresh*
-//! floor is the same loop, but puts new bytes into the buffer before each write, as every log must. What lies between
-//! the two is what it costs this machine to hand changed memory to its disk. For what goes into memory only, the floor is
-//! a plain copy of the same bytes into memory as fresh as the log's.
+//! Plain loops beside which the log is held. The *floor* puts new bytes into a buffer and writes it, by the commit
+//! method of the log, into a zero-filled file in the same directory: what anything must do that carries data. The *bare*
+//! loop writes one and the same buffer again and again, as disks are often measured. What lies between the two is what
+//! it costs this machine to hand changed memory to its disk: no log can save it. For what goes into memory only, the
+//! floor is a plain copy of the same bytes into memory as fresh as the log's.
 
 use std::path::Path;
 
@@ -57,22 +57,33 @@ impl Floor {
         Ok(Self { _scratch: scratch, commit, buf, news, slots, next: 0, times: histogram() })
     }
 
-    /// Writes `count` times, new bytes each time if `fresh`; returns how long that took in nanoseconds.
-    pub(super) fn run(&mut self, count: u64, fresh: bool) -> Result<u64> {
+    /// Writes `untimed` times and then `count` times, new bytes each time unless `bare`; returns how long the latter took
+    /// in nanoseconds.
+    pub(super) fn run(&mut self, untimed: u64, count: u64, bare: bool) -> Result<u64> {
+        self.write(untimed, bare, |_| ())?;
+        let mut times = std::mem::replace(&mut self.times, histogram());
+        let took = self.write(count, bare, |took| {
+            if !bare {
+                times.saturating_record(took);
+            }
+        });
+        self.times = times;
+        took
+    }
+
+    fn write(&mut self, count: u64, bare: bool, mut each: impl FnMut(u64)) -> Result<u64> {
         let began = monotonic_ns();
         let mut last = began;
         for _ in 0..count {
             let offset = self.next % self.slots * self.buf.capacity() as u64;
             self.next += 1;
-            if fresh {
+            if !bare {
                 self.buf.bytes_mut().copy_from_slice(&self.news);
             }
             let written = self.commit.write(offset, self.buf.bytes()).and_then(|()| self.commit.sync());
             written.map_err(|error| from_system(&error))?;
             let now = monotonic_ns();
-            if !fresh {
-                self.times.saturating_record(now - last);
-            }
+            each(now - last);
             last = now;
         }
         Ok(last - began)

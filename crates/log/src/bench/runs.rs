@@ -26,6 +26,10 @@ pub(super) struct Bench<'a> {
     pub(super) method: &'static str,
 }
 
+/// Writes and commits at the beginning of each slice that are not timed: whoever had the disk before left the
+/// processor's cache full of other things.
+pub(super) const UNTIMED: u64 = 3;
+
 impl Bench<'_> {
     pub(super) fn count(&self, usual: u64) -> u64 {
         (usual * self.percent / 100).max(64)
@@ -36,36 +40,43 @@ impl Bench<'_> {
         Floor::new(self.dir, self.method, bytes)
     }
 
-    /// Alternates slices of the floor, of the loop with new bytes and of `work`, which does `per_slice` commits and says how many nanoseconds they
-    /// took, and takes the median slice of each, so that a busy moment hits both.
+    /// Alternates slices of the bare loop, of the floor and of `work`, which does `per_slice` commits and says how many
+    /// nanoseconds they took, behind `untimed` others, and takes the median slice of each, so that a busy moment hits all.
     pub(super) fn interleave(
         &self,
         floor: &mut Floor,
-        (slices, floor_writes, per_slice): (u64, u64, u64),
+        (slices, floor_writes, per_slice, untimed): (u64, u64, u64, u64),
         mut work: impl FnMut(&mut Histogram<u64>) -> Result<u64>,
     ) -> Result<Round> {
         let slices = (slices * self.percent / 100).max(3);
-        let (mut floors, mut fresh, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
-        let mut cpu = 0.0;
+        let (mut bare, mut floors, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
+        let mut cpu = [0.0; 2];
         for _ in 0..slices {
-            floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?));
-            fresh.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?));
+            bare.push(floor_writes as f64 / seconds(floor.run(UNTIMED, floor_writes, true)?));
             let before = cpu_seconds();
+            floors.push(floor_writes as f64 / seconds(floor.run(UNTIMED, floor_writes, false)?));
+            let between = cpu_seconds();
             logs.push(per_slice as f64 / seconds(work(&mut times)?));
-            cpu += cpu_seconds().zip(before).map_or(f64::NAN, |(after, before)| after - before);
+            let spans = [(before, between), (between, cpu_seconds())];
+            for (sum, (from, to)) in cpu.iter_mut().zip(spans) {
+                *sum += to.zip(from).map_or(f64::NAN, |(to, from)| to - from);
+            }
         }
         let middle = |mut of: Vec<f64>| {
             of.sort_by(f64::total_cmp);
             of.get(of.len() / 2).copied().unwrap_or(0.0)
         };
-        let commits = (per_slice * slices) as f64;
+        let per_million = |cpu: f64, each: u64| {
+            Some(cpu / (each * slices) as f64 * 1e6).filter(|seconds| seconds.is_finite())
+        };
         Ok(Round {
             floor: middle(floors),
-            fresh: middle(fresh),
+            bare: middle(bare),
             log: middle(logs),
             floor_ns: summary(&floor.times),
             log_ns: summary(&times),
-            cpu_s_per_million: Some(cpu / commits * 1e6).filter(|cpu| cpu.is_finite()),
+            floor_cpu_s_per_million: per_million(cpu[0], UNTIMED + floor_writes),
+            cpu_s_per_million: per_million(cpu[1], untimed + per_slice),
             records_per_batch: 1.0,
         })
     }
@@ -106,6 +117,9 @@ impl Bench<'_> {
         let start = Barrier::new(usize::try_from(threads).unwrap_or(1));
         let work = || -> Result<(u64, u64, Histogram<u64>)> {
             let mut times = histogram();
+            for _ in 0..UNTIMED {
+                log.append_commit(&record)?;
+            }
             start.wait();
             let began = monotonic_ns();
             let mut last = began;
@@ -117,23 +131,24 @@ impl Bench<'_> {
             }
             Ok((began, last, times))
         };
-        let round = self.interleave(&mut floor, (slices, 100, per_thread * threads), |times| {
-            log.trim(log.durable_lsn())?;
-            let (mut first, mut last) = (u64::MAX, 0);
-            std::thread::scope(|scope| {
-                let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-                let own = work();
-                let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
-                std::iter::once(own).chain(joined).try_for_each(|one| {
-                    let (began, ended, one) = one?;
-                    (first, last) = (first.min(began), last.max(ended));
-                    // All have the same bounds.
-                    let _ = times.add(one);
-                    Ok(())
-                })
+        let round =
+            self.interleave(&mut floor, (slices, 100, per_thread * threads, UNTIMED * threads), |times| {
+                log.trim(log.durable_lsn())?;
+                let (mut first, mut last) = (u64::MAX, 0);
+                std::thread::scope(|scope| {
+                    let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+                    let own = work();
+                    let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
+                    std::iter::once(own).chain(joined).try_for_each(|one| {
+                        let (began, ended, one) = one?;
+                        (first, last) = (first.min(began), last.max(ended));
+                        // All have the same bounds.
+                        let _ = times.add(one);
+                        Ok(())
+                    })
+                })?;
+                Ok(last - first)
             })?;
-            Ok(last - first)
-        })?;
         let after = log.stats();
         let batches = (after.batches - before.batches).max(1) as f64;
         Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
@@ -153,8 +168,11 @@ impl Bench<'_> {
         let record = [0x5A; 1024];
         let before = log.stats();
         let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
-        let round = self.interleave(&mut floor, (slices, floor_writes, per_slice), |times| {
+        let round = self.interleave(&mut floor, (slices, floor_writes, per_slice, UNTIMED), |times| {
             log.trim(log.durable_lsn())?;
+            for _ in 0..UNTIMED {
+                log.append_commit(&record)?;
+            }
             let began = monotonic_ns();
             let mut pending: VecDeque<(Option<u64>, Commit)> = VecDeque::with_capacity(outstanding);
             for i in 0..per_slice {

@@ -1,7 +1,7 @@
 //! Which workloads are there?
 //!
-//! [`WORKLOADS`]: one row and one function each. A goal is held against what this machine's own floor gives, or is a
-//! figure of its own where there is no floor.
+//! [`WORKLOADS`]: one row and one function each. Goals are held against what this machine's own floor gives, or are
+//! figures of their own where there is no floor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use seawall_sys::clock::{monotonic_ns, sleep_until};
 
 use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
-use super::runs::{Bench, polled};
+use super::runs::{Bench, UNTIMED, polled};
 use super::{Goal, Round};
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
@@ -21,7 +21,7 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
-    pub(super) goal: Goal,
+    pub(super) goals: &'static [Goal],
     pub(super) run: fn(&Bench<'_>) -> Result<Round>,
 }
 
@@ -31,84 +31,84 @@ pub(super) const WORKLOADS: [Workload; 12] = [
         name: "W1",
         what: "1 writer, 16 KiB, each committed",
         unit: "commits/s",
-        goal: Goal::Ratio(0.95),
+        goals: &[Goal::Ratio(0.95), Goal::P999OfFloor],
         run: w1,
     },
     Workload {
         name: "W2",
         what: "1 writer, 256 B, each committed",
         unit: "commits/s",
-        goal: Goal::Ratio(0.95),
+        goals: &[Goal::Ratio(0.95)],
         run: w2,
     },
     Workload {
         name: "W3",
         what: "16 threads, 256 B, each waits",
         unit: "commits/s",
-        goal: Goal::Ratio(6.5),
+        goals: &[Goal::Ratio(6.5)],
         run: w3,
     },
     Workload {
         name: "W4",
         what: "64 threads, 1 KiB, each waits",
         unit: "commits/s",
-        goal: Goal::Ratio(11.0),
+        goals: &[Goal::Ratio(11.0), Goal::CpuSPerMillion(9.0)],
         run: w4,
     },
     Workload {
         name: "W4a",
         what: "1 thread, 64 outstanding, 1 KiB",
         unit: "commits/s",
-        goal: Goal::Ratio(30.0),
+        goals: &[Goal::Ratio(30.0)],
         run: w4a,
     },
     Workload {
         name: "W4p",
         what: "the same, by polled futures",
         unit: "commits/s",
-        goal: Goal::Ratio(30.0),
+        goals: &[Goal::Ratio(30.0)],
         run: w4p,
     },
     Workload {
         name: "W4b",
         what: "1 thread, 512 outstanding, 1 KiB",
         unit: "bytes/s",
-        goal: Goal::Ratio(0.85),
+        goals: &[Goal::Ratio(0.85)],
         run: w4b,
     },
     Workload {
         name: "W5",
         what: "transactions of 100 x 1 KiB",
         unit: "commits/s",
-        goal: Goal::Ratio(0.95),
+        goals: &[Goal::Ratio(0.95)],
         run: w5,
     },
     Workload {
         name: "W6",
         what: "append only, 256 B, into memory",
         unit: "appends/s",
-        goal: Goal::Rate(5e6, Some(200)),
+        goals: &[Goal::Rate(5e6), Goal::P99Ns(200)],
         run: w6,
     },
     Workload {
         name: "W7",
         what: "open, read back, page cache",
         unit: "bytes/s",
-        goal: Goal::Rate(4e9, None),
+        goals: &[Goal::Rate(4e9)],
         run: |bench| read_back(bench, false),
     },
     Workload {
         name: "W7c",
         what: "open, read back, cold cache",
         unit: "bytes/s",
-        goal: Goal::Ratio(0.9),
+        goals: &[Goal::Ratio(0.9)],
         run: |bench| read_back(bench, true),
     },
     Workload {
         name: "W8",
         what: "paced appends while commits run",
         unit: "appends/s",
-        goal: Goal::P999Ns(20_000),
+        goals: &[Goal::P999Ns(20_000)],
         run: w8,
     },
 ];
@@ -139,8 +139,8 @@ fn w4p(bench: &Bench<'_>) -> Result<Round> {
 
 fn w4b(bench: &Bench<'_>) -> Result<Round> {
     let round = bench.outstanding((1 << 20, 512), (60, 8192), Commit::wait)?;
-    let (floor, fresh) = (round.floor * f64::from(1 << 20), round.fresh * f64::from(1 << 20));
-    Ok(Round { floor, fresh, log: round.log * 1024.0, ..round })
+    let (floor, bare) = (round.floor * f64::from(1 << 20), round.bare * f64::from(1 << 20));
+    Ok(Round { floor, bare, log: round.log * 1024.0, ..round })
 }
 
 fn w5(bench: &Bench<'_>) -> Result<Round> {
@@ -149,13 +149,19 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let log = bench.log(&scratch, Options::default())?;
     Bench::warm(&log)?;
     let record = [0x5A; 1024];
-    let round = bench.interleave(&mut floor, (60, 25, 25), |times| {
+    let transact = || {
+        let end = log.transaction::<Error>(|tx| (0..100).try_for_each(|_| tx.append(&record)))?;
+        log.commit(end)
+    };
+    let round = bench.interleave(&mut floor, (60, 25, 25, UNTIMED), |times| {
         log.trim(log.durable_lsn())?;
+        for _ in 0..UNTIMED {
+            transact()?;
+        }
         let began = monotonic_ns();
         let mut last = began;
         for _ in 0..25 {
-            let end = log.transaction::<Error>(|tx| (0..100).try_for_each(|_| tx.append(&record)))?;
-            log.commit(end)?;
+            transact()?;
             let now = monotonic_ns();
             times.saturating_record(now - last);
             last = now;
