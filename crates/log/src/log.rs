@@ -10,12 +10,10 @@ use std::thread::JoinHandle;
 use seawall_sys::durability::Class;
 
 use crate::asked::Grade;
-use crate::buffer::AlignedBuf;
-use crate::checksum::crc32c;
 use crate::choose::{Chosen, choose};
 use crate::core::{Core, Shape};
 use crate::error::{Error, Result};
-use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::format::LogId;
 use crate::group::Group;
 use crate::lanes::Lanes;
 use crate::lsn::Lsn;
@@ -28,6 +26,7 @@ use crate::sectors::explain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
 use crate::sync::{Mutex, Ordering, lock};
+use crate::transaction::{Finished, Transaction};
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -39,9 +38,6 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
 const KEPT_MAX: usize = 16;
-
-/// From this size on a transaction becomes a batch as it is, instead of being copied into the one under assembly.
-const ADOPT_BYTES: usize = 32 << 10;
 
 /// What opening found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,45 +291,35 @@ impl Log {
         &self,
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
     ) -> std::result::Result<Lsn, E> {
-        let records = lock(&self.drafts).pop().unwrap_or_default();
+        let staged = lock(&self.drafts).pop().unwrap_or_default();
         let lent = lock(&self.group.core).lend();
-        let bytes_max = self.record_bytes_max;
-        let mut draft = Transaction {
-            lent,
-            outgrown: None,
-            used: BATCH_HEADER_BYTES,
-            records,
-            count: 0,
-            last: 0,
-            bytes_max,
-        };
+        let mut draft = Transaction::new(staged, lent, self.record_bytes_max);
         let done = work(&mut draft);
         let end = done.and_then(|()| Ok(self.take_in(&mut draft)?));
-        for buf in [draft.lent.take(), draft.outgrown.take()].into_iter().flatten() {
+        let (mut staged, bufs) = draft.into_memory();
+        for buf in bufs.into_iter().flatten() {
             lock(&self.group.core).give_back(buf);
         }
-        draft.records.clear();
-        if draft.records.capacity() <= 4 << 20 {
-            lock(&self.drafts).push(draft.records);
+        staged.clear();
+        if staged.capacity() <= 4 << 20 {
+            lock(&self.drafts).push(staged);
         }
         end
     }
 
     /// Appends a transaction that is put together.
     fn take_in(&self, draft: &mut Transaction) -> Result<Lsn> {
-        if draft.count == 0 {
+        if draft.is_empty() {
             return Ok(lock(&self.group.core).watermarks().appended);
         }
-        draft.finish();
-        let Transaction { lent, used, records, count, .. } = draft;
-        // Others append meanwhile: the sum is taken before the core is locked.
-        let adopted = lent.as_ref().filter(|_| *used >= ADOPT_BYTES);
-        let sum = adopted.map(|buf| crc32c(&buf.bytes()[BATCH_HEADER_BYTES..*used]));
-        let accepted = self.group.accept(|core| match (&mut *lent, sum) {
-            (lent, Some(sum)) => core.adopt(lent, *used, *count, sum),
-            (Some(buf), None) => core.append_encoded(&buf.bytes()[BATCH_HEADER_BYTES..*used], *count),
-            (None, None) => core.append_encoded(records, *count),
-        });
+        // Others append meanwhile: what can be done before the core is locked is done here.
+        let count = draft.len();
+        let accepted = match draft.finish() {
+            Finished::InBuffer { buf, used, sum } => {
+                self.group.accept(|core| core.adopt(buf, used, count, sum))
+            }
+            Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count)),
+        };
         accepted.map(|(lsn, _)| lsn)
     }
 
@@ -483,82 +469,6 @@ fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options:
     let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
     Group::new(shape, core, chain, lanes, shelf)
-}
-
-/// The records of one transaction while it is put together.
-///
-/// They are gathered in a buffer that can go to the disk as it is; a transaction that outgrows it moves to the heap.
-#[derive(Debug)]
-pub struct Transaction {
-    lent: Option<AlignedBuf>,
-    /// The lent buffer, once it was too small.
-    outgrown: Option<AlignedBuf>,
-    /// Bytes used of the lent buffer, header room included.
-    used: usize,
-    records: Vec<u8>,
-    count: u32,
-    /// Where the header of the last record is, from the start of the records.
-    last: usize,
-    bytes_max: usize,
-}
-
-impl Transaction {
-    fn bytes(&self) -> usize {
-        if self.lent.is_some() { self.used - BATCH_HEADER_BYTES } else { self.records.len() }
-    }
-
-    /// Adds a record.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] if the record, or the transaction with it, is longer than the log accepts.
-    pub fn append(&mut self, record: &[u8]) -> Result<()> {
-        let last = self.bytes();
-        let bytes = RECORD_HEADER_BYTES + record.len();
-        let head =
-            record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
-        let Some(head) = head else {
-            return Err(Error::TooLong { bytes: (last + bytes) as u64, bytes_max: self.bytes_max as u64 });
-        };
-        if let Some(buf) = self.lent.as_ref().filter(|buf| self.used + bytes > buf.capacity()) {
-            self.records.extend_from_slice(&buf.bytes()[BATCH_HEADER_BYTES..self.used]);
-            self.outgrown = self.lent.take();
-        }
-        if let Some(buf) = &mut self.lent {
-            let room = &mut buf.bytes_mut()[self.used..self.used + bytes];
-            room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-            room[RECORD_HEADER_BYTES..].copy_from_slice(record);
-            self.used += bytes;
-        } else {
-            self.records.extend_from_slice(&head);
-            self.records.extend_from_slice(record);
-        }
-        self.last = last;
-        self.count += 1;
-        Ok(())
-    }
-
-    /// The records so far.
-    #[must_use]
-    pub fn len(&self) -> u32 {
-        self.count
-    }
-
-    /// Whether nothing was added yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Marks the last record as the end of the transaction.
-    fn finish(&mut self) {
-        let length = self.bytes() - self.last - RECORD_HEADER_BYTES;
-        let Some(head) = record_header(length, false) else { return };
-        let place = match &mut self.lent {
-            Some(buf) => &mut buf.bytes_mut()[BATCH_HEADER_BYTES + self.last..],
-            None => &mut self.records[self.last..],
-        };
-        place[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-    }
 }
 
 /// Ready when everything before one LSN is durable, or outlives what was asked for; see [`Log::commit_async`] and

@@ -114,7 +114,7 @@ pub(super) const WORKLOADS: [Workload; 12] = [
 ];
 
 fn w1(bench: &Bench<'_>) -> Result<Round> {
-    bench.waiting(1, 16 << 10, 60, 100)
+    bench.waiting(1, 16 << 10, 150, 100)
 }
 
 fn w2(bench: &Bench<'_>) -> Result<Round> {
