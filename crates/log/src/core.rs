@@ -292,6 +292,11 @@ impl Core {
         self.flight.iter().map(|flight| flight.records).sum()
     }
 
+    /// Whether the next batch need not wait for what is under way: it is at least as large.
+    pub(crate) fn is_due(&self) -> bool {
+        self.gathered_records() >= self.flying_records()
+    }
+
     /// Bytes of records waiting to be issued.
     #[cfg(feature = "simulation")]
     pub(crate) fn gathered_bytes(&self) -> u64 {

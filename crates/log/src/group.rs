@@ -316,8 +316,7 @@ impl Group {
     /// committer never does, and no timer runs.
     pub(crate) fn gather<'a>(&'a self, core: MutexGuard<'a, Core>) -> (bool, MutexGuard<'a, Core>) {
         if core.in_flight() > 0 {
-            let ready = core.gathered_records() >= core.flying_records();
-            return (ready, core);
+            return (core.is_due(), core);
         }
         let gathered = core.gathered_records();
         if self.crowd.is_here(gathered) {
@@ -362,7 +361,7 @@ impl Group {
             }
             core = lock(&self.core);
         }
-        let lead = ready && self.is_wanted(&core);
+        let lead = ready && core.is_due() && self.is_wanted(&core);
         let Some(issue) = lead.then(|| self.issue(&mut core)).flatten() else { return Err(core) };
         self.crowd.writer_begins(monotonic_ns());
         self.drive(core, issue);

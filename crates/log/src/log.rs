@@ -346,6 +346,10 @@ impl Log {
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
     ///
+    /// Who goes through much of the log has the next piece read ahead by a thread of the reader's own: from the page cache
+    /// what is there, past it what is not, where the system tells (Linux). So reading an old log drives nothing out of
+    /// the cache, and reading it twice asks the disk twice.
+    ///
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
@@ -494,7 +498,8 @@ impl Commit {
         self.group.reached(self.grade) >= self.lsn
     }
 
-    /// Waits for it, without a runtime.
+    /// Waits for it, without a runtime. The caller writes the batch itself if nobody else does already, as in
+    /// [`Log::commit`]: a thread that keeps many commits outstanding and waits for the oldest need not be woken for each.
     ///
     /// # Errors
     /// As [`Log::commit`].
