@@ -7,7 +7,8 @@
 //! systems that journal names themselves and let nobody sync them, which `os/store_*.rs` says where it applies).
 
 use crate::error::{Error, Result};
-use crate::os::{residency, store};
+use crate::os::store;
+use crate::residency;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ impl StoreFile {
     /// # Errors
     /// The failed call and the path.
     pub fn cached_bytes(&self, offset: u64, length: u64) -> Result<Option<u64>> {
-        residency::cached_bytes(&self.file, &self.path, offset, length)
+        residency::cached_bytes_of(&self.file, &self.path, offset, length)
     }
 
     /// Has the system read no more of the file into its cache than is asked for, where it takes such advice (Linux).

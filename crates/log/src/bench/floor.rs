@@ -14,6 +14,7 @@ use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Target, methods};
 
 use super::instruments::{Scratch, histogram};
+use super::runs::UNTIMED;
 use crate::buffer::AlignedBuf;
 use crate::choose::{from_open, from_system};
 use crate::error::{Error, Result};
@@ -57,36 +58,33 @@ impl Floor {
         Ok(Self { _scratch: scratch, commit, buf, news, slots, next: 0, times: histogram() })
     }
 
-    /// Writes `untimed` times and then `count` times, new bytes each time unless `bare`; returns how long the latter took
-    /// in nanoseconds.
-    pub(super) fn run(&mut self, untimed: u64, count: u64, bare: bool) -> Result<u64> {
-        self.write(untimed, bare, |_| ())?;
-        let mut times = std::mem::replace(&mut self.times, histogram());
-        let took = self.write(count, bare, |took| {
-            if !bare {
-                times.saturating_record(took);
-            }
-        });
-        self.times = times;
-        took
-    }
-
-    fn write(&mut self, count: u64, bare: bool, mut each: impl FnMut(u64)) -> Result<u64> {
+    /// Writes [`UNTIMED`] times and then `count` times, new bytes each time unless `bare`; returns how long the latter
+    /// took in nanoseconds.
+    pub(super) fn run(&mut self, count: u64, bare: bool) -> Result<u64> {
+        for _ in 0..UNTIMED {
+            self.write(bare)?;
+        }
         let began = monotonic_ns();
         let mut last = began;
         for _ in 0..count {
-            let offset = self.next % self.slots * self.buf.capacity() as u64;
-            self.next += 1;
-            if !bare {
-                self.buf.bytes_mut().copy_from_slice(&self.news);
-            }
-            let written = self.commit.write(offset, self.buf.bytes()).and_then(|()| self.commit.sync());
-            written.map_err(|error| from_system(&error))?;
+            self.write(bare)?;
             let now = monotonic_ns();
-            each(now - last);
+            if !bare {
+                self.times.saturating_record(now - last);
+            }
             last = now;
         }
         Ok(last - began)
+    }
+
+    fn write(&mut self, bare: bool) -> Result<()> {
+        let offset = self.next % self.slots * self.buf.capacity() as u64;
+        self.next += 1;
+        if !bare {
+            self.buf.bytes_mut().copy_from_slice(&self.news);
+        }
+        let written = self.commit.write(offset, self.buf.bytes()).and_then(|()| self.commit.sync());
+        written.map_err(|error| from_system(&error))
     }
 }
 

@@ -52,9 +52,9 @@ impl Bench<'_> {
         let (mut bare, mut floors, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
         let mut cpu = [0.0; 2];
         for _ in 0..slices {
-            bare.push(floor_writes as f64 / seconds(floor.run(UNTIMED, floor_writes, true)?));
+            bare.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?));
             let before = cpu_seconds();
-            floors.push(floor_writes as f64 / seconds(floor.run(UNTIMED, floor_writes, false)?));
+            floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?));
             let between = cpu_seconds();
             logs.push(per_slice as f64 / seconds(work(&mut times)?));
             let spans = [(before, between), (between, cpu_seconds())];
@@ -154,7 +154,8 @@ impl Bench<'_> {
         Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
     }
 
-    /// One thread with `outstanding` asynchronous commits of 1 KiB, one of 16 of them timed, which holds on to the oldest as `until` does.
+    /// One thread with `outstanding` asynchronous commits of 1 KiB, one of 16 of them timed, which holds on to the oldest
+    /// as `until` does.
     pub(super) fn outstanding(
         &self,
         (floor_bytes, outstanding): (usize, usize),
