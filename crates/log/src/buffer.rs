@@ -2,13 +2,17 @@
 //!
 //! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
 //! buffer never grows and never moves, so its alignment holds for good; no `unsafe` is needed, because it is a slice
-//! of a larger vector. Buffers of a large page and more lie in large pages where the system has them, because a direct
+//! of a larger vector. In front of its bytes there is room for one block more, so that what must precede them on disk can
+//! go there with the same write. Buffers of a large page and more lie in large pages where the system has them, because a direct
 //! write then is one piece for the kernel instead of one for each 4 KiB.
 
 use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages};
 
 /// The alignment of every buffer in bytes: one page, enough for every block size in use.
 pub(crate) const BUFFER_ALIGN: usize = 4096;
+
+/// The room in front of the bytes of every buffer, in bytes: the largest block.
+pub(crate) const FRONT_BYTES: usize = 4096;
 
 fn alignment(capacity: usize) -> usize {
     if capacity >= LARGE_PAGE { LARGE_PAGE } else { BUFFER_ALIGN }
@@ -18,6 +22,7 @@ fn alignment(capacity: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
+    /// Where its bytes start, at least [`FRONT_BYTES`] behind the start of the memory.
     start: usize,
     capacity: usize,
     /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
@@ -29,9 +34,9 @@ impl AlignedBuf {
     /// A zeroed buffer of `capacity` bytes.
     pub(crate) fn zeroed(capacity: usize) -> Self {
         let align = alignment(capacity);
-        let mut memory = vec![0_u8; capacity.saturating_add(align)];
-        let misfit = memory.as_ptr().addr() % align;
-        let start = if misfit == 0 { 0 } else { align - misfit };
+        let mut memory = vec![0_u8; capacity.saturating_add(FRONT_BYTES + align)];
+        let misfit = (memory.as_ptr().addr() + FRONT_BYTES) % align;
+        let start = FRONT_BYTES + if misfit == 0 { 0 } else { align - misfit };
         prefer_large_pages(&mut memory[start..start + capacity]);
         Self { memory, start, capacity, number: None }
     }
@@ -62,9 +67,20 @@ impl AlignedBuf {
         &mut self.memory[self.start..self.start + self.capacity]
     }
 
+    /// All of its bytes and the last `front` of the room in front of them.
+    pub(crate) fn bytes_behind(&self, front: usize) -> &[u8] {
+        &self.memory[self.start - front..self.start + self.capacity]
+    }
+
+    /// The last `bytes` of the room in front of its bytes, to write.
+    pub(crate) fn front_mut(&mut self, bytes: usize) -> &mut [u8] {
+        &mut self.memory[self.start - bytes..self.start]
+    }
+
     /// Touches every page, so that the first append into it meets no page fault.
     pub(crate) fn touch(&mut self) {
-        for page in self.bytes_mut().chunks_mut(BUFFER_ALIGN) {
+        let from = self.start - FRONT_BYTES;
+        for page in self.memory[from..self.start + self.capacity].chunks_mut(BUFFER_ALIGN) {
             if let Some(first) = page.first_mut() {
                 *first = std::hint::black_box(0);
             }
@@ -74,7 +90,7 @@ impl AlignedBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{AlignedBuf, LARGE_PAGE, alignment};
+    use super::{AlignedBuf, FRONT_BYTES, LARGE_PAGE, alignment};
 
     #[test]
     fn every_buffer_is_aligned_zeroed_and_of_the_asked_size() {
@@ -88,6 +104,13 @@ mod tests {
             assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.touch();
             assert_eq!(buffer.bytes_mut().len(), buffer.capacity());
+            for front in [0, 512, FRONT_BYTES] {
+                buffer.front_mut(front).fill(7);
+                let both = buffer.bytes_behind(front);
+                assert!(both[..front].iter().all(|byte| *byte == 7));
+                assert_eq!(&both[front..], buffer.bytes());
+                assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use crate::asked::{Asked, Grade};
 use crate::batch::{Batch, Start};
-use crate::buffer::AlignedBuf;
+use crate::buffer::{AlignedBuf, FRONT_BYTES};
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
@@ -197,9 +197,10 @@ impl Core {
         }
     }
 
-    /// The memory of every buffer in the order of their numbers, as long as none of them is in use.
+    /// The memory of every buffer in the order of their numbers, the room in front included, as long as none of them is in
+    /// use.
     pub(crate) fn buffers(&self) -> Vec<&[u8]> {
-        self.free.iter().map(AlignedBuf::bytes).collect()
+        self.free.iter().map(|buf| buf.bytes_behind(FRONT_BYTES)).collect()
     }
 
     /// The watermarks now.

@@ -1,8 +1,8 @@
 //! How does a sealed batch get to a disk that completes operations later?
 //!
-//! One [`Execution`] per job: what it has to settle is synced first; the writes of a phase are submitted together; if
-//! they are not durable by themselves and have to be, a sync is submitted after *all* of them were reaped; then the
-//! next phase. A short write is continued where it stopped. Any error ends the job for good.
+//! One [`Execution`] per job: what it has to settle is synced first; a write is submitted; if it is not durable by itself
+//! and has to be, a sync is submitted after it was reaped; then the next write. A short write is continued where it
+//! stopped. Any error ends the job for good.
 
 use std::io;
 
@@ -35,7 +35,8 @@ pub(crate) struct Execution {
     job: Job,
     file: FileId,
     dsync: bool,
-    phase: usize,
+    /// Which of the job's writes is under way.
+    at: usize,
     waiting: Vec<Waiting>,
     sync: Option<Token>,
     /// The sync of what was written in a weaker grade before.
@@ -55,18 +56,18 @@ impl Execution {
         let weak = job.grade != Grade::Full;
         let settle = settle.filter(|_| job.settles_first(!dsync).is_some());
         let (dsync, waiting) = (dsync && !weak, Vec::new());
-        let mut execution = Self { job, file, dsync, phase: 0, waiting, sync: None, settling: None };
+        let mut execution = Self { job, file, dsync, at: 0, waiting, sync: None, settling: None };
         if let Some(file) = settle {
             execution.settling = Some(disk.submit(Op::Sync { file }));
             return execution;
         }
         if mutant::on(Mutant::StartWithTheBatch) {
-            while execution.write(execution.phase + 1, 0).is_some() {
-                execution.submit_phase(disk);
-                execution.phase += 1;
+            while execution.write(execution.at + 1).is_some() {
+                execution.submit(disk);
+                execution.at += 1;
             }
         }
-        execution.submit_phase(disk);
+        execution.submit(disk);
         execution
     }
 
@@ -75,23 +76,19 @@ impl Execution {
         self.job
     }
 
-    fn write(&self, phase: usize, write: usize) -> Option<Write<'_>> {
-        self.job.phases().nth(phase)?.writes().nth(write)
+    fn write(&self, number: usize) -> Option<Write<'_>> {
+        self.job.writes().nth(number)
     }
 
-    fn submit_phase<D: Disk>(&mut self, disk: &mut D) {
-        let mut write = 0;
-        while self.write(self.phase, write).is_some() {
-            self.submit_write(disk, write, 0);
-            write += 1;
-        }
+    fn submit<D: Disk>(&mut self, disk: &mut D) {
+        self.submit_write(disk, self.at, 0);
         if mutant::on(Mutant::SyncBesideWrites) && !self.dsync {
             self.sync = Some(disk.submit(Op::Sync { file: self.file }));
         }
     }
 
     fn submit_write<D: Disk>(&mut self, disk: &mut D, write: usize, from: usize) {
-        let Some(whole) = self.write(self.phase, write) else { return };
+        let Some(whole) = self.write(write) else { return };
         let offset = whole.offset + from as u64;
         let op = Op::Write { file: self.file, offset, buf: &whole.bytes[from..], dsync: self.dsync };
         let token = disk.submit(op);
@@ -112,9 +109,9 @@ impl Execution {
             self.settling = None;
             return match result {
                 Err(error) if !mutant::on(Mutant::SettleErrorIgnored) => Outcome::Failed(error),
-                _ if self.write(self.phase, 0).is_none() => Outcome::Done,
+                _ if self.write(self.at).is_none() => Outcome::Done,
                 _ => {
-                    self.submit_phase(disk);
+                    self.submit(disk);
                     Outcome::Pending
                 }
             };
@@ -128,14 +125,14 @@ impl Execution {
                 }
                 Err(error) if !mutant::on(Mutant::SyncErrorIgnored) => Outcome::Failed(error),
                 _ if !self.waiting.is_empty() => Outcome::Pending,
-                _ => self.phase_ended(disk),
+                _ => self.write_ended(disk),
             };
         }
         let Some(at) = self.waiting.iter().position(|waiting| waiting.token == token) else {
             return Outcome::Pending;
         };
         let Waiting { write, from, .. } = self.waiting.swap_remove(at);
-        let wanted = self.write(self.phase, write).map_or(0, |whole| whole.bytes.len());
+        let wanted = self.write(write).map_or(0, |whole| whole.bytes.len());
         match result {
             Ok(0) => return Outcome::Failed(io::ErrorKind::WriteZero.into()),
             Ok(written) if from + written < wanted && !mutant::on(Mutant::ShortWriteIgnored) => {
@@ -150,18 +147,18 @@ impl Execution {
         }
         let weak = self.job.grade != Grade::Full;
         if self.dsync || weak || mutant::on(Mutant::NoSync) || mutant::on(Mutant::SyncBesideWrites) {
-            return self.phase_ended(disk);
+            return self.write_ended(disk);
         }
         self.sync = Some(disk.submit(Op::Sync { file: self.file }));
         Outcome::Pending
     }
 
-    fn phase_ended<D: Disk>(&mut self, disk: &mut D) -> Outcome {
-        self.phase += 1;
-        if self.write(self.phase, 0).is_none() {
+    fn write_ended<D: Disk>(&mut self, disk: &mut D) -> Outcome {
+        self.at += 1;
+        if self.write(self.at).is_none() {
             return Outcome::Done;
         }
-        self.submit_phase(disk);
+        self.submit(disk);
         Outcome::Pending
     }
 }

@@ -26,23 +26,16 @@ use crate::sync::{Mutex, lock};
 
 type Idle = Mutex<Vec<Box<dyn Commit>>>;
 
-/// Two copies of a segment header and a batch.
-const PIECES_MAX: usize = 3;
+/// One copy of a segment header, and the other one with a batch behind it.
+const PIECES_MAX: usize = 2;
 
-/// Puts the writes of a job in order: the last one of each phase is where everything so far must be durable. Returns
-/// how many there are.
+/// Puts the writes of a job in order; returns how many there are.
 fn lay_out<'a>(job: &'a Job, pieces: &mut [Piece<'a>; PIECES_MAX]) -> usize {
     let mut count = 0;
-    for phase in job.phases() {
-        let before = count;
-        for (write, piece) in phase.writes().zip(&mut pieces[before..]) {
-            let Write { offset, bytes, buffer } = write;
-            *piece = Piece { offset, bytes, buffer, durable: false };
-            count += 1;
-        }
-        if let Some(last) = pieces[before..count].last_mut() {
-            last.durable = true;
-        }
+    for (write, piece) in job.writes().zip(pieces) {
+        let Write { offset, bytes, buffer } = write;
+        *piece = Piece { offset, bytes, buffer, durable: true };
+        count += 1;
     }
     count
 }

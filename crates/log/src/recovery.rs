@@ -31,7 +31,7 @@ use crate::format::{
 use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
-use crate::seal::header_blocks;
+use crate::seal::header_block;
 use crate::walk::Cursor;
 
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
@@ -581,10 +581,9 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
 fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Result<()> {
     let name = segment_name(header.number);
     let file = open_cold(disk, &name)?;
-    let blocks = header_blocks(header);
-    let (first, second) = blocks.bytes().split_at(usize::from(header.block_bytes));
-    let written = write_all(disk, &name, (file, 0), first, plan.dsync)
-        .and_then(|()| write_all(disk, &name, (file, header.data_end()), second, plan.dsync))
+    let [first, second] = [0, 1].map(|copy| header_block(header, copy));
+    let written = write_all(disk, &name, (file, 0), first.bytes(), plan.dsync)
+        .and_then(|()| write_all(disk, &name, (file, header.data_end()), second.bytes(), plan.dsync))
         .and_then(|()| if mutant::on(Mutant::StartWithoutSync) { Ok(()) } else { sync(disk, &name, file) });
     disk.close(file);
     written

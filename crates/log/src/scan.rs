@@ -342,7 +342,7 @@ mod tests {
             let end = core.append(record).expect("there is room");
             core.want(Grade::Full, end);
             let job = chain.seal(&shape, core.issue().expect("there is a batch"));
-            for write in job.phases().flat_map(|phase| phase.writes()) {
+            for write in job.writes() {
                 let at = usize::try_from(write.offset).expect("small");
                 memory.bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
             }
@@ -431,7 +431,7 @@ mod tests {
             core.want(Grade::Full, end);
             let Some(issue) = core.issue() else { break };
             let job = chain.seal(&shape, issue);
-            for write in job.phases().flat_map(|phase| phase.writes()) {
+            for write in job.writes() {
                 let at = usize::try_from(write.offset).expect("small");
                 bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
             }

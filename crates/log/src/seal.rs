@@ -1,8 +1,16 @@
 //! How does a gathered batch become bytes on disk?
 //!
 //! Sealing writes the headers, pads with zeros and computes the checksums; batches are sealed strictly in order of
-//! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two phases of
-//! writes, each durable before the next one starts.
+//! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two writes, each
+//! durable before the next one starts.
+//!
+//! ```text
+//!   a batch                       [batch]
+//!   the first one of a segment    [header, copy 1]  then  [header, copy 0 | batch]
+//! ```
+//!
+//! Invariant: no batch is under way in a segment that is not durably started; copy 1 alone is enough for that, so copy 0,
+//! which lies right in front of the first batch, costs no write of its own.
 
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
@@ -37,7 +45,8 @@ pub(crate) struct Job {
     /// The durable LSN that it states.
     #[cfg(feature = "simulation")]
     witness: Lsn,
-    header_blocks: Option<AlignedBuf>,
+    /// The last block of the segment, with copy 1 of its header, if the segment is started with this batch.
+    last_block: Option<AlignedBuf>,
     offset: u64,
     bytes: usize,
     buf: AlignedBuf,
@@ -55,19 +64,19 @@ pub(crate) struct Write<'a> {
 }
 
 impl Job {
-    /// The phases of the job. All writes of a phase must be durable before the next phase starts.
-    pub(crate) fn phases(&self) -> impl Iterator<Item = Phase<'_>> {
-        let start = self.starts.as_ref().zip(self.header_blocks.as_ref()).map(|(header, blocks)| {
-            let (first, second) = blocks.bytes().split_at(blocks.capacity() / 2);
-            Phase([
-                Some(Write { offset: 0, bytes: first, buffer: None }),
-                Some(Write { offset: header.data_end(), bytes: second, buffer: None }),
-            ])
+    /// The writes of the job. Each must be durable before the next one is begun.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        let start = self.starts.as_ref().zip(self.last_block.as_ref());
+        let start = start.map(|(header, block)| Write {
+            offset: header.data_end(),
+            bytes: block.bytes(),
+            buffer: None,
         });
-        let batch =
-            Write { offset: self.offset, bytes: &self.buf.bytes()[..self.bytes], buffer: self.buf.number() };
-        let batch = (!self.is_settlement()).then_some(Phase([Some(batch), None]));
-        start.into_iter().chain(batch)
+        // The first batch takes what lies in front of it along.
+        let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
+        let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
+        let batch = Write { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
+        start.into_iter().chain((!self.is_settlement()).then_some(batch))
     }
 
     /// Whether it writes nothing and only settles what others wrote.
@@ -97,7 +106,7 @@ impl Job {
             starts: None,
             #[cfg(feature = "simulation")]
             witness: durable,
-            header_blocks: None,
+            last_block: None,
             offset: 0,
             bytes: 0,
             buf: AlignedBuf::zeroed(0),
@@ -121,25 +130,11 @@ impl Job {
     }
 }
 
-/// Writes that may go to the disk together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Phase<'a>([Option<Write<'a>>; 2]);
-
-impl<'a> Phase<'a> {
-    /// Its writes.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'a>> + use<'a> {
-        self.0.into_iter().flatten()
-    }
-}
-
-/// Both copies of a segment header, each in a block of its own, one behind the other.
-pub(crate) fn header_blocks(header: &SegmentHeader) -> AlignedBuf {
-    let block = usize::from(header.block_bytes);
-    let mut blocks = AlignedBuf::zeroed(2 * block);
-    let (first, second) = blocks.bytes_mut().split_at_mut(block);
-    header.encode(0, first);
-    header.encode(1, second);
-    blocks
+/// One copy of a segment header in a block of its own.
+pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
+    let mut block = AlignedBuf::zeroed(header.block_bytes.into());
+    header.encode(copy, block.bytes_mut());
+    block
 }
 
 impl Chain {
@@ -184,6 +179,12 @@ impl Chain {
             // What a short write leaves behind when nobody looks at the count.
             out[bytes - 1] = 1;
         }
+        let last_block = starts.as_ref().map(|header| {
+            let first = batch.buf.front_mut(shape.block_bytes.into());
+            first.fill(0);
+            header.encode(0, first);
+            header_block(header, 1)
+        });
         Job {
             id: batch.id,
             segment: batch.segment,
@@ -193,7 +194,7 @@ impl Chain {
             starts,
             #[cfg(feature = "simulation")]
             witness: durable,
-            header_blocks: starts.as_ref().map(header_blocks),
+            last_block,
             offset: batch.offset,
             bytes,
             buf: batch.buf,
@@ -205,8 +206,8 @@ impl Chain {
 mod tests {
     use super::Chain;
     use crate::asked::Grade;
-    use crate::core::{Beginning, Core, Place, Shape};
-    use crate::format::{LogId, Records, SegmentHeader};
+    use crate::core::{Beginning, Core, Place, Shape, Spare};
+    use crate::format::{BLOCK_SIZES, LogId, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
     use crate::lsn::Lsn;
     use crate::walk::Cursor;
 
@@ -240,7 +241,7 @@ mod tests {
                 let settles = issue.settle;
                 let job = chain.seal(&shape, issue);
                 assert_eq!(settles.is_some(), round > 0 && job.grade == Grade::Full && round % 2 == 0);
-                for write in job.phases().flat_map(|phase| phase.writes()) {
+                for write in job.writes() {
                     assert_eq!(write.offset, cursor.offset);
                     let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
                     Cursor::check_batch(&header, write.bytes).expect("whole");
@@ -254,6 +255,39 @@ mod tests {
             }
             assert_eq!(read, records);
             assert_eq!(core.watermarks().durable == core.watermarks().appended, round % 2 == 0);
+        }
+    }
+    #[test]
+    fn a_segment_is_started_durably_before_its_first_batch_and_with_two_writes() {
+        let log_id = LogId([3; 16]);
+        for block_bytes in BLOCK_SIZES {
+            let shape =
+                Shape { log_id, epoch: 7, block_bytes, batch_bytes: 8192, depth: 2, memory_bytes: 1 << 15 };
+            let (block, bytes) = (usize::from(block_bytes), 1 << 16);
+            // No room is left in segment 1.
+            let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
+            let spares = vec![Spare { number: 4, bytes }];
+            let beginning = Beginning { end: Lsn::new(100), trim: Lsn::new(50), place, spares };
+            let mut core = Core::new(shape, beginning);
+            let end = core.append(b"the first one").expect("there is a spare");
+            core.want(Grade::Full, end);
+            let job = Chain { link: 9 }.seal(&shape, core.issue().expect("there is a batch"));
+            let writes: Vec<_> = job.writes().collect();
+            let [last, first] = writes[..] else { panic!("{} writes", writes.len()) };
+            assert_eq!((last.offset, last.bytes.len(), first.offset), (bytes - block as u64, block, 0));
+            let header = SegmentHeader::decode(last.bytes, 1, 4, bytes).expect("copy 1");
+            assert_eq!(SegmentHeader::decode(&first.bytes[..block], 0, 4, bytes), Ok(header));
+            assert_eq!(
+                (header.first_lsn, header.trim_lsn, header.previous, header.link),
+                (Lsn::new(100), Lsn::new(50), 1, 9)
+            );
+            for blank in [&last.bytes[SEGMENT_HEADER_BYTES..], &first.bytes[SEGMENT_HEADER_BYTES..block]] {
+                assert!(blank.iter().all(|byte| *byte == 0));
+            }
+            let cursor = Cursor::start(header);
+            let (batch, _) = cursor.check_header(&first.bytes[block..]).expect("the first batch");
+            Cursor::check_batch(&batch, &first.bytes[block..]).expect("whole");
+            assert_eq!(batch.end(), end);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::commit::Piece;
 use crate::method::Sync;
 use std::io;
 
-/// The most steps of one batch: two copies of a segment header, a batch, a sync behind either.
+/// The most steps of one batch: three pieces, a sync behind each, and some to spare.
 pub(super) const STEPS_MAX: usize = 8;
 /// How often in a row the kernel may answer "again" to the same step.
 const AGAIN_MAX: u32 = 1 << 16;
@@ -167,7 +167,7 @@ mod tests {
         Piece { offset, bytes: &BYTES, buffer: None, durable }
     }
 
-    fn start_of_a_segment() -> [Piece<'static>; 3] {
+    fn three_pieces() -> [Piece<'static>; 3] {
         [piece(0, false), piece(1 << 20, true), piece(4096, true)]
     }
 
@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn a_linked_batch_is_one_submission() {
-        let mut chain = Chain::new(&start_of_a_segment(), Sync::RingLinkedFdatasync).expect("fits");
+        let mut chain = Chain::new(&three_pieces(), Sync::RingLinkedFdatasync).expect("fits");
         assert_eq!(chain.due(), [write(0, 0), write(1, 0), Step::Sync, write(2, 0), Step::Sync]);
         chain.take(&[4096, 4096, 0, 4096, 0]).expect("succeeds");
         assert!(chain.due().is_empty());
-        let mut chain = Chain::new(&start_of_a_segment(), Sync::None).expect("fits");
+        let mut chain = Chain::new(&three_pieces(), Sync::None).expect("fits");
         assert_eq!(chain.due(), [write(0, 0), write(1, 0), write(2, 0)]);
         assert!(chain.is_linked(), "the batch must not become durable before the header");
         chain.take(&[4096, 4096, 4096]).expect("succeeds");
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_unlinked_batch_waits_before_each_sync_and_behind_it() {
-        let mut chain = Chain::new(&start_of_a_segment(), Sync::RingFdatasync).expect("fits");
+        let mut chain = Chain::new(&three_pieces(), Sync::RingFdatasync).expect("fits");
         for (due, results) in [
             (&[write(0, 0), write(1, 0)][..], &[4096, 4096][..]),
             (&[Step::Sync], &[0]),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_short_write_breaks_the_link_and_is_taken_up_where_it_stopped() {
-        let mut chain = Chain::new(&start_of_a_segment(), Sync::RingLinkedFdatasync).expect("fits");
+        let mut chain = Chain::new(&three_pieces(), Sync::RingLinkedFdatasync).expect("fits");
         let cancelled = -libc::ECANCELED;
         chain.take(&[4096, 512, cancelled, cancelled, cancelled]).expect("goes on");
         assert_eq!(chain.due(), [write(1, 512), Step::Sync, write(2, 0), Step::Sync]);
@@ -244,7 +244,7 @@ mod tests {
             // Behind a short write: a second try must not cover it.
             ([4096, 512, -libc::ECANCELED, -libc::ECANCELED, -libc::EIO], "fdatasync"),
         ] {
-            let mut chain = Chain::new(&start_of_a_segment(), Sync::RingLinkedFdatasync).expect("fits");
+            let mut chain = Chain::new(&three_pieces(), Sync::RingLinkedFdatasync).expect("fits");
             let (call, error) = chain.take(&results).expect_err("is an error");
             assert_eq!((call, error.raw_os_error()), (&*format!("io_uring {operation}"), Some(libc::EIO)));
         }
