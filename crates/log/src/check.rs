@@ -19,7 +19,9 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
-use crate::recovery::{Survey, Tail, Window, chain, find_witness, open_cold, survey};
+use crate::recovery::Tail;
+use crate::survey::{Survey, chain, open_cold, survey};
+use crate::tail::{Window, find_witness};
 use crate::view::undisturbed;
 use crate::walk::Cursor;
 

@@ -29,6 +29,7 @@
 //! | `group`, `gate`, `background` | how do many committers share one write? |
 //! | `keeper`, `shelf` | how do segments come and go? |
 //! | `walk`, `scan`, `ahead`, `reader` | how are records read back? |
+//! | `survey`, `tail` | which segments are there, where does the log end, and may it end there? |
 //! | `recovery` | what is in the log after whatever happened? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
 //! | `probe`, `trial` | what does a commit cost here? |
@@ -87,7 +88,9 @@ mod shelf;
 #[cfg(feature = "simulation")]
 pub mod sim;
 mod stats;
+mod survey;
 mod sync;
+mod tail;
 mod transaction;
 mod trial;
 mod view;

@@ -25,6 +25,7 @@ use crate::seal::Chain;
 use crate::sectors::explain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
+use crate::survey::survey;
 use crate::sync::{Mutex, Ordering, lock};
 use crate::transaction::{Finished, Transaction};
 
@@ -154,7 +155,7 @@ impl Log {
             read_bytes: 1 << 20,
             dsync: false,
         };
-        if !options.create && recovery::survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
+        if !options.create && survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
         let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));

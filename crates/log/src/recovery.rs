@@ -1,19 +1,15 @@
 //! What is in the log after whatever happened?
 //!
-//! Every read goes past the page cache, because after a failed sync the cache shows what the disk never got; where
-//! nothing can, the segment in question is copied first ([`carry_forward`]). The segments are put in order by their
-//! headers, the last one is walked batch by batch, and the first place where the next batch is not valid is judged:
+//! `survey.rs` says which segments there are, `tail.rs` where the log ends and whether it may end there; this file acts on
+//! it. Every read of the newest segment goes past the page cache, because after a failed sync the cache shows what the
+//! disk never got; where nothing can, that segment is copied first ([`carry_forward`]).
 //!
-//! | the last valid batch | a witness behind the tail says it was durable | verdict |
-//! | --- | --- | --- |
-//! | a close mark | no | clean: go on in the same segment |
-//! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
-//! | any | yes | corruption of acknowledged data: refuse |
-//!
-//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
-//! one of a later epoch: the open mark between the two had been durable before it was written. The segment behind the
-//! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
-//! it had been durable.
+//! ```text
+//! no segment with a header      make a new log
+//! closed, and room is left      go on behind the close mark, with an open mark
+//! closed and full, or torn      go on in a new segment
+//! anything acknowledged gone    refuse, naming the place
+//! ```
 //!
 //! Invariants: nothing is cut off or overwritten; whatever is exposed was synced first; the decision is made durable
 //! (an open mark, or the header of a new segment, both with a new epoch) before it is served; so recovering twice, or
@@ -22,26 +18,16 @@
 use crate::buffer::AlignedBuf;
 use crate::carry::carry_forward;
 use crate::core::{Beginning, Place, Shape, Spare};
-use crate::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
-use crate::error::{Damage, Error, Result};
-use crate::format::{
-    BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, FileRole, Kind, LogId, SEGMENT_HEADER_BYTES,
-    SegmentHeader, file_role, segment_name,
-};
+use crate::disk::{Disk, FileId, sync, sync_dir, write_all};
+use crate::error::{Error, Result};
+use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 use crate::seal::header_block;
+use crate::survey::{Survey, chain, damage, open_cold, survey};
+use crate::tail::{Judged, Window, check_orphan, judge, room_to_go_on};
 use crate::walk::Cursor;
-
-/// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
-const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
-
-/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
-const READ_BLOCK_BYTES: usize = 4096;
-
-/// Two header copies and a batch between them, of the smallest blocks.
-const SEGMENT_BYTES_MIN: u64 = 3 * 512;
 
 /// How recovery is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -98,324 +84,6 @@ pub(crate) struct Recovered {
     pub(crate) tail: Tail,
     /// Files that are none of ours.
     pub(crate) strangers: Vec<String>,
-}
-
-/// What the directory holds.
-#[derive(Debug, Default)]
-pub(crate) struct Survey {
-    /// Segments with a valid header, by number.
-    pub(crate) started: Vec<SegmentHeader>,
-    /// Segments without one, by number.
-    pub(crate) unstarted: Vec<Spare>,
-    /// Drafts, by number.
-    pub(crate) drafts: Vec<u64>,
-    /// Other files.
-    pub(crate) strangers: Vec<String>,
-}
-
-fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error {
-    Error::Corrupt(Damage { path: segment_name(number).into(), offset, lsn, what: what.into() })
-}
-
-/// Reads both copies of the header of a segment; `None` if neither was written for it.
-fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
-    let name = segment_name(spare.number);
-    // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
-    // not taken for a segment that waits to be started, otherwise what it held would be forgotten.
-    if spare.bytes < SEGMENT_BYTES_MIN || !spare.bytes.is_multiple_of(512) {
-        let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
-        return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
-    }
-    let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
-    let (mut start, mut filled) =
-        (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
-    let (mut at_end, mut newer, mut misfit) = (false, None, None);
-    let first = (0, 0);
-    let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
-    for (copy, offset) in std::iter::once(first).chain(second) {
-        if copy == 1 && !at_end {
-            at_end = true;
-            // The last of these blocks may be cut short by the end of the file.
-            start = offset - offset % READ_BLOCK_BYTES as u64;
-            filled = read_full(disk, &name, file, start, blocks.bytes_mut())?;
-        }
-        let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
-        let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
-        let decoded = if mutant::on(Mutant::HeaderIgnoresName) {
-            SegmentHeader::decode_unplaced(bytes, copy)
-        } else {
-            SegmentHeader::decode(bytes, copy, spare.number, spare.bytes)
-        };
-        match decoded {
-            Ok(mut header) => {
-                header.number = spare.number;
-                let at_home = copy == 0 || header.data_end() == offset;
-                if at_home {
-                    return Ok(Some(header));
-                }
-            }
-            Err(Fault::Version(version)) => newer = Some(version),
-            Err(Fault::Length) => misfit = Some(offset),
-            Err(_) => {}
-        }
-        if mutant::on(Mutant::OneHeaderCopy) {
-            break;
-        }
-    }
-    if let Some(version) = newer {
-        return Err(Error::NewerFormat { path: name.into(), version });
-    }
-    if let Some(offset) = misfit {
-        let what = format!("the file is {} bytes long, its header says otherwise", spare.bytes);
-        return Err(damage(spare.number, offset, Lsn::ZERO, what));
-    }
-    Ok(None)
-}
-
-fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
-    if !mutant::on(Mutant::KeepCached) {
-        disk.forget_cached(file);
-    }
-}
-
-/// Opens a file to see what the disk has of it, whatever the page cache says.
-pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
-    let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
-    forget_cached(disk, file);
-    Ok(file)
-}
-
-/// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,
-/// so what the cache holds of those below the newest started one is what the disk has, and may stay there.
-pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
-    let mut found = Survey::default();
-    let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    entries.sort_by(|a, b| b.name.cmp(&a.name));
-    for entry in entries {
-        match file_role(&entry.name) {
-            Some(FileRole::Segment(number)) => {
-                let spare = Spare { number, bytes: entry.bytes };
-                let opened =
-                    disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
-                if found.started.is_empty() {
-                    forget_cached(disk, opened);
-                }
-                let header = read_header(disk, opened, spare);
-                disk.close(opened);
-                match header? {
-                    Some(header) => found.started.push(header),
-                    None => found.unstarted.push(spare),
-                }
-            }
-            Some(FileRole::Preparing(number)) => found.drafts.push(number),
-            None if OURS.contains(&entry.name.as_str()) => {}
-            None => found.strangers.push(entry.name),
-        }
-    }
-    found.started.reverse();
-    found.unstarted.reverse();
-    found.drafts.reverse();
-    found.strangers.reverse();
-    Ok(found)
-}
-
-/// Puts the started segments in order: the chain that makes up the log, oldest first, and those left outside, which
-/// an earlier recovery had abandoned empty.
-pub(crate) fn chain(started: &[SegmentHeader]) -> Result<(Vec<SegmentHeader>, Vec<SegmentHeader>)> {
-    let mut members = Vec::new();
-    let mut dead = Vec::new();
-    let Some(mut newest) = started.last().copied() else { return Ok((members, dead)) };
-    members.push(newest);
-    for header in started.iter().rev().skip(1) {
-        if header.log_id != newest.log_id {
-            return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
-        }
-        if header.number == newest.previous {
-            if header.first_lsn > newest.first_lsn || header.block_bytes != newest.block_bytes {
-                let what = "its header contradicts the one behind it";
-                return Err(damage(header.number, 0, header.first_lsn, what));
-            }
-            members.push(*header);
-            newest = *header;
-        } else if header.number > newest.previous && header.first_lsn == newest.first_lsn {
-            dead.push(*header);
-        } else {
-            let what = format!("segment {} is missing behind this one", newest.previous);
-            return Err(damage(header.number, 0, header.first_lsn, what));
-        }
-    }
-    members.reverse();
-    Ok((members, dead))
-}
-
-/// The walk through the last segment.
-#[derive(Debug)]
-pub(crate) struct TailWalk {
-    /// Where it stopped.
-    pub(crate) cursor: Cursor,
-    /// Why the next batch is not valid, `None` if there was no room for one.
-    pub(crate) fault: Option<Fault>,
-}
-
-/// Reads a file forward through one buffer.
-#[derive(Debug)]
-pub(crate) struct Window {
-    buf: AlignedBuf,
-    start: u64,
-    filled: usize,
-}
-
-impl Window {
-    /// Reads `bytes` at a time.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
-    }
-
-    /// The bytes from `offset` on, `wanted` of them or as many as the file has.
-    pub(crate) fn get<D: Disk>(
-        &mut self,
-        disk: &mut D,
-        (name, file): (&str, FileId),
-        offset: u64,
-        wanted: usize,
-    ) -> Result<&[u8]> {
-        let end = offset.saturating_add(wanted as u64);
-        if offset < self.start || end > self.start + self.filled as u64 {
-            // Also where a batch starts in the middle of a sector.
-            self.start = offset - offset % READ_BLOCK_BYTES as u64;
-            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
-            if needed > self.buf.capacity() {
-                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
-            }
-            self.filled = 0;
-            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
-        }
-        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
-        let to = from.saturating_add(wanted).min(self.filled);
-        Ok(&self.buf.bytes()[from..to])
-    }
-}
-
-/// Walks the last segment to its end.
-pub(crate) fn walk_tail<D: Disk>(
-    disk: &mut D,
-    window: &mut Window,
-    file: FileId,
-    header: SegmentHeader,
-) -> Result<TailWalk> {
-    let name = segment_name(header.number);
-    let place = (name.as_str(), file);
-    let mut cursor = Cursor::start(header);
-    while cursor.has_room() {
-        let checked = cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?);
-        let (batch, checksum) = match checked {
-            Ok(valid) => valid,
-            Err(fault) => return Ok(TailWalk { cursor, fault: Some(fault) }),
-        };
-        let bytes = usize::try_from(batch.disk_bytes(header.block_bytes)).unwrap_or(usize::MAX);
-        if let Err(fault) = Cursor::check_batch(&batch, window.get(disk, place, cursor.offset, bytes)?) {
-            return Ok(TailWalk { cursor, fault: Some(fault) });
-        }
-        cursor.advance(&batch, checksum);
-    }
-    Ok(TailWalk { cursor, fault: None })
-}
-
-/// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
-pub(crate) fn find_witness<D: Disk>(
-    disk: &mut D,
-    window: &mut Window,
-    file: FileId,
-    (segment, from): (&SegmentHeader, u64),
-    says: impl Fn(&BatchHeader) -> bool,
-) -> Result<Option<BatchHeader>> {
-    let name = segment_name(segment.number);
-    let mut offset = from;
-    while offset < segment.data_end() {
-        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
-        match Cursor::self_valid(segment, offset, bytes) {
-            Ok((header, _)) if says(&header) => return Ok(Some(header)),
-            _ if mutant::on(Mutant::WitnessNextBlockOnly) && offset > from => return Ok(None),
-            _ => offset += u64::from(segment.block_bytes),
-        }
-    }
-    Ok(None)
-}
-
-/// Refuses if `spare`, which has no valid header, holds a batch that was written for it.
-fn check_unstarted<D: Disk>(
-    disk: &mut D,
-    window: &mut Window,
-    spare: Spare,
-    like: &SegmentHeader,
-) -> Result<()> {
-    if mutant::on(Mutant::SkipUnstarted) {
-        return Ok(());
-    }
-    let name = segment_name(spare.number);
-    let file = open_cold(disk, &name)?;
-    let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
-    let start = u64::from(header.block_bytes);
-    *window = Window::new(window.buf.capacity());
-    let witness = find_witness(disk, window, file, (&header, start), |_| true);
-    disk.close(file);
-    match witness? {
-        Some(batch) => {
-            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Whether an open mark, one batch and a close mark still fit behind `cursor`.
-fn room_to_go_on(cursor: &Cursor) -> bool {
-    cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
-}
-
-/// What the tail of an existing log means.
-#[derive(Debug)]
-pub(crate) struct Judged {
-    /// Where the log ends.
-    pub(crate) cursor: Cursor,
-    /// Whether it had been closed.
-    pub(crate) clean: bool,
-}
-
-/// Walks the last segment and decides by the table at the top of this file.
-pub(crate) fn judge<D: Disk>(
-    disk: &mut D,
-    window: &mut Window,
-    file: FileId,
-    header: SegmentHeader,
-    unstarted: &[Spare],
-) -> Result<Judged> {
-    let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
-    let end = cursor.lsn;
-    if !mutant::on(Mutant::TakeDamageForTail) {
-        let from = (&cursor.segment, cursor.offset);
-        let witness = find_witness(disk, window, file, from, |batch| {
-            cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
-        })?;
-        if let Some(witness) = witness {
-            let what = match fault {
-                Some(fault) => {
-                    format!("{fault}, but a later batch says that LSN {} was durable", witness.durable)
-                }
-                None => format!("a later batch says that LSN {} was durable", witness.durable),
-            };
-            return Err(damage(header.number, cursor.offset, end, what));
-        }
-    }
-    let clean = cursor.last == Some(Kind::Close)
-        || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
-    // Behind a close mark the log goes on in the same segment as long as there is room.
-    let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
-    if (!clean || full)
-        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
-    {
-        check_unstarted(disk, window, *spare, &header)?;
-    }
-    Ok(Judged { cursor, clean })
 }
 
 /// Finds out what the log holds and makes it ready for writing.
@@ -537,34 +205,6 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
     let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
     recovered.strangers = found.strangers;
     Ok(recovered)
-}
-
-/// As [`check_unstarted`], for a directory without any valid header, whose log identity is therefore unknown.
-fn check_orphan<D: Disk>(
-    disk: &mut D,
-    window: &mut Window,
-    spare: Spare,
-    like: &SegmentHeader,
-) -> Result<()> {
-    let name = segment_name(spare.number);
-    let file = open_cold(disk, &name)?;
-    *window = Window::new(window.buf.capacity());
-    let mut offset = u64::from(like.block_bytes);
-    let mut orphan = None;
-    while offset < like.data_end() && orphan.is_none() {
-        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
-        orphan = BatchHeader::decode(bytes)
-            .ok()
-            .filter(|(header, _)| header.segment == spare.number && header.offset == offset);
-        offset += u64::from(like.block_bytes);
-    }
-    disk.close(file);
-    match orphan {
-        Some((batch, _)) => {
-            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
-        }
-        None => Ok(()),
-    }
 }
 
 /// The prepared segment behind `last`, made if there is none.

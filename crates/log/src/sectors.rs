@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::os_disk::OsDisk;
-use crate::recovery;
+use crate::survey::survey;
 
 /// `error`, met in `dir`, or what it means if the sectors of the disk are larger than the blocks of the log there: of
 /// the one that exists, or else of the one that was to be made with blocks of `new_block_bytes`.
@@ -19,7 +19,7 @@ pub(crate) fn explain(error: Error, dir: &Path, new_block_bytes: Option<u16>) ->
     if source.kind() != io::ErrorKind::InvalidInput {
         return error;
     }
-    let existing = recovery::survey(&mut OsDisk::read_only(dir)).ok();
+    let existing = survey(&mut OsDisk::read_only(dir)).ok();
     let existing = existing.and_then(|found| found.started.last().map(|header| header.block_bytes));
     let Some(block_bytes) = existing.or(new_block_bytes) else { return error };
     let Ok(environment) = seawall_sys::inspect::environment(dir) else { return error };

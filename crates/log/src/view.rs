@@ -19,8 +19,9 @@ use crate::log::LOCK_FILE;
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
-use crate::recovery::{Window, chain, judge, open_cold, survey, walk_tail};
 use crate::scan::Scan;
+use crate::survey::{chain, open_cold, survey};
+use crate::tail::{Window, judge, walk_tail};
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;

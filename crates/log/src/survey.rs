@@ -1,0 +1,174 @@
+//! Which files are in the directory, and which segments make up the log?
+//!
+//! Every file is looked at once. A segment belongs to the log if a segment behind it says so; the newest one does without.
+//!
+//! Invariants: nothing is changed; what is read of the newest segment and of those behind it comes from the disk, whatever
+//! the page cache says; a file that is no segment of ours is named, never touched.
+
+use crate::buffer::AlignedBuf;
+use crate::core::Spare;
+use crate::disk::{Disk, FileId, read_full};
+use crate::error::{Damage, Error, Result};
+use crate::format::{
+    BLOCK_SIZES, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role, segment_name,
+};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+
+/// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
+const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+
+/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+pub(crate) const READ_BLOCK_BYTES: usize = 4096;
+
+/// Two header copies and a batch between them, of the smallest blocks.
+const SEGMENT_BYTES_MIN: u64 = 3 * 512;
+
+/// What the directory holds.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Segments with a valid header, by number.
+    pub(crate) started: Vec<SegmentHeader>,
+    /// Segments without one, by number.
+    pub(crate) unstarted: Vec<Spare>,
+    /// Drafts, by number.
+    pub(crate) drafts: Vec<u64>,
+    /// Other files.
+    pub(crate) strangers: Vec<String>,
+}
+
+/// What makes opening refuse: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
+pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error {
+    Error::Corrupt(Damage { path: segment_name(number).into(), offset, lsn, what: what.into() })
+}
+
+/// Reads both copies of the header of a segment; `None` if neither was written for it.
+fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
+    let name = segment_name(spare.number);
+    // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
+    // not taken for a segment that waits to be started, otherwise what it held would be forgotten.
+    if spare.bytes < SEGMENT_BYTES_MIN || !spare.bytes.is_multiple_of(512) {
+        let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
+        return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
+    }
+    let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
+    let (mut start, mut filled) =
+        (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
+    let (mut at_end, mut newer, mut misfit) = (false, None, None);
+    let first = (0, 0);
+    let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
+    for (copy, offset) in std::iter::once(first).chain(second) {
+        if copy == 1 && !at_end {
+            at_end = true;
+            // The last of these blocks may be cut short by the end of the file.
+            start = offset - offset % READ_BLOCK_BYTES as u64;
+            filled = read_full(disk, &name, file, start, blocks.bytes_mut())?;
+        }
+        let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
+        let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
+        let decoded = if mutant::on(Mutant::HeaderIgnoresName) {
+            SegmentHeader::decode_unplaced(bytes, copy)
+        } else {
+            SegmentHeader::decode(bytes, copy, spare.number, spare.bytes)
+        };
+        match decoded {
+            Ok(mut header) => {
+                header.number = spare.number;
+                let at_home = copy == 0 || header.data_end() == offset;
+                if at_home {
+                    return Ok(Some(header));
+                }
+            }
+            Err(Fault::Version(version)) => newer = Some(version),
+            Err(Fault::Length) => misfit = Some(offset),
+            Err(_) => {}
+        }
+        if mutant::on(Mutant::OneHeaderCopy) {
+            break;
+        }
+    }
+    if let Some(version) = newer {
+        return Err(Error::NewerFormat { path: name.into(), version });
+    }
+    if let Some(offset) = misfit {
+        let what = format!("the file is {} bytes long, its header says otherwise", spare.bytes);
+        return Err(damage(spare.number, offset, Lsn::ZERO, what));
+    }
+    Ok(None)
+}
+
+fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
+    if !mutant::on(Mutant::KeepCached) {
+        disk.forget_cached(file);
+    }
+}
+
+/// Opens a file to see what the disk has of it, whatever the page cache says.
+pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
+    let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
+    forget_cached(disk, file);
+    Ok(file)
+}
+
+/// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,
+/// so what the cache holds of those below the newest started one is what the disk has, and may stay there.
+pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
+    let mut found = Survey::default();
+    let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
+    entries.sort_by(|a, b| b.name.cmp(&a.name));
+    for entry in entries {
+        match file_role(&entry.name) {
+            Some(FileRole::Segment(number)) => {
+                let spare = Spare { number, bytes: entry.bytes };
+                let opened =
+                    disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
+                if found.started.is_empty() {
+                    forget_cached(disk, opened);
+                }
+                let header = read_header(disk, opened, spare);
+                disk.close(opened);
+                match header? {
+                    Some(header) => found.started.push(header),
+                    None => found.unstarted.push(spare),
+                }
+            }
+            Some(FileRole::Preparing(number)) => found.drafts.push(number),
+            None if OURS.contains(&entry.name.as_str()) => {}
+            None => found.strangers.push(entry.name),
+        }
+    }
+    found.started.reverse();
+    found.unstarted.reverse();
+    found.drafts.reverse();
+    found.strangers.reverse();
+    Ok(found)
+}
+
+/// Puts the started segments in order: the chain that makes up the log, oldest first, and those left outside, which
+/// an earlier recovery had abandoned empty.
+pub(crate) fn chain(started: &[SegmentHeader]) -> Result<(Vec<SegmentHeader>, Vec<SegmentHeader>)> {
+    let mut members = Vec::new();
+    let mut dead = Vec::new();
+    let Some(mut newest) = started.last().copied() else { return Ok((members, dead)) };
+    members.push(newest);
+    for header in started.iter().rev().skip(1) {
+        if header.log_id != newest.log_id {
+            return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
+        }
+        if header.number == newest.previous {
+            if header.first_lsn > newest.first_lsn || header.block_bytes != newest.block_bytes {
+                let what = "its header contradicts the one behind it";
+                return Err(damage(header.number, 0, header.first_lsn, what));
+            }
+            members.push(*header);
+            newest = *header;
+        } else if header.number > newest.previous && header.first_lsn == newest.first_lsn {
+            dead.push(*header);
+        } else {
+            let what = format!("segment {} is missing behind this one", newest.previous);
+            return Err(damage(header.number, 0, header.first_lsn, what));
+        }
+    }
+    members.reverse();
+    Ok((members, dead))
+}

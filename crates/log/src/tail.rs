@@ -1,0 +1,223 @@
+//! Where does the log end, and may it end there?
+//!
+//! The last segment is walked batch by batch, and the first place where the next batch is not valid is judged:
+//!
+//! | the last valid batch | a witness behind the tail says it was durable | verdict |
+//! | --- | --- | --- |
+//! | a close mark | no | clean: go on in the same segment |
+//! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
+//! | any | yes | corruption of acknowledged data: refuse |
+//!
+//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
+//! one of a later epoch: the open mark between the two had been durable before it was written. The segment behind the
+//! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
+//! it had been durable.
+//!
+//! Invariants: nothing is changed; one visit per block of the tail.
+
+use crate::buffer::AlignedBuf;
+use crate::core::Spare;
+use crate::disk::{Disk, FileId, read_full};
+use crate::error::Result;
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
+use crate::mutant::{self, Mutant};
+use crate::survey::{READ_BLOCK_BYTES, damage, open_cold};
+use crate::walk::Cursor;
+
+/// The walk through the last segment.
+#[derive(Debug)]
+pub(crate) struct TailWalk {
+    /// Where it stopped.
+    pub(crate) cursor: Cursor,
+    /// Why the next batch is not valid, `None` if there was no room for one.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Reads a file forward through one buffer.
+#[derive(Debug)]
+pub(crate) struct Window {
+    buf: AlignedBuf,
+    start: u64,
+    filled: usize,
+}
+
+impl Window {
+    /// Reads `bytes` at a time.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
+    }
+
+    /// The bytes from `offset` on, `wanted` of them or as many as the file has.
+    pub(crate) fn get<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        (name, file): (&str, FileId),
+        offset: u64,
+        wanted: usize,
+    ) -> Result<&[u8]> {
+        let end = offset.saturating_add(wanted as u64);
+        if offset < self.start || end > self.start + self.filled as u64 {
+            // Also where a batch starts in the middle of a sector.
+            self.start = offset - offset % READ_BLOCK_BYTES as u64;
+            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
+            if needed > self.buf.capacity() {
+                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
+            }
+            self.filled = 0;
+            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
+        }
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
+        let to = from.saturating_add(wanted).min(self.filled);
+        Ok(&self.buf.bytes()[from..to])
+    }
+}
+
+/// Walks the last segment to its end.
+pub(crate) fn walk_tail<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    header: SegmentHeader,
+) -> Result<TailWalk> {
+    let name = segment_name(header.number);
+    let place = (name.as_str(), file);
+    let mut cursor = Cursor::start(header);
+    while cursor.has_room() {
+        let checked = cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?);
+        let (batch, checksum) = match checked {
+            Ok(valid) => valid,
+            Err(fault) => return Ok(TailWalk { cursor, fault: Some(fault) }),
+        };
+        let bytes = usize::try_from(batch.disk_bytes(header.block_bytes)).unwrap_or(usize::MAX);
+        if let Err(fault) = Cursor::check_batch(&batch, window.get(disk, place, cursor.offset, bytes)?) {
+            return Ok(TailWalk { cursor, fault: Some(fault) });
+        }
+        cursor.advance(&batch, checksum);
+    }
+    Ok(TailWalk { cursor, fault: None })
+}
+
+/// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
+pub(crate) fn find_witness<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    (segment, from): (&SegmentHeader, u64),
+    says: impl Fn(&BatchHeader) -> bool,
+) -> Result<Option<BatchHeader>> {
+    let name = segment_name(segment.number);
+    let mut offset = from;
+    while offset < segment.data_end() {
+        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
+        match Cursor::self_valid(segment, offset, bytes) {
+            Ok((header, _)) if says(&header) => return Ok(Some(header)),
+            _ if mutant::on(Mutant::WitnessNextBlockOnly) && offset > from => return Ok(None),
+            _ => offset += u64::from(segment.block_bytes),
+        }
+    }
+    Ok(None)
+}
+
+/// What the tail of an existing log means.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// Where the log ends.
+    pub(crate) cursor: Cursor,
+    /// Whether it had been closed.
+    pub(crate) clean: bool,
+}
+
+/// Walks the last segment and decides by the table at the top of this file.
+pub(crate) fn judge<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    header: SegmentHeader,
+    unstarted: &[Spare],
+) -> Result<Judged> {
+    let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
+    let end = cursor.lsn;
+    if !mutant::on(Mutant::TakeDamageForTail) {
+        let from = (&cursor.segment, cursor.offset);
+        let witness = find_witness(disk, window, file, from, |batch| {
+            cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
+        })?;
+        if let Some(witness) = witness {
+            let what = match fault {
+                Some(fault) => {
+                    format!("{fault}, but a later batch says that LSN {} was durable", witness.durable)
+                }
+                None => format!("a later batch says that LSN {} was durable", witness.durable),
+            };
+            return Err(damage(header.number, cursor.offset, end, what));
+        }
+    }
+    let clean = cursor.last == Some(Kind::Close)
+        || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
+    // Behind a close mark the log goes on in the same segment as long as there is room.
+    let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
+    if (!clean || full)
+        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
+    {
+        check_unstarted(disk, window, *spare, &header)?;
+    }
+    Ok(Judged { cursor, clean })
+}
+
+/// Whether an open mark, one batch and a close mark still fit behind `cursor`.
+pub(crate) fn room_to_go_on(cursor: &Cursor) -> bool {
+    cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
+}
+
+/// Refuses if `spare`, which has no valid header, holds a batch that was written for it.
+fn check_unstarted<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    spare: Spare,
+    like: &SegmentHeader,
+) -> Result<()> {
+    if mutant::on(Mutant::SkipUnstarted) {
+        return Ok(());
+    }
+    let name = segment_name(spare.number);
+    let file = open_cold(disk, &name)?;
+    let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
+    let start = u64::from(header.block_bytes);
+    *window = Window::new(window.buf.capacity());
+    let witness = find_witness(disk, window, file, (&header, start), |_| true);
+    disk.close(file);
+    match witness? {
+        Some(batch) => {
+            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// As [`check_unstarted`], for a directory without any valid header, whose log identity is therefore unknown.
+pub(crate) fn check_orphan<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    spare: Spare,
+    like: &SegmentHeader,
+) -> Result<()> {
+    let name = segment_name(spare.number);
+    let file = open_cold(disk, &name)?;
+    *window = Window::new(window.buf.capacity());
+    let mut offset = u64::from(like.block_bytes);
+    let mut orphan = None;
+    while offset < like.data_end() && orphan.is_none() {
+        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
+        orphan = BatchHeader::decode(bytes)
+            .ok()
+            .filter(|(header, _)| header.segment == spare.number && header.offset == offset);
+        offset += u64::from(like.block_bytes);
+    }
+    disk.close(file);
+    match orphan {
+        Some((batch, _)) => {
+            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
+        }
+        None => Ok(()),
+    }
+}
