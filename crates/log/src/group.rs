@@ -426,7 +426,9 @@ impl Group {
         self.crowd.wrote(took, job_bytes, job_records, core.gathered_records() + core.flying_records());
         // Before `wanted` is looked at: see `want`.
         self.flying.store(core.in_flight() > 0, Ordering::SeqCst);
-        let trimmed = core.durable_trim() > trim;
+        // Waking a thread takes half as long as a short write: it is not done in vain.
+        let news = starts.is_some() || core.durable_trim() > trim;
+        let task = news && lock(&self.shelf).has_task(core.spares(), core.durable_trim());
         drop(core);
         self.tell(first, last, waiting, durable);
         if weak {
@@ -435,14 +437,14 @@ impl Group {
         if owed {
             self.wake_writer();
         }
-        if starts.is_some() || trimmed {
+        if task {
             self.wake_keeper();
         }
     }
 
     /// Wakes those whose batches are durable, and one of those who wait for the next to be issued.
     fn tell(&self, first: u64, last: u64, waiting: Option<(u64, u64)>, durable: Lsn) {
-        self.activity.fetch_add(1, Ordering::Relaxed);
+        self.activity.fetch_add(1, Ordering::SeqCst);
         // There are only so many gates, however long the debt was.
         for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
             self.gate(batch).open();
@@ -457,7 +459,7 @@ impl Group {
         {
             self.wake_writer();
         }
-        if self.writer_asleep.load(Ordering::Relaxed) {
+        if self.writer_asleep.load(Ordering::SeqCst) {
             self.wake_writer();
         }
     }

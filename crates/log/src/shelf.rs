@@ -105,6 +105,11 @@ impl Shelf {
         gone.then(|| self.segments.front().copied()).flatten()
     }
 
+    /// Whether there is anything to do; not while something is being done, because whoever does it looks again.
+    pub(crate) fn has_task(&self, spares: usize, durable_trim: Lsn) -> bool {
+        self.busy.is_none() && (spares < *self.spares.start() || self.trimmed(durable_trim).is_some())
+    }
+
     /// What to do next, if anything: one task at a time.
     pub(crate) fn next_task(&mut self, spares: usize, durable_trim: Lsn) -> Option<Task> {
         if self.busy.is_some() {
@@ -207,7 +212,12 @@ mod tests {
 
     impl Housekeeping {
         fn keep(&mut self) {
-            while let Some(task) = self.shelf.next_task(self.spares.len(), self.trim) {
+            loop {
+                let expected = self.shelf.has_task(self.spares.len(), self.trim);
+                let task = self.shelf.next_task(self.spares.len(), self.trim);
+                assert_eq!(expected, task.is_some());
+                let Some(task) = task else { break };
+                assert!(!self.shelf.has_task(self.spares.len(), self.trim), "{task:?} is under way");
                 let (what, end) = match task {
                     Task::Prepare(to) => (0, Progress::Prepared(to)),
                     Task::Recycle { to, .. } => (1, Progress::Prepared(to)),
