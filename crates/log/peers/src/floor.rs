@@ -10,7 +10,7 @@ use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Commit, Target, methods};
 
 use crate::measure::Fault;
-use crate::subjects::Writer;
+use crate::subjects::{Writer, Writers};
 
 /// The floor's commit method, and Seawall's.
 pub(crate) const METHOD: &str = "direct+dsync";
@@ -27,7 +27,7 @@ struct Floor {
     next: u64,
 }
 
-pub(crate) fn open(dir: &Path, _: usize, record_bytes: usize) -> Result<Vec<Box<dyn Writer>>, Fault> {
+pub(crate) fn open(dir: &Path, _: usize, record_bytes: usize) -> Result<Writers, Fault> {
     let path = dir.join("journal");
     let file = StoreFile::create(&path, Access::Direct)?;
     let filling = Aligned::incompressible(FILL_BYTES, 1);

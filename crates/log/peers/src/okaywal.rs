@@ -7,14 +7,14 @@ use std::path::Path;
 use okaywal::{Configuration, LogVoid, WriteAheadLog};
 
 use crate::measure::Fault;
-use crate::subjects::{SEGMENT_BYTES, Writer};
+use crate::subjects::{SEGMENT_BYTES, Writer, Writers};
 
 /// Larger than the largest record with its headers, which would otherwise take two writes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 struct Okaywal(WriteAheadLog);
 
-pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Vec<Box<dyn Writer>>, Fault> {
+pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Fault> {
     let configuration = Configuration::default_for(dir)
         .preallocate_bytes(SEGMENT_BYTES)
         // The share that it has by default.

@@ -7,7 +7,7 @@ use protobuf::well_known_types::BytesValue;
 use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
 
 use crate::measure::Fault;
-use crate::subjects::{SEGMENT_BYTES, Writer};
+use crate::subjects::{SEGMENT_BYTES, Writer, Writers};
 
 /// An entry is a record whose first eight bytes are its index.
 struct Indexed;
@@ -28,7 +28,7 @@ struct RaftEngine {
     entry: [BytesValue; 1],
 }
 
-pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Vec<Box<dyn Writer>>, Fault> {
+pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Fault> {
     let dir = dir.to_str().ok_or_else(|| format!("{}: raft-engine wants a path in UTF-8", dir.display()))?;
     let file = u64::from(SEGMENT_BYTES);
     let config = Config {

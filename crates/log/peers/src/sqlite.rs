@@ -5,14 +5,14 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::measure::Fault;
-use crate::subjects::Writer;
+use crate::subjects::{Writer, Writers};
 
 /// What `PRAGMA synchronous` says for FULL: the log is synced at every commit.
 const FULL: i64 = 2;
 
 struct Sqlite(Connection);
 
-pub(crate) fn open(dir: &Path, _: usize, _: usize) -> Result<Vec<Box<dyn Writer>>, Fault> {
+pub(crate) fn open(dir: &Path, _: usize, _: usize) -> Result<Writers, Fault> {
     let base = Connection::open(dir.join("log.db"))?;
     let mode: String = base.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     base.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0")?;

@@ -23,6 +23,9 @@ pub(crate) trait Writer: Send {
     }
 }
 
+/// A row's writers, one for each thread.
+pub(crate) type Writers = Vec<Box<dyn Writer>>;
+
 /// How a row goes with workloads of several threads.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Crowd {
@@ -43,7 +46,7 @@ pub(crate) struct Subject {
     pub(crate) set_up: &'static str,
     pub(crate) crowd: Crowd,
     /// Opens it in an empty folder, for so many threads with records of so many bytes; gives a writer for each.
-    pub(crate) open: fn(&Path, usize, usize) -> Result<Vec<Box<dyn Writer>>, Fault>,
+    pub(crate) open: fn(&Path, usize, usize) -> Result<Writers, Fault>,
 }
 
 /// All of them; the first one is what the others are held against.

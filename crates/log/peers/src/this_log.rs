@@ -7,11 +7,11 @@ use seawall::{Log, MethodChoice, Options};
 
 use crate::floor::METHOD;
 use crate::measure::Fault;
-use crate::subjects::{SEGMENT_BYTES, Writer};
+use crate::subjects::{SEGMENT_BYTES, Writer, Writers};
 
 struct ThisLog(Arc<Log>);
 
-pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Vec<Box<dyn Writer>>, Fault> {
+pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Fault> {
     let options = Options::default().segment_bytes(SEGMENT_BYTES.into());
     let log = Arc::new(Log::open(dir, options.method(MethodChoice::Named(METHOD.to_owned())))?);
     Ok((0..threads).map(|_| -> Box<dyn Writer> { Box::new(ThisLog(Arc::clone(&log))) }).collect())
