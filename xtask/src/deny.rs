@@ -27,6 +27,6 @@ pub(crate) fn check() -> Result<(), String> {
     let (manifest, config) = (peers::manifest(), root().join("deny.toml"));
     let (manifest, config) = (manifest.display().to_string(), config.display().to_string());
     let words =
-        ["deny", "--manifest-path", &manifest, "check", "--config", &config, "licenses", "bans", "sources"];
+        ["deny", "--manifest-path", &manifest, "--config", &config, "check", "licenses", "bans", "sources"];
     status(cargo(&words))
 }

@@ -54,11 +54,12 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
 /// Builds the program, counts every row's calls, measures, and tells both.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let wish = wish(arguments)?;
+    let folder = wish.folder.display().to_string();
+    std::fs::create_dir_all(&wish.folder)
+        .map_err(|error| format!("cannot make {folder}: {error}; name a folder to write in"))?;
     println!("{}", tools::provide(&tools::PEERS)?);
     status(here(&["build", "--release", "--locked", "--quiet"]))?;
     let program = target().join("peers/release/seawall-peers").display().to_string();
-    let folder = wish.folder.display().to_string();
-    std::fs::create_dir_all(&wish.folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
     let mut told = Vec::new();
     for name in output(command(&program, &["--list"]))?.lines() {
         let calls = counted(&program, name, &folder)?;

@@ -82,7 +82,7 @@ pub(crate) const SUBJECTS: [Subject; 5] = [
     Subject {
         name: "sqlite",
         package: "rusqlite",
-        set_up: "by rusqlite with its own SQLite: journal_mode=WAL, synchronous=FULL, an INSERT each; emptied and checkpointed between slices",
+        set_up: "the SQLite that comes with rusqlite: journal_mode=WAL, synchronous=FULL, an INSERT each; emptied and checkpointed between slices",
         crowd: Crowd::HasNone,
         open: sqlite::open,
     },

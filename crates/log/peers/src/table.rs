@@ -36,7 +36,11 @@ pub(crate) fn table(parts: &[(&Workload, Vec<Outcome>)]) -> String {
     }
     text.push('\n');
     for subject in &SUBJECTS {
-        let version = version(subject.package).map(|version| format!(" {version}")).unwrap_or_default();
+        let version = match version(subject.package) {
+            Some(version) if subject.package == subject.name => format!(" {version}"),
+            Some(version) => format!(" ({} {version})", subject.package),
+            None => String::new(),
+        };
         let alone = match subject.crowd {
             Crowd::HasNone => "; one writer at a time, so that it is in no row of several threads",
             Crowd::Shares | Crowd::StaysAlone => "",
@@ -79,5 +83,6 @@ mod tests {
         );
         assert!(lines.contains(&"W1: 1 writer, 16 KiB, each committed; the median of 3 slices"));
         assert!(lines.iter().any(|line| line.starts_with("okaywal 0.")), "{told}");
+        assert!(lines.iter().any(|line| line.starts_with("sqlite (rusqlite 0.")), "{told}");
     }
 }
