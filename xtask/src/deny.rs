@@ -1,6 +1,7 @@
 //! Are all dependencies licensed, sourced and maintained as `deny.toml` wants? Asked of cargo-deny.
 
-use crate::shell::{cargo, has, status};
+use crate::peers;
+use crate::shell::{cargo, has, root, status};
 
 /// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
 pub(crate) fn present() -> bool {
@@ -21,5 +22,11 @@ pub(crate) fn run(_: &[String]) -> Result<(), String> {
 /// Runs the installed cargo-deny. Advisories need a database from the network and are the business of whoever
 /// has one: `cargo deny check advisories`.
 pub(crate) fn check() -> Result<(), String> {
-    status(cargo(&["deny", "check", "licenses", "bans", "sources"]))
+    status(cargo(&["deny", "check", "licenses", "bans", "sources"]))?;
+    // In no build of ours, yet built here: from the same sources, under the same licences.
+    let (manifest, config) = (peers::manifest(), root().join("deny.toml"));
+    let (manifest, config) = (manifest.display().to_string(), config.display().to_string());
+    let words =
+        ["deny", "--manifest-path", &manifest, "--config", &config, "check", "licenses", "bans", "sources"];
+    status(cargo(&words))
 }

@@ -8,6 +8,7 @@ mod explore;
 mod fidelity;
 mod jvm;
 mod observe;
+mod peers;
 mod replicated;
 mod rounds;
 mod second_kernel;
@@ -25,7 +26,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [Command; 13] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -68,6 +69,11 @@ const COMMANDS: [Command; 12] = [
         name: "observe",
         about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
         run: observe::run,
+    },
+    Command {
+        name: "peers",
+        about: "other write-ahead logs (okaywal, raft-engine, SQLite) beside this one and the raw disk, their syncs counted, in two minutes behind a build of three: [DIR] [--rounds N]",
+        run: peers::run,
     },
     Command {
         name: "replicated",

@@ -6,7 +6,7 @@
 
 use crate::shell::{cargo, command, has, is_root, status, tests};
 use crate::tally::Counts;
-use crate::{crash, deny, explore, jvm, replicated, tools, wine};
+use crate::{crash, deny, explore, jvm, peers, replicated, tools, wine};
 use std::process::Command;
 
 struct Step {
@@ -28,11 +28,12 @@ enum Outcome {
     Skipped(String),
 }
 
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     Step { name: "set-up", run: set_up },
     Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
-    Step { name: "lints", run: || check(cargo(&LINTS)) },
+    Step { name: "lints", run: lints },
     Step { name: "tests", run: || run_tests(cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])) },
+    Step { name: "tests of peers", run: || run_tests(peers::tests()) },
     Step { name: "promises of the log", run: || run_tests(cargo(&PROMISES)) },
     Step { name: "orders of threads", run: || explored(explore::loom()) },
     Step { name: "Miri", run: || explored(explore::miri()) },
@@ -188,6 +189,11 @@ impl Tally {
 
 fn check(command: Command) -> Outcome {
     status(command).map_or_else(Outcome::Broken, |()| Outcome::Held)
+}
+
+/// Of the workspace, and of the package beside it that a stable compiler builds.
+fn lints() -> Outcome {
+    status(cargo(&LINTS)).and_then(|()| peers::lint()).map_or_else(Outcome::Broken, |()| Outcome::Held)
 }
 
 fn run_tests(command: Command) -> Outcome {

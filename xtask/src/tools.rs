@@ -130,6 +130,12 @@ pub(crate) const OBSERVE: [Tool; 3] = [
     Tool { probe: "setpriv", package: "util-linux", purpose: "a server without root's rights" },
 ];
 
+/// What only `cargo xtask peers` needs.
+pub(crate) const PEERS: [Tool; 2] = [
+    Tool { probe: "cc", package: "gcc", purpose: "building SQLite" },
+    Tool { probe: "strace", package: "strace", purpose: "the syncs of each commit" },
+];
+
 /// Provides these; tells what was done.
 ///
 /// # Errors
@@ -205,7 +211,7 @@ pub(crate) fn provide_target(target: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, REPLICATED, SECOND_KERNEL, TESTS, minor};
+    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, minor};
 
     #[test]
     fn what_is_missing_elsewhere_is_named_with_its_remedy() {
@@ -225,7 +231,13 @@ mod tests {
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        let rare = FIDELITY.iter().chain(&SECOND_KERNEL).chain(&OBSERVE).chain(&REPLICATED).chain(&KAFKA);
+        let rare = FIDELITY
+            .iter()
+            .chain(&SECOND_KERNEL)
+            .chain(&OBSERVE)
+            .chain(&REPLICATED)
+            .chain(&KAFKA)
+            .chain(&PEERS);
         for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);
         }

@@ -1,0 +1,77 @@
+//! How is raft-engine used here? As many raft groups as threads, a batch of one entry for each commit, `sync` set.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use protobuf::well_known_types::BytesValue;
+use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
+
+use crate::measure::Fault;
+use crate::subjects::{SEGMENT_BYTES, Writer, Writers};
+
+/// An entry is a record whose first eight bytes are its index.
+struct Indexed;
+
+impl MessageExt for Indexed {
+    type Entry = BytesValue;
+
+    fn index(entry: &BytesValue) -> u64 {
+        entry.value.first_chunk().map_or(0, |index| u64::from_le_bytes(*index))
+    }
+}
+
+struct RaftEngine {
+    engine: Arc<Engine>,
+    group: u64,
+    index: u64,
+    batch: LogBatch,
+    entry: [BytesValue; 1],
+}
+
+pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Fault> {
+    let dir = dir.to_str().ok_or_else(|| format!("{}: raft-engine wants a path in UTF-8", dir.display()))?;
+    let file = u64::from(SEGMENT_BYTES);
+    let config = Config {
+        dir: dir.to_owned(),
+        target_file_size: ReadableSize(file),
+        // Two files and half as many again are recycled: without this nothing would be for ten gigabytes.
+        purge_threshold: ReadableSize(2 * file),
+        enable_log_recycle: true,
+        prefill_for_recycle: true,
+        // The records here do not compress.
+        batch_compression_threshold: ReadableSize(0),
+        ..Config::default()
+    };
+    let engine = Arc::new(Engine::open(config)?);
+    let writer = |group| -> Box<dyn Writer> {
+        let entry = [BytesValue::default()];
+        Box::new(RaftEngine {
+            engine: Arc::clone(&engine),
+            group,
+            index: 0,
+            batch: LogBatch::default(),
+            entry,
+        })
+    };
+    Ok((1..=threads as u64).map(writer).collect())
+}
+
+impl Writer for RaftEngine {
+    fn commit(&mut self, record: &[u8]) -> Result<(), Fault> {
+        self.index += 1;
+        let [entry] = &mut self.entry;
+        entry.value.clear();
+        entry.value.extend_from_slice(record);
+        entry.value[..8].copy_from_slice(&self.index.to_le_bytes());
+        self.batch.add_entries::<Indexed>(self.group, &self.entry)?;
+        self.engine.write(&mut self.batch, true)?;
+        Ok(())
+    }
+
+    fn tidy(&mut self) -> Result<(), Fault> {
+        self.engine.compact_to(self.group, self.index);
+        // Groups that it names want to be compacted: each is, in its turn.
+        self.engine.purge_expired_files()?;
+        Ok(())
+    }
+}
