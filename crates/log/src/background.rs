@@ -127,6 +127,13 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
     }
 }
 
+/// Leaves nothing of an unfinished segment behind; what cannot be removed now goes when the log is opened again.
+fn give_up<D: Disk>(keeper: Keeper, disk: &mut D) {
+    if let Err(error) = keeper.give_up(disk) {
+        tracing::warn!(%error, "an unfinished segment is left behind");
+    }
+}
+
 fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
     if let Task::Replace(spare) = task {
         group.lanes.close(spare.number);
@@ -140,15 +147,20 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
     .entered();
     let mut keeper = Keeper::new(task, FILL_BYTES);
     let end = loop {
-        // Housekeeping knows file names only.
-        let step = keeper.step(disk).map_err(|setback| Setback {
-            error: setback.error.in_dir(group.lanes.dir()),
-            fatal: setback.fatal,
-        });
-        match step? {
-            Progress::More if group.stopping.load(Ordering::Relaxed) => return Ok(()),
-            Progress::More => {}
-            end => break end,
+        match keeper.step(disk) {
+            Ok(Progress::More) if group.stopping.load(Ordering::Relaxed) => {
+                give_up(keeper, disk);
+                return Ok(());
+            }
+            Ok(Progress::More) => {}
+            Ok(end) => break end,
+            // Housekeeping knows file names only.
+            Err(Setback { error, fatal }) => {
+                if !fatal {
+                    give_up(keeper, disk);
+                }
+                return Err(Setback { error: error.in_dir(group.lanes.dir()), fatal });
+            }
         }
     };
     if let Progress::Prepared(spare) = end {

@@ -114,57 +114,79 @@ fn refused(option: &'static str, reason: String) -> Error {
     Error::InvalidOption { option, reason }
 }
 
-/// The method for the log in `dir`, on its engine, which may register `buffers`.
-pub(crate) fn choose(dir: &Path, options: &Options, block: u16, buffers: &[&[u8]]) -> Result<Chosen> {
+/// The rows that a log may use, found before anything of it is made.
+pub(crate) struct Permitted {
+    environment: Environment,
+    /// The one that was named, or all that may be probed.
+    rows: Vec<&'static Method>,
+    named: bool,
+    /// Why another engine is refused.
+    refused: Option<String>,
+}
+
+/// The rows that the log in `dir` may use.
+pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
     let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
-    let rows = candidates(dir, &environment, options.durability)?;
-    let named = match &options.method {
-        MethodChoice::Named(id) => Some(named(dir, id, options, &rows)?),
-        MethodChoice::Fastest | MethodChoice::ProbeAgain => None,
-    };
-    if let (None, EngineChoice::Only(engine)) = (named, options.engine) {
-        let remedy = "or let the portable engine take over (EngineChoice::Probe)";
-        engine.probe().map_err(|reason| {
-            refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
-        })?;
-    }
+    let mut rows = candidates(dir, &environment, options.durability)?;
     let mut reason = None;
-    let mut allowed: Vec<&'static Method> = match options.engine {
-        EngineChoice::Only(engine) => rows.iter().filter(|row| row.engine() == engine).copied().collect(),
-        EngineChoice::Probe => rows,
-    };
-    if let Some(method) = named {
-        allowed = vec![method];
-    } else if options.engine == EngineChoice::Probe && Engine::IoUring.is_known_here() {
-        reason = Engine::IoUring.probe().err().map(|reason| reason.to_string());
-        allowed.retain(|row| reason.is_none() || row.engine() != Engine::IoUring);
+    if let MethodChoice::Named(id) = &options.method {
+        let rows = vec![named(dir, id, options, &rows)?];
+        return Ok(Permitted { environment, rows, named: true, refused: None });
     }
-    let mut again = options.method == MethodChoice::ProbeAgain;
-    loop {
-        let method = match allowed.as_slice() {
-            [method] if named.is_some() => method,
-            rows => fastest(dir, rows, options, again, block)?,
-        };
-        match Works::start(method, options.in_flight_max, buffers) {
-            Ok(works) => {
-                if let Some(reason) = &reason {
-                    tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
+    match options.engine {
+        EngineChoice::Only(engine) => {
+            let remedy = "or let the portable engine take over (EngineChoice::Probe)";
+            engine.probe().map_err(|reason| {
+                refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
+            })?;
+            rows.retain(|row| row.engine() == engine);
+        }
+        EngineChoice::Probe if Engine::IoUring.is_known_here() => {
+            reason = Engine::IoUring.probe().err().map(|reason| reason.to_string());
+            rows.retain(|row| reason.is_none() || row.engine() != Engine::IoUring);
+        }
+        EngineChoice::Probe => {}
+    }
+    Ok(Permitted { environment, rows, named: false, refused: reason })
+}
+
+impl Permitted {
+    /// The method for the log in `dir`, on its engine, which may register `buffers`.
+    pub(crate) fn choose(
+        self,
+        dir: &Path,
+        options: &Options,
+        block: u16,
+        buffers: &[&[u8]],
+    ) -> Result<Chosen> {
+        let Self { environment, rows: mut allowed, named, refused: mut reason } = self;
+        let mut again = options.method == MethodChoice::ProbeAgain;
+        loop {
+            let method = match allowed.as_slice() {
+                [method] if named => method,
+                rows => fastest(dir, rows, options, again, block)?,
+            };
+            match Works::start(method, options.in_flight_max, buffers) {
+                Ok(works) => {
+                    if let Some(reason) = &reason {
+                        tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
+                    }
+                    let around = environment.surroundings(FileState::ZeroFilled);
+                    let rows = Rows::beside(method, options.durability, &around, methods::here());
+                    return Ok(Chosen { works, rows, refused: reason });
                 }
-                let around = environment.surroundings(FileState::ZeroFilled);
-                let rows = Rows::beside(method, options.durability, &around, methods::here());
-                return Ok(Chosen { works, rows, refused: reason });
+                // Allowed in general, but not for this log: too little memory may be locked.
+                Err(OpenError::Unavailable(why))
+                    if options.engine == EngineChoice::Probe
+                        && !named
+                        && method.engine() != Engine::Portable =>
+                {
+                    reason = Some(why.to_string());
+                    allowed.retain(|row| row.engine() == Engine::Portable);
+                    again = false;
+                }
+                Err(error) => return Err(from_open(error, method, dir)),
             }
-            // Allowed in general, but not for this log: too little memory may be locked.
-            Err(OpenError::Unavailable(why))
-                if options.engine == EngineChoice::Probe
-                    && named.is_none()
-                    && method.engine() != Engine::Portable =>
-            {
-                reason = Some(why.to_string());
-                allowed.retain(|row| row.engine() == Engine::Portable);
-                again = false;
-            }
-            Err(error) => return Err(from_open(error, method, dir)),
         }
     }
 }

@@ -172,12 +172,31 @@ impl Keeper {
         }
     }
 
+    /// Gives up half-way: nothing is left behind of a segment that is not finished, so that a full disk does not get
+    /// fuller with each attempt.
+    pub(crate) fn give_up<D: Disk>(self, disk: &mut D) -> Result<()> {
+        let draft = preparing_name(self.spare().number);
+        match self.stage {
+            Stage::Reserve(file) | Stage::Fill(file, _) | Stage::Sync(file) => disk.close(file),
+            Stage::Rename if matches!(self.task, Task::Prepare(_) | Task::Replace(_)) => {}
+            _ => return Ok(()),
+        }
+        disk.remove(&draft).map_err(|source| Error::io("remove", &draft, source))
+    }
+
     /// Does all steps in one go.
     pub(crate) fn finish<D: Disk>(mut self, disk: &mut D) -> Result<Progress> {
         loop {
-            match self.step(disk).map_err(|setback| setback.error)? {
-                Progress::More => {}
-                end => return Ok(end),
+            match self.step(disk) {
+                Ok(Progress::More) => {}
+                Ok(end) => return Ok(end),
+                Err(setback) => {
+                    if !setback.fatal {
+                        // What went wrong first is what is told.
+                        let _ = self.give_up(disk);
+                    }
+                    return Err(setback.error);
+                }
             }
         }
     }

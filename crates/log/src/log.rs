@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use seawall_sys::durability::Class;
 
 use crate::asked::Grade;
-use crate::choose::{Chosen, choose};
+use crate::choose::{Chosen, permit};
 use crate::core::{Core, Shape};
 use crate::error::{Error, Result};
 use crate::format::LogId;
@@ -110,8 +110,13 @@ fn make_dir(dir: &Path, create: bool) -> Result<()> {
     if !create {
         return Err(Error::NotALog { path: dir.to_path_buf() });
     }
-    std::fs::create_dir_all(dir).map_err(|source| Error::io("create", dir, source))?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // From the top down: each name is durable before anything is made in it.
+    make_dir(parent, create)?;
+    match std::fs::create_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        made => made.map_err(|source| Error::io("create", dir, source))?,
+    }
     seawall_sys::store::sync_directory(parent).map_err(|error| crate::choose::from_system(&error))
 }
 
@@ -158,13 +163,16 @@ impl Log {
         if !options.create && survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
+        // What is refused is refused before anything is made.
+        let permitted = permit(dir, &options)?;
         let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
         let recovered = recovered.map_err(|error| error.in_dir(dir));
         let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
         let shape =
             recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let core = Core::new(shape, recovered.beginning.clone());
-        let Chosen { works, rows, refused } = choose(dir, &options, recovered.block_bytes, &core.buffers())?;
+        let Chosen { works, rows, refused } =
+            permitted.choose(dir, &options, recovered.block_bytes, &core.buffers())?;
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
         let mut lanes = Lanes::new(dir, works, rows, options.in_flight_max, options.batch_bytes);

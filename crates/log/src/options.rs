@@ -34,6 +34,9 @@ pub enum EngineChoice {
     Only(Engine),
 }
 
+/// The most memory for records, in bytes.
+const MEMORY_BYTES_MAX: u64 = 64 << 30;
+
 /// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,8 +111,8 @@ impl Options {
         self
     }
 
-    /// Memory for records that are not yet written, in bytes: at least two batches. When it is full, appends wait.
-    /// Default 32 MiB.
+    /// Memory for records that are not yet written, in bytes: at least two batches, at most 64 GiB. When it is full,
+    /// appends wait. It is taken when the log is opened. Default 32 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
@@ -214,11 +217,17 @@ impl Options {
         within("block_bytes", block, "512, 1024, 2048 or 4096: a power of two that devices write as a unit")?;
         let batch = (4 << 10..=64 << 20).contains(&self.batch_bytes) && self.batch_bytes.is_multiple_of(4096);
         within("batch_bytes", batch, "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it")?;
-        let memory = self.memory_bytes >= 2 * self.batch_bytes;
-        within("memory_bytes", memory, "at least two batches, so that one gathers while one is written")?;
+        let memory =
+            self.memory_bytes >= 2 * self.batch_bytes && self.memory_bytes as u64 <= MEMORY_BYTES_MAX;
+        within(
+            "memory_bytes",
+            memory,
+            "two batches, so that one gathers while one is written, to 64 GiB, because all of it is taken at once",
+        )?;
         let record = (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max);
         within("record_bytes_max", record, "1 byte to 1 GiB, the longest record of the format")?;
-        within("in_flight_max", (1..=16).contains(&self.in_flight_max), "1 to 16")?;
+        let depth = (1..=16).contains(&self.in_flight_max);
+        within("in_flight_max", depth, "1 to 16: each keeps every segment open once more")?;
         let hour = Duration::from_hours(1);
         let idle = (Duration::from_millis(1)..=hour).contains(&self.idle_mark);
         within("idle_mark", idle, "1 ms to 1 h: shorter would write marks between commits")?;
@@ -238,12 +247,13 @@ mod tests {
 
     #[test]
     fn every_bound_is_checked_and_named() {
-        let bad: [(&str, Options); 10] = [
+        let bad: [(&str, Options); 11] = [
             ("segment_bytes", Options::default().segment_bytes(4096)),
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
             ("batch_bytes", Options::default().batch_bytes(100)),
             ("memory_bytes", Options::default().memory_bytes(3 << 20)),
+            ("memory_bytes", Options::default().memory_bytes(usize::MAX)),
             ("record_bytes_max", Options::default().record_bytes_max(0)),
             ("record_bytes_max", Options::default().record_bytes_max((1 << 30) + 1)),
             ("in_flight_max", Options::default().in_flight_max(0)),

@@ -97,7 +97,8 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     Ok(None)
 }
 
-fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
+/// Has the page cache forget a file, so that what is read comes from the disk.
+pub(crate) fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
     if !mutant::on(Mutant::KeepCached) {
         disk.forget_cached(file);
     }

@@ -2,17 +2,20 @@
 //!
 //! A [`View`] reads the log in a directory without taking the lock. While a writer holds the log it shows what is known
 //! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
-//! batch, and after a few idle milliseconds all of it.
+//! batch, and after a few idle milliseconds all of it. A log without a writer is shown to the end that opening would find,
+//! which is made durable first; where whoever looks may not do that (Windows lets nobody sync who may only read), to the
+//! end that is known to be durable.
 //!
 //! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed is taken
 //! again, and only what is wrong while nothing moves is reported.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Engine;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, FileId, sync};
 use crate::error::{Error, Result};
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::log::LOCK_FILE;
@@ -20,7 +23,7 @@ use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
 use crate::scan::Scan;
-use crate::survey::{chain, open_cold, survey};
+use crate::survey::{chain, forget_cached, open_cold, survey};
 use crate::tail::{Window, judge, walk_tail};
 
 /// One read, in bytes.
@@ -83,6 +86,23 @@ fn is_held(dir: &Path) -> bool {
     matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
 }
 
+/// Makes durable what a writer that is gone left in its last segment: what is shown must never disappear. What lies in
+/// earlier ones was durable before it started that one. Returns whether whoever looks is allowed to do so.
+fn settle<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<bool> {
+    match sync(disk, name, file) {
+        Ok(()) => {
+            forget_cached(disk, file);
+            Ok(true)
+        }
+        Err(Error::Io { source, .. })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl View {
     /// Looks at the log in `dir`.
     ///
@@ -102,6 +122,7 @@ impl View {
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
         let file = open_cold(disk, &name)?;
+        let settled = !written && settle(disk, &name, file)?;
         let mut window = Window::new(READ_BYTES);
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
         let cursor = if written {
@@ -109,7 +130,7 @@ impl View {
         } else {
             judge(disk, &mut window, file, last, &found.unstarted)?.cursor
         };
-        let end = if written { cursor.witnessed } else { cursor.lsn };
+        let end = if settled { cursor.lsn } else { cursor.witnessed };
         Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
     }
 

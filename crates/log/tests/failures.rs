@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seawall::faults::Faults;
 use seawall::format::segment_name;
-use seawall::{Error, Log, Lsn, Options, Tail, salvage, verify};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, salvage, verify};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
@@ -128,6 +128,16 @@ fn acknowledged_is_durable_whichever_commit_fails() {
     }
 }
 
+/// Segments in preparation, as files and, where the system tells, as open descriptors.
+fn drafts(dir: &Path) -> usize {
+    let is_draft = |path: &Path| path.to_string_lossy().contains(".new");
+    let files = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("lists").path());
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(Result::ok);
+    let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    files.filter(|path| is_draft(path)).count()
+        + open.filter(|path| path.starts_with(dir) && is_draft(path)).count()
+}
+
 /// A full disk shows before anything is written, harms nothing and passes.
 #[test]
 fn a_full_disk_is_reported_and_passes() {
@@ -146,7 +156,10 @@ fn a_full_disk_is_reported_and_passes() {
     };
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     assert_eq!(log.durable_lsn(), log.appended_lsn(), "what was refused left nothing behind");
-    assert!(matches!(log.append(&vec![7; 10_000]), Err(Error::DiskFull { .. })));
+    for _ in 0..100 {
+        assert!(matches!(log.append(&vec![7; 10_000]), Err(Error::DiskFull { .. })));
+    }
+    assert_eq!(drafts(dir.path()), 0, "each attempt would make the disk fuller");
     faults.set_full(false);
     for _ in 0..100 {
         log.append_commit(&vec![8; 10_000]).expect("commits again");
@@ -414,4 +427,24 @@ fn what_was_read_through_the_cache_is_handed_out_of_a_copy() {
     let log = Log::open(dir.path(), small().cached_reads()).expect("opens");
     assert_eq!(count(&log), 2);
     assert_ne!(std::fs::metadata(&path).expect("is there").ino(), before, "nobody wrote a copy");
+}
+
+/// What is refused is refused before anything is made.
+#[test]
+fn a_refused_opening_leaves_no_segment_behind() {
+    let refusals = [
+        ("no such method", small().method(MethodChoice::Named("nope".to_owned()))),
+        ("too weak a method", small().method(MethodChoice::Named("buffered".to_owned()))),
+        ("too much memory", small().memory_bytes(usize::MAX)),
+    ];
+    for (what, options) in refusals {
+        let dir = scratch();
+        let refused = Log::open(dir.path(), options).expect_err(what);
+        assert!(matches!(refused, Error::InvalidOption { .. }), "{what}: {refused}");
+        let names =
+            std::fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("lists").file_name());
+        let segments: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with(".seg")).collect();
+        assert!(segments.is_empty(), "{what}: {segments:?}");
+        Log::open(dir.path(), small()).expect("opens all the same");
+    }
 }

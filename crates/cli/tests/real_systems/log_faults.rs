@@ -222,3 +222,46 @@ fn a_log_on_a_disk_with_sectors_of_4096_bytes_is_opened_again() {
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     }
 }
+
+/// What `seawall log cat` tells of `log` when its syncs are answered with `error`.
+fn cat(log: &Path, error: Option<&str>) -> (Option<i32>, String, String) {
+    let (aside, mut command) = (folder(), Command::new("strace"));
+    command.args(["-f", "-e", "signal=none", "-e", "trace=fsync", "-o"]).arg(aside.path().join("trace"));
+    if let Some(error) = error {
+        command.args(["-e", &format!("inject=fsync:error={error}")]);
+    }
+    let told = command.args([SEAWALL, "log", "cat"]).arg(log).output().expect("strace starts");
+    let text = |bytes| String::from_utf8(bytes).expect("is text");
+    (told.status.code(), text(told.stdout), text(told.stderr))
+}
+
+/// A writer that was killed may have left what no disk has seen.
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_reader_syncs_what_a_dead_writer_left_before_it_shows_it() {
+    let folder = folder();
+    let log = folder.path().join("log");
+    let mut writer = Command::new(SEAWALL)
+        .args(["log", "append", "--method", "buffered+fdatasync"])
+        .arg(&log)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let (mut stdin, stdout) = (writer.stdin.take().expect("is piped"), writer.stdout.take());
+    let mut stdout = BufReader::new(stdout.expect("is piped"));
+    for number in 0..RECORDS {
+        writeln!(stdin, "{}", record(number)).expect("writes");
+        stdout.read_line(&mut String::new()).expect("is acknowledged");
+    }
+    writer.kill().expect("is killed");
+    writer.wait().expect("ends");
+    let all: String = (0..RECORDS).map(|number| record(number) + "\n").collect();
+    let (code, shown, told) = cat(&log, Some("EIO"));
+    assert_eq!((code, shown.as_str()), (Some(1), ""), "{told}");
+    assert!(told.contains(".seg") && told.contains("os error 5"), "{told}");
+    // Who may not sync sees what is known to be durable.
+    let (code, shown, told) = cat(&log, Some("EROFS"));
+    assert!(code == Some(0) && all.starts_with(&shown), "{shown}{told}");
+    assert_eq!(cat(&log, None), (Some(0), all, String::new()));
+}

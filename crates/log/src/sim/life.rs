@@ -436,7 +436,10 @@ impl Life {
                 }
             }
             Err(setback) => {
-                self.keeper = None;
+                if let Some(keeper) = self.keeper.take().filter(|_| !setback.fatal) {
+                    // What stays behind goes at the next opening.
+                    let _ = self.disk.apart(|disk| keeper.give_up(disk));
+                }
                 self.shelf.set_back();
                 self.core.release_spare(None);
                 if setback.fatal {

@@ -172,6 +172,9 @@ impl<D: Disk> Writer<D> {
                     self.shelf.set_back();
                     if setback.fatal {
                         self.core.fail();
+                    } else {
+                        // What stays behind goes at the next opening.
+                        let _ = keeper.give_up(&mut self.disk);
                     }
                     return Err(setback.error);
                 }
