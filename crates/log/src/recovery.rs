@@ -29,6 +29,9 @@ use crate::survey::{Survey, chain, damage, open_cold, survey};
 use crate::tail::{Judged, Window, check_orphan, judge, room_to_go_on};
 use crate::walk::Cursor;
 
+/// The least size of a segment that may be asked for, in bytes.
+const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
+
 /// How recovery is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -207,14 +210,24 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
     Ok(recovered)
 }
 
-/// The prepared segment behind `last`, made if there is none.
+/// The prepared segment behind `last`, made if there is none: of the usual size, or as small as a segment may be on a full
+/// disk, because nothing could be trimmed if the log did not open.
 fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last: u64) -> Result<Spare> {
-    if spares.is_empty() {
-        let spare = Spare { number: last.saturating_add(1), bytes: plan.segment_bytes };
-        Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk)?;
-        return Ok(spare);
+    if !spares.is_empty() {
+        return Ok(spares.remove(0));
     }
-    Ok(spares.remove(0))
+    let number = last.saturating_add(1);
+    let mut make = |bytes| {
+        let spare = Spare { number, bytes };
+        Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
+    };
+    match make(plan.segment_bytes) {
+        Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
+            tracing::warn!(%full, "the log goes on in a small segment: trim it, or make room");
+            make(SEGMENT_BYTES_LEAST)
+        }
+        made => made,
+    }
 }
 
 /// Writes both copies of a segment header and makes them durable.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall::{Error, Log, Lsn, MethodChoice, Options, View, salvage, verify};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, salvage, verify};
 
 /// EIO and EROFS as Linux numbers them.
 const EIO: i32 = 5;
@@ -85,6 +85,46 @@ fn records(log: &Log) -> Vec<Vec<u8>> {
     read.map(|record| record.expect("sound").payload.to_vec()).collect()
 }
 
+/// Takes all space but `left` bytes.
+fn fill(disk: &Path, left: u64) {
+    let mut rest = std::fs::File::create(disk.join("rest")).expect("creates");
+    while rest.write_all(&[1; 16 << 10]).and_then(|()| rest.sync_all()).is_ok() {}
+    let bytes = rest.metadata().expect("is there").len();
+    rest.set_len(bytes - left).and_then(|()| rest.sync_all()).expect("gives some back");
+}
+
+/// Otherwise nothing could be trimmed, and the disk would stay full.
+#[test]
+fn a_log_that_ended_uncleanly_on_a_full_disk_opens_and_is_trimmed() {
+    let (mount, _) = match small_disk(16) {
+        Ok(made) => made,
+        Err(why) => return skipped(&why),
+    };
+    let (dir, record) = (mount.at.join("log"), vec![7; 100_000]);
+    let log = Log::open(&dir, by("direct+dsync")).expect("opens");
+    let mut acknowledged = 0;
+    while log.append_commit(&record).is_ok() {
+        acknowledged += 1;
+        assert!(acknowledged < 1000, "the disk has 16 MiB");
+    }
+    drop(log);
+    fill(&mount.at, 300 << 10);
+    let log = Log::open(&dir, by("direct+dsync")).expect("a small segment fits");
+    assert_eq!((log.opened().tail, records(&log).len()), (Tail::Torn, acknowledged));
+    log.append_commit(b"small").expect("fits the small segment");
+    log.trim(log.durable_lsn()).expect("trims");
+    let mut tries = 0;
+    while let Err(error) = log.append_commit(&record) {
+        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+        tries += 1;
+        assert!(tries < 500, "trimmed segments give space: {error}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    log.close().expect("closes");
+    let log = Log::open(&dir, by("direct+dsync")).expect("opens");
+    assert_eq!((log.opened().tail, records(&log).pop()), (Tail::Clean, Some(record)));
+}
+
 #[test]
 fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
     for method in ["direct+dsync", "uring-direct-linked"] {
@@ -130,7 +170,7 @@ fn full_disk(method: &str) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     drop(log);
-    // Behind a torn tail a new segment is needed. Where there is no room even for that, opening says so and the log
+    // Behind a torn tail a new segment is needed. Where there is no room even for a small one, opening says so and the log
     // can still be read.
     if let Err(error) = Log::open(&dir, by(method)) {
         assert!(matches!(&error, Error::DiskFull { path, .. } if path.starts_with(&dir)), "{error}");
