@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::core::Spare;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::format::Kind;
@@ -97,12 +98,27 @@ fn next_task(group: &Group) -> Option<Task> {
 
 /// The keeper's loop; returns when the log stops.
 pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
+    // Prepared, but not open for writing yet: the process may have too many files open.
+    let mut unopened: Option<Spare> = None;
     while !group.stopping.load(Ordering::SeqCst) {
-        let Some(task) = next_task(group) else {
-            std::thread::park();
-            continue;
+        let prepared = match unopened.take() {
+            Some(spare) => Ok(Some(spare)),
+            None => match next_task(group) {
+                Some(task) => carry_out(group, disk, task),
+                None => {
+                    std::thread::park();
+                    continue;
+                }
+            },
         };
-        match carry_out(group, disk, task) {
+        let done = prepared.and_then(|prepared| match prepared.map(|spare| (spare, admit(group, spare))) {
+            Some((spare, Err(error))) => {
+                unopened = Some(spare);
+                Err(Setback { error, fatal: false })
+            }
+            _ => Ok(()),
+        });
+        match done {
             Ok(()) => {}
             Err(Setback { error, fatal: true }) => {
                 group.fail(error);
@@ -110,14 +126,16 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
             }
             Err(Setback { error, fatal: false }) => {
                 tracing::warn!(%error, "a segment could not be prepared");
-                lock(&group.shelf).set_back();
-                // The spare that was to be replaced is as it was, but for its lanes.
-                let held = lock(&group.core).held_spare();
-                if let Some(Err(error)) = held.map(|spare| group.lanes.open(spare.number, spare.bytes)) {
-                    group.fail(error);
-                    return;
+                if unopened.is_none() {
+                    lock(&group.shelf).set_back();
+                    // The spare that was to be replaced is as it was, but for its lanes.
+                    let held = lock(&group.core).held_spare();
+                    if let Some(Err(error)) = held.map(|spare| group.lanes.open(spare.number, spare.bytes)) {
+                        group.fail(error);
+                        return;
+                    }
+                    lock(&group.core).release_spare(None);
                 }
-                lock(&group.core).release_spare(None);
                 *lock(&group.desk) = Desk { setback: Some(error), needed: None };
                 group.room.open();
                 // Tried again when a segment is asked for, a new one is started or something is trimmed.
@@ -134,11 +152,11 @@ fn give_up<D: Disk>(keeper: Keeper, disk: &mut D) {
     }
 }
 
-fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Setback> {
+/// Does one piece of housekeeping; returns the segment that it prepared, if it did.
+fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<Spare>, Setback> {
     if let Task::Replace(spare) = task {
         group.lanes.close(spare.number);
     }
-    let soft = |error: Error| Setback { error, fatal: false };
     let _span = match task {
         Task::Prepare(to) | Task::Replace(to) => tracing::debug_span!("prepare", segment = to.number),
         Task::Recycle { from, to } => tracing::debug_span!("recycle", from, segment = to.number),
@@ -150,7 +168,7 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
         match keeper.step(disk) {
             Ok(Progress::More) if group.stopping.load(Ordering::Relaxed) => {
                 give_up(keeper, disk);
-                return Ok(());
+                return Ok(None);
             }
             Ok(Progress::More) => {}
             Ok(end) => break end,
@@ -163,23 +181,29 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<(), Set
             }
         }
     };
-    if let Progress::Prepared(spare) = end {
-        group.lanes.open(spare.number, spare.bytes).map_err(soft)?;
-        // Done: whoever asked may have taken it before the next look, which would then make another one.
-        let needed = &mut lock(&group.desk).needed;
-        *needed = needed.filter(|bytes| *bytes > spare.bytes);
-        group.meters.metered.count(Metric::SegmentsPrepared, 1);
-    }
+    let mut shelf = lock(&group.shelf);
+    let spare = shelf.finished(end);
+    // What lies before the active segment is written no more.
+    let active = shelf.segments().back().map(|header| header.number);
+    drop(shelf);
+    group.lanes.close_before(active.unwrap_or(0));
+    Ok(spare)
+}
+
+/// Opens a prepared segment for writing and offers it.
+fn admit(group: &Group, spare: Spare) -> Result<(), Error> {
+    group.lanes.open(spare.number, spare.bytes)?;
+    // Done: whoever asked may have taken it before the next look, which would then make another one.
+    let needed = &mut lock(&group.desk).needed;
+    *needed = needed.filter(|bytes| *bytes > spare.bytes);
+    group.meters.metered.count(Metric::SegmentsPrepared, 1);
     let mut core = lock(&group.core);
-    match lock(&group.shelf).finished(end) {
-        Some(spare) if core.held_spare().is_some() => core.release_spare(Some(spare)),
-        Some(spare) => core.add_spare(spare),
-        None => {}
+    if core.held_spare().is_some() {
+        core.release_spare(Some(spare));
+    } else {
+        core.add_spare(spare);
     }
     drop(core);
-    // What lies before the active segment is written no more.
-    let active = lock(&group.shelf).segments().back().map(|header| header.number);
-    group.lanes.close_before(active.unwrap_or(0));
     group.room.open();
     Ok(())
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// An input/output error, as the kernel numbers it.
 const EIO: i32 = 5;
+/// Too many open files.
+const EMFILE: i32 = 24;
 
 /// Faults to be met by one open log.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub struct Faults {
     settlements: AtomicU64,
     fail_settlement: AtomicU64,
     full: AtomicBool,
+    crowded: AtomicBool,
 }
 
 impl Default for Faults {
@@ -29,6 +32,7 @@ impl Default for Faults {
             settlements: AtomicU64::new(0),
             fail_settlement: AtomicU64::new(u64::MAX),
             full: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
         }
     }
 }
@@ -62,6 +66,11 @@ impl Faults {
         self.full.store(full, Ordering::SeqCst);
     }
 
+    /// Whether the process may open no segment for writing, because too many files are open.
+    pub fn set_crowded(&self, crowded: bool) {
+        self.crowded.store(crowded, Ordering::SeqCst);
+    }
+
     /// Batches written so far.
     #[must_use]
     pub fn commits(&self) -> u64 {
@@ -83,6 +92,10 @@ impl Faults {
         } else {
             Ok(())
         }
+    }
+
+    pub(crate) fn open(&self) -> io::Result<()> {
+        if self.crowded.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(()) }
     }
 
     pub(crate) fn allocate(&self) -> io::Result<()> {

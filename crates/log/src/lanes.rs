@@ -107,6 +107,10 @@ impl Lanes {
     /// Opens the lanes of a segment of `bytes` bytes.
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.join(segment_name(number));
+        #[cfg(feature = "simulation")]
+        if let Some(Err(source)) = self.faults.as_ref().map(|faults| faults.open()) {
+            return Err(Error::io("open", path, source));
+        }
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
         let own = |lane| {
             self.works.open(lane, &target).map_err(|error| from_open(error, self.works.method(), &path))

@@ -169,6 +169,46 @@ fn a_full_disk_is_reported_and_passes() {
     assert_eq!(count(&log), acknowledged + 100);
 }
 
+/// Too many open files stop the log for as long as there are too many, with segments made anew and recycled.
+#[test]
+fn too_many_open_files_are_told_and_pass() {
+    for trims in [false, true] {
+        let dir = scratch();
+        let (faults, options) = faulty();
+        let log = Log::open(dir.path(), options).expect("opens");
+        let mut acknowledged = 0;
+        for round in 0..3 {
+            for _ in 0..200 {
+                log.append_commit(&vec![7; 10_000]).expect("commits");
+                acknowledged += 1;
+                if trims {
+                    log.trim(log.durable_lsn()).expect("trims");
+                }
+            }
+            faults.set_crowded(true);
+            let refused = loop {
+                match log.append_commit(&vec![7; 10_000]) {
+                    Ok(_) => acknowledged += 1,
+                    Err(error) => break error,
+                }
+                assert!(acknowledged < 10_000, "no segment can be opened, round {round}");
+                if trims {
+                    log.trim(log.durable_lsn()).expect("trims");
+                }
+            };
+            assert!(refused.to_string().contains(".seg") && refused.to_string().contains("24"), "{refused}");
+            faults.set_crowded(false);
+        }
+        log.append_commit(b"goes on").expect("commits again");
+        log.close().expect("closes");
+        let log = Log::open(dir.path(), small()).expect("opens");
+        assert_eq!(log.opened().tail, Tail::Clean);
+        if !trims {
+            assert_eq!(count(&log), acknowledged + 1);
+        }
+    }
+}
+
 /// A log of `records` records, closed or not.
 fn written(dir: &Path, records: u8, close: bool) {
     let log = Log::open(dir, small()).expect("opens");
