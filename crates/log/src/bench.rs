@@ -62,6 +62,10 @@ pub struct Round {
     pub floor_cpu_s_per_million: Option<f64>,
     /// CPU seconds of the whole process for a million commits, where the system tells.
     pub cpu_s_per_million: Option<f64>,
+    /// Part of its time that the thread of the floor waited for a processor, 0 to 1, where the system tells.
+    pub floor_cpu_wait: Option<f64>,
+    /// The same for the calling thread of the log, one of all.
+    pub cpu_wait: Option<f64>,
     /// Records in a batch on average.
     pub records_per_batch: f64,
 }
@@ -167,11 +171,19 @@ impl Row {
     /// The median CPU time for a million writes of the floor and for a million commits, where the system tells.
     #[must_use]
     pub fn cpu(&self) -> [Option<f64>; 2] {
-        let median = |of: fn(&Round) -> Option<f64>| {
-            let told = self.rounds.iter().all(|round| of(round).is_some());
-            told.then(|| self.median(|round| of(round).unwrap_or(0.0)))
-        };
-        [median(|round| round.floor_cpu_s_per_million), median(|round| round.cpu_s_per_million)]
+        [self.told(|round| round.floor_cpu_s_per_million), self.told(|round| round.cpu_s_per_million)]
+    }
+
+    /// The median part of their time that the threads of floor and log waited for a processor, where the system tells.
+    #[must_use]
+    pub fn cpu_wait(&self) -> [Option<f64>; 2] {
+        [self.told(|round| round.floor_cpu_wait), self.told(|round| round.cpu_wait)]
+    }
+
+    /// The median of what was told in every round.
+    fn told(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+        let told = self.rounds.iter().all(|round| of(round).is_some());
+        told.then(|| self.median(|round| of(round).unwrap_or(0.0)))
     }
 }
 

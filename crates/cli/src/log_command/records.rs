@@ -110,6 +110,7 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
     let (floor_p50, log_p50) = row.latency(|summary| summary.p50);
     let (floor_p999, log_p999) = row.latency(|summary| summary.p999);
     let [floor_cpu, cpu] = row.cpu();
+    let [floor_wait, wait] = row.cpu_wait();
     let rounds: Vec<_> = row
         .rounds
         .iter()
@@ -131,6 +132,8 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
         "log_ns_p999": log_p999,
         "floor_cpu_s_per_million": floor_cpu,
         "cpu_s_per_million": cpu,
+        "floor_cpu_wait": floor_wait,
+        "cpu_wait": wait,
         "rounds": rounds,
     })
 }

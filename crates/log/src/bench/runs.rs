@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use hdrhistogram::Histogram;
 use seawall_sys::clock::monotonic_ns;
+use seawall_sys::thread::Accounts;
 
 use super::Round;
 use super::floor::Floor;
@@ -50,16 +51,21 @@ impl Bench<'_> {
     ) -> Result<Round> {
         let slices = (slices * self.percent / 100).max(3);
         let (mut bare, mut floors, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
-        let mut cpu = [0.0; 2];
+        let accounts = Accounts::open();
+        let now = || [cpu_seconds(), accounts.wait_ns().map(seconds), Some(seconds(monotonic_ns()))];
+        // Of floor and log: CPU time of the process, waiting of this thread and time, in seconds; not a number where one
+        // is not told.
+        let mut sums = [[0.0; 3]; 2];
         for _ in 0..slices {
             bare.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?));
-            let before = cpu_seconds();
+            let before = now();
             floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?));
-            let between = cpu_seconds();
+            let between = now();
             logs.push(per_slice as f64 / seconds(work(&mut times)?));
-            let spans = [(before, between), (between, cpu_seconds())];
-            for (sum, (from, to)) in cpu.iter_mut().zip(spans) {
-                *sum += to.zip(from).map_or(f64::NAN, |(to, from)| to - from);
+            for (sums, (from, to)) in sums.iter_mut().zip([(before, between), (between, now())]) {
+                for (sum, (from, to)) in sums.iter_mut().zip(from.into_iter().zip(to)) {
+                    *sum += to.zip(from).map_or(f64::NAN, |(to, from)| to - from);
+                }
             }
         }
         let middle = |mut of: Vec<f64>| {
@@ -69,14 +75,19 @@ impl Bench<'_> {
         let per_million = |cpu: f64, each: u64| {
             Some(cpu / (each * slices) as f64 * 1e6).filter(|seconds| seconds.is_finite())
         };
+        let [[floor_cpu, ..], [log_cpu, ..]] = sums;
+        let [floor_cpu_wait, cpu_wait] =
+            sums.map(|[_, waited, took]| Some(waited / took).filter(|part| part.is_finite()));
         Ok(Round {
             floor: middle(floors),
             bare: middle(bare),
             log: middle(logs),
             floor_ns: summary(&floor.times),
             log_ns: summary(&times),
-            floor_cpu_s_per_million: per_million(cpu[0], UNTIMED + floor_writes),
-            cpu_s_per_million: per_million(cpu[1], untimed + per_slice),
+            floor_cpu_s_per_million: per_million(floor_cpu, UNTIMED + floor_writes),
+            cpu_s_per_million: per_million(log_cpu, untimed + per_slice),
+            floor_cpu_wait,
+            cpu_wait,
             records_per_batch: 1.0,
         })
     }

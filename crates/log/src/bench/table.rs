@@ -86,6 +86,11 @@ pub fn table(rows: &[Row]) -> String {
         "       floor us                 log us                    CPU s/million  records\n",
         "       p50      p99    p99.9     p50      p99    p99.9  floor    log  a batch\n",
     ));
+    let waits = rows.iter().filter_map(|row| {
+        let [floor, log] = row.cpu_wait();
+        floor.zip(log).map(|(floor, log)| (row.name, floor * 100.0, log * 100.0))
+    });
+    let waits: Vec<String> = waits.map(|(name, floor, log)| format!("{name} {floor:.1}/{log:.1}")).collect();
     for row in rows.iter().filter(|row| row.latency(|summary| summary.count).1 > 0.0) {
         let (floor_p50, p50) = row.latency(|summary| summary.p50);
         let (floor_p99, p99) = row.latency(|summary| summary.p99);
@@ -109,6 +114,12 @@ pub fn table(rows: &[Row]) -> String {
                 "-".to_owned()
             },
         );
+    }
+    if !waits.is_empty() {
+        text.push_str("\nTime in which one thread of floor/log waited for a processor, per cent:\n");
+        for line in waits.chunks(5) {
+            let _ = writeln!(text, "{}", line.join("  "));
+        }
     }
     text
 }
@@ -143,6 +154,8 @@ mod tests {
             log_ns: Summary { count: 9, p50: 1, p99: 200, p999: 2000, max: 9 },
             floor_cpu_s_per_million: Some(9.5),
             cpu_s_per_million: Some(9.0),
+            floor_cpu_wait: Some(0.001),
+            cpu_wait: Some(0.25),
             records_per_batch: 1.0,
         };
         let slow = |p99, p999| Summary { p99, p999, ..good.log_ns };
@@ -169,6 +182,7 @@ mod tests {
             assert_eq!(missed, named, "{text}");
             let verdict = text.lines().nth(1).expect("a row");
             assert_eq!(verdict.ends_with("0.95 met"), named.is_empty(), "{text}");
+            assert_eq!(text.lines().last(), Some("W4a 0.1/25.0"), "{text}");
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }
