@@ -171,7 +171,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Cat(options) => cat(options),
         LogCommand::Follow(options) => follow(options),
         LogCommand::Stat(place) => stat(&place.dir),
-        LogCommand::Verify(place) => return check(&place.dir),
+        LogCommand::Verify(place) => check(&place.dir),
         LogCommand::Salvage(options) => save(options),
         LogCommand::Trim(options) => trim(options),
         LogCommand::Bench(options) => bench(options),
@@ -195,9 +195,14 @@ impl From<seawall::Error> for Stop {
     }
 }
 
+/// Of standard output.
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Self::Gone } else { Self::Failed(error.to_string()) }
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::Gone
+        } else {
+            Self::Failed(format!("cannot write to standard output: {error}"))
+        }
     }
 }
 
@@ -297,31 +302,37 @@ fn tail(report: &Report) -> String {
     }
 }
 
-fn check(dir: &Path) -> Result<ExitCode, Failure> {
-    let report = verify(dir).map_err(|error| Failure::Told(error.to_string()))?;
-    println!(
-        "identity     {}, epoch {}, blocks of {} bytes",
-        report.log_id, report.epoch, report.block_bytes
-    );
-    println!("segments     {} and {} prepared", report.segments, report.spares);
-    println!("LSNs         {} to {}", report.first, report.end);
-    println!(
-        "intact       {} records of {} bytes in {} batches",
-        report.records, report.bytes, report.batches
-    );
-    println!("tail         {}", tail(&report));
+/// Damage ends the command with exit code 1, whoever reads the report.
+fn check(dir: &Path) -> Result<(), Stop> {
+    let report = verify(dir)?;
+    let told = print_report(&report);
+    let Some(first) = report.damage.first() else { return told };
+    let mut text = format!("{} damaged place(s), the first one in {first}", report.damage.len());
+    if let Err(Stop::Failed(unwritten)) = told {
+        text = format!("{text}; {unwritten}");
+    }
+    Err(Stop::Failed(text))
+}
+
+fn print_report(report: &Report) -> Result<(), Stop> {
+    let mut output = io::stdout().lock();
+    let (id, epoch, block_bytes) = (report.log_id, report.epoch, report.block_bytes);
+    writeln!(output, "identity     {id}, epoch {epoch}, blocks of {block_bytes} bytes")?;
+    writeln!(output, "segments     {} and {} prepared", report.segments, report.spares)?;
+    writeln!(output, "LSNs         {} to {}", report.first, report.end)?;
+    let (records, bytes, batches) = (report.records, report.bytes, report.batches);
+    writeln!(output, "intact       {records} records of {bytes} bytes in {batches} batches")?;
+    writeln!(output, "tail         {}", tail(report))?;
     for stranger in &report.strangers {
-        println!("not ours     {stranger}");
+        writeln!(output, "not ours     {stranger}")?;
     }
     if report.damage.is_empty() {
-        println!("damage       none");
-        return Ok(ExitCode::SUCCESS);
+        writeln!(output, "damage       none")?;
     }
     for damage in &report.damage {
-        println!("damage       {damage}");
+        writeln!(output, "damage       {damage}")?;
     }
-    let places = report.damage.len();
-    Err(Failure::Told(format!("{places} damaged place(s), the first one in {}", report.damage[0])))
+    output.flush().map_err(Stop::from)
 }
 
 fn save(options: &Salvage) -> Result<(), Stop> {
@@ -357,5 +368,5 @@ fn bench(options: &Bench) -> Result<(), Stop> {
         Table::Text => write!(output, "{}", seawall::bench::table(&rows))?,
         Table::Json => rows.iter().try_for_each(|row| writeln!(output, "{}", records::row(row)))?,
     }
-    Ok(())
+    output.flush().map_err(Stop::from)
 }

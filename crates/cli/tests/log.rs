@@ -96,3 +96,64 @@ fn a_workload_that_is_not_there_is_named_with_those_that_are() {
     assert!(told.contains("no workload W99") && told.contains("W1, W2, W3"), "{told}");
     assert!(refused.stdout.is_empty());
 }
+
+/// Standard output that takes nothing: every write fails for want of space.
+#[cfg(target_os = "linux")]
+fn full() -> Stdio {
+    std::fs::File::create("/dev/full").expect("opens").into()
+}
+
+/// A pipe that nobody reads.
+fn gone() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("makes a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\n");
+    let salvaged = dir.path().join("salvaged");
+    let commands: [&[&str]; 5] = [
+        &["verify", path(&log)],
+        &["stat", path(&log)],
+        &["cat", path(&log)],
+        &["trim", path(&log), "7"],
+        &["salvage", path(&log), path(&salvaged)],
+    ];
+    let run = |arguments: &[&str], output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.arg("log").args(arguments).stdin(Stdio::null()).stdout(output).output().expect("runs")
+    };
+    for command in commands {
+        let ended = run(command, gone());
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", told(&ended));
+        let _ = std::fs::remove_dir_all(&salvaged);
+        #[cfg(target_os = "linux")]
+        {
+            let ended = run(command, full());
+            assert_eq!(ended.status.code(), Some(1), "{command:?}: {}", told(&ended));
+            assert!(
+                told(&ended).contains("cannot write to standard output"),
+                "{command:?}: {}",
+                told(&ended)
+            );
+            let _ = std::fs::remove_dir_all(&salvaged);
+        }
+    }
+    // Damage is damage, whoever reads of it.
+    let segment = log.join("00000000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("reads");
+    let at = bytes.windows(3).position(|window| window == b"two").expect("is there");
+    bytes[at] ^= 1;
+    std::fs::write(&segment, bytes).expect("writes");
+    let ended = run(&["verify", path(&log)], gone());
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(told(&ended).contains("1 damaged place"), "{}", told(&ended));
+}
