@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How often `follow` looks for more.
 const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 
+/// The longest record that `append` takes.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
 /// Writes, reads, checks and measures transaction logs
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
@@ -209,17 +212,18 @@ impl From<io::Error> for Stop {
 /// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
 fn append(options: &Append) -> Result<(), Stop> {
     const TOGETHER_MAX: usize = 4096;
-    let mut settings = Options::default().method(options.way.method()).engine(options.way.engine);
+    let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
+    let mut settings = settings.method(options.way.method()).engine(options.way.engine);
     if let Some(bytes) = options.segment_bytes {
         settings = settings.segment_bytes(bytes);
     }
     let log = Log::open(&options.dir, settings)?;
-    let mut input = records::Input::new(io::stdin().lock(), options.format);
+    let mut input = records::Input::new(io::stdin().lock(), options.format, RECORD_BYTES_MAX);
     let mut output = io::BufWriter::new(io::stdout().lock());
     let mut ends = Vec::new();
     let mut record = Vec::new();
     loop {
-        let more = input.next(&mut record)?;
+        let more = input.next(&mut record).map_err(Stop::Failed)?;
         if more {
             ends.push(log.append(&record)?);
         }

@@ -157,3 +157,21 @@ fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are
     assert_eq!(ended.status.code(), Some(1));
     assert!(told(&ended).contains("1 damaged place"), "{}", told(&ended));
 }
+
+#[test]
+fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let append = |input: &[u8]| {
+        let refused = seawall(&["append", path(&log), "--format", "raw"], input);
+        assert_eq!(refused.status.code(), Some(1));
+        told(&refused)
+    };
+    let error = append(b"\x01\0\0\0a\xFF\xFF\xFF\xFFbcd");
+    assert!(error.contains("record 2 of the input: its length of 4294967295 bytes"), "{error}");
+    assert!(error.contains("more than the bound of 67108864"), "{error}");
+    let error = append(b"\x05\0\0\0abc");
+    assert!(error.contains("record 1 of the input: it is cut: 2 of its 5 bytes are missing"), "{error}");
+    let error = append(b"\x05\0");
+    assert!(error.contains("record 1 of the input: its length is cut: 2 of 4 bytes are missing"), "{error}");
+}
