@@ -209,36 +209,92 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
+/// Whatever goes wrong, what was accepted until then is committed and told, and the log is closed, so that its tail is
+/// clean. The first thing that went wrong is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
-    const TOGETHER_MAX: usize = 4096;
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
     let mut settings = settings.method(options.way.method()).engine(options.way.engine);
     if let Some(bytes) = options.segment_bytes {
         settings = settings.segment_bytes(bytes);
     }
     let log = Log::open(&options.dir, settings)?;
-    let mut input = records::Input::new(io::stdin().lock(), options.format, RECORD_BYTES_MAX);
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    let mut ends = Vec::new();
-    let mut record = Vec::new();
-    loop {
-        let more = input.next(&mut record).map_err(Stop::Failed)?;
-        if more {
-            ends.push(log.append(&record)?);
-        }
-        let wait = !more || input.would_wait() || ends.len() >= TOGETHER_MAX;
-        if let Some(last) = ends.last().filter(|_| wait) {
-            log.commit(*last)?;
-            if !options.quiet {
-                ends.iter().try_for_each(|lsn| writeln!(output, "{lsn}"))?;
-                output.flush()?;
+    let output = (!options.quiet).then(|| io::BufWriter::new(io::stdout().lock()));
+    let mut intake = Intake { output, waiting: Vec::new(), durable: 0, is_at_end: false };
+    let taken = intake.take(&log, options.format);
+    // After a failure of the log itself this one fails too, and tells nothing that is not known then.
+    let settled = intake.waiting.last().map_or(Ok(()), |last| log.commit(*last)).map_err(Stop::from);
+    let durable = log.durable_lsn();
+    let closed = log.close().map_err(Stop::from);
+    let known = intake.waiting.iter().filter(|lsn| closed.is_ok() || **lsn <= durable).count();
+    let told = intake.tell(known);
+    match taken.and(settled).and(closed).and(told) {
+        Err(Stop::Failed(error)) => Err(Stop::Failed(format!("{error}; {}", intake.account(options.format)))),
+        done => done,
+    }
+}
+
+/// What became of the records of standard input.
+struct Intake<W> {
+    /// Where LSNs are printed, if anybody wants to know them.
+    output: Option<W>,
+    /// The ends of the records that were appended and are not known to be durable.
+    waiting: Vec<Lsn>,
+    /// Records that are durable: the first ones.
+    durable: u64,
+    is_at_end: bool,
+}
+
+impl<W: Write> Intake<W> {
+    /// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
+    fn take(&mut self, log: &Log, form: Form) -> Result<(), Stop> {
+        const TOGETHER_MAX: usize = 4096;
+        let mut input = records::Input::new(io::stdin().lock(), form, RECORD_BYTES_MAX);
+        let mut record = Vec::new();
+        while !self.is_at_end {
+            self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
+            if !self.is_at_end {
+                self.waiting.push(log.append(&record)?);
             }
-            ends.clear();
+            let is_due = self.is_at_end || input.would_wait() || self.waiting.len() >= TOGETHER_MAX;
+            if let Some(last) = self.waiting.last().filter(|_| is_due) {
+                log.commit(*last)?;
+                self.tell(self.waiting.len())?;
+            }
         }
-        if !more {
-            return log.close().map_err(Stop::from);
+        Ok(())
+    }
+
+    /// Prints the LSNs of the first `count` records that wait: they are durable. When nobody reads them any more, the
+    /// rest of the input is appended nevertheless: it was not given to us for their sake.
+    fn tell(&mut self, count: usize) -> Result<(), Stop> {
+        self.durable += count as u64;
+        let ends = self.waiting.drain(..count);
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let print = || {
+            for lsn in ends {
+                writeln!(output, "{lsn}")?;
+            }
+            output.flush()
+        };
+        let printed = print().map_err(Stop::from);
+        if printed.is_err() {
+            self.output = None;
         }
+        if let Err(Stop::Gone) = printed { Ok(()) } else { printed }
+    }
+
+    fn account(&self, form: Form) -> String {
+        let (unit, durable, waiting) = (form.unit(), self.durable, self.waiting.len() as u64);
+        let mut account = format!("durable: {durable} {unit}(s) of the input");
+        if waiting > 0 {
+            let (first, last) = (durable + 1, durable + waiting);
+            account +=
+                &format!("; not known to be durable until the log is opened again: {unit} {first} to {last}");
+        }
+        if !self.is_at_end {
+            account += &format!("; not appended: {unit} {} and everything behind it", durable + waiting + 1);
+        }
+        account
     }
 }
 

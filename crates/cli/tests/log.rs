@@ -175,3 +175,49 @@ fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
     let error = append(b"\x05\0");
     assert!(error.contains("record 1 of the input: its length is cut: 2 of 4 bytes are missing"), "{error}");
 }
+
+/// What is not a whole record ends `append`, but takes nothing of what came before it along.
+#[test]
+fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let ended = seawall(&["append", path(&log), "--format", "raw"], b"\x01\0\0\0a\x01\0\0\0b\x05\0\0\0cd");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(text(&ended), "5\n10\n", "the LSNs of the two whole ones");
+    let error = told(&ended);
+    assert!(error.contains("error: record 3 of the input: it is cut"), "{error}");
+    assert!(
+        error.contains("durable: 2 record(s) of the input; not appended: record 3 and everything"),
+        "{error}"
+    );
+    assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"a\nb\n");
+    let verified = text(&seawall(&["verify", path(&log)], b""));
+    assert!(verified.contains("tail         closed\n"), "{verified}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn lsns_that_cannot_be_printed_end_append_with_an_account_of_what_is_durable() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let append = |output: Stdio| {
+        let lines: Vec<u8> = (0..5000).flat_map(|_| *b"x\n").collect();
+        let input = dir.path().join("input");
+        std::fs::write(&input, lines).expect("writes");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.args(["log", "append", path(&log)]).stdin(std::fs::File::open(&input).expect("opens"));
+        command.stdout(output).output().expect("runs")
+    };
+    let records = || text(&seawall(&["cat", path(&log)], b"")).lines().count();
+    let ended = append(full());
+    assert_eq!(ended.status.code(), Some(1));
+    let error = told(&ended);
+    assert!(error.contains("error: cannot write to standard output"), "{error}");
+    assert!(error.contains("durable: 4096 line(s) of the input; not appended: line 4097"), "{error}");
+    assert_eq!(records(), 4096, "as many as are told to be durable");
+    let verified = text(&seawall(&["verify", path(&log)], b""));
+    assert!(verified.contains("tail         closed\n"), "{verified}");
+    let ended = append(gone());
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", told(&ended));
+    assert_eq!(records(), 9096, "nobody reads the LSNs, but the records were to be kept");
+}
