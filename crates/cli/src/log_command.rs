@@ -74,7 +74,7 @@ struct Append {
 }
 
 /// How commits go to the disk.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Way {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID")]
@@ -209,6 +209,20 @@ impl From<io::Error> for Stop {
     }
 }
 
+/// No engine takes over in silence: what is slower here than elsewhere should be known to be.
+fn tell_refusal(reason: Option<&str>) {
+    if let Some(reason) = reason {
+        anstream::eprintln!("the portable engine takes over, io_uring is refused: {reason}");
+    }
+}
+
+/// Why `io_uring` is refused to this process, where the log is opened by the library and cannot be asked.
+fn forbidden(way: &Way) -> Option<String> {
+    let is_wanted =
+        way.method.is_none() && way.engine == EngineChoice::Probe && Engine::IoUring.is_known_here();
+    Engine::IoUring.probe().err().filter(|_| is_wanted).map(|reason| reason.to_string())
+}
+
 /// Whatever goes wrong, what was accepted until then is committed and told, and the log is closed, so that its tail is
 /// clean. The first thing that went wrong is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
@@ -218,6 +232,9 @@ fn append(options: &Append) -> Result<(), Stop> {
         settings = settings.segment_bytes(bytes);
     }
     let log = Log::open(&options.dir, settings)?;
+    if !options.quiet {
+        tell_refusal(log.opened().engine_refused.as_deref());
+    }
     let output = (!options.quiet).then(|| io::BufWriter::new(io::stdout().lock()));
     let mut intake = Intake { output, waiting: Vec::new(), durable: 0, is_at_end: false };
     let taken = intake.take(&log, options.format);
@@ -230,6 +247,16 @@ fn append(options: &Append) -> Result<(), Stop> {
     match taken.and(settled).and(closed).and(told) {
         Err(Stop::Failed(error)) => Err(Stop::Failed(format!("{error}; {}", intake.account(options.format)))),
         done => done,
+    }
+}
+
+/// What is behind a record that does not fit is not tried again here: the library's advice to wait is not for us.
+fn refused(error: seawall::Error) -> Stop {
+    match error {
+        seawall::Error::DiskFull { path, source } => {
+            Stop::Failed(format!("no space for {}: {source}; make room and append the rest", path.display()))
+        }
+        other => other.into(),
     }
 }
 
@@ -253,7 +280,7 @@ impl<W: Write> Intake<W> {
         while !self.is_at_end {
             self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
             if !self.is_at_end {
-                self.waiting.push(log.append(&record)?);
+                self.waiting.push(log.append(&record).map_err(refused)?);
             }
             let is_due = self.is_at_end || input.would_wait() || self.waiting.len() >= TOGETHER_MAX;
             if let Some(last) = self.waiting.last().filter(|_| is_due) {
@@ -397,6 +424,7 @@ fn print_report(report: &Report) -> Result<(), Stop> {
 
 fn save(options: &Salvage) -> Result<(), Stop> {
     let done = salvage(&options.from, &options.to, Options::default())?;
+    tell_refusal(forbidden(&Way::default()).as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
@@ -407,12 +435,14 @@ fn save(options: &Salvage) -> Result<(), Stop> {
 
 fn trim(options: &Trim) -> Result<(), Stop> {
     let log = Log::open(&options.dir, Options::default().create(false))?;
+    tell_refusal(log.opened().engine_refused.as_deref());
     let first = log.trim(options.lsn)?;
     log.close()?;
     writeln!(io::stdout().lock(), "first LSN    {first}").map_err(Stop::from)
 }
 
 fn bench(options: &Bench) -> Result<(), Stop> {
+    tell_refusal(forbidden(&options.way).as_deref());
     let plan = seawall::bench::Plan {
         rounds: options.rounds,
         percent: options.percent,

@@ -221,3 +221,32 @@ fn lsns_that_cannot_be_printed_end_append_with_an_account_of_what_is_durable() {
     assert!(ended.status.success() && ended.stderr.is_empty(), "{}", told(&ended));
     assert_eq!(records(), 9096, "nobody reads the LSNs, but the records were to be kept");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
+    const EPERM: u16 = 1;
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let saved = dir.path().join("saved");
+    let outputs = std::thread::scope(|scope| {
+        let confined = scope.spawn(|| {
+            // Of this thread, and of the processes that it starts.
+            seawall_sys::confinement::forbid_io_uring(EPERM).expect("a filter");
+            let append = seawall(&["append", path(&log)], b"one\ntwo\n");
+            let trim = seawall(&["trim", path(&log), "7"], b"");
+            let salvage = seawall(&["salvage", path(&log), path(&saved)], b"");
+            let bench = seawall(&["bench", "--only", "W99", path(dir.path())], b"");
+            [append, trim, salvage, bench]
+        });
+        confined.join().expect("no panic")
+    });
+    for output in outputs {
+        let error = told(&output);
+        let lines =
+            error.lines().filter(|line| line.contains("the portable engine takes over, io_uring is refused"));
+        assert_eq!(lines.count(), 1, "{error}");
+    }
+    let cat = seawall(&["cat", path(&log)], b"");
+    assert!(cat.stderr.is_empty() && cat.stdout == b"two\n", "what only reads has no engine to leave");
+}
