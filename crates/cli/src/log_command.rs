@@ -4,6 +4,7 @@
 //! without an error; damage ends it with exit code 1 and the place; nothing but `append` and `trim` opens a log for
 //! writing.
 
+mod interrupt;
 mod records;
 
 use crate::exit::Failure;
@@ -143,14 +144,14 @@ struct Bench {
     /// A folder on the disk to be measured; about 1.5 GiB are written there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Rounds; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    rounds: usize,
+    /// Rounds, 1 to 1000; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
     /// Only these workloads: W1 … W8, W4a, W4p, W4b, W7c
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Part of the usual number of commits
-    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    /// Part of the usual number of commits, 1 to 10000
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: u64,
     #[command(flatten)]
     way: Way,
@@ -444,15 +445,20 @@ fn trim(options: &Trim) -> Result<(), Stop> {
 fn bench(options: &Bench) -> Result<(), Stop> {
     tell_refusal(forbidden(&options.way).as_deref());
     let plan = seawall::bench::Plan {
-        rounds: options.rounds,
+        rounds: usize::from(options.rounds),
         percent: options.percent,
         only: options.only.clone(),
         method: options.way.method(),
         engine: options.way.engine,
     };
+    interrupt::listen(&options.dir).map_err(Stop::Failed)?;
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
+        interrupt::check();
         anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
-    })?;
+    });
+    // One whose files are taken away may fail over it; that is not to be told.
+    interrupt::check();
+    let rows = rows?;
     let mut output = io::stdout().lock();
     match options.format {
         Table::Text => write!(output, "{}", seawall::bench::table(&rows))?,

@@ -250,3 +250,48 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
     let cat = seawall(&["cat", path(&log)], b"");
     assert!(cat.stderr.is_empty() && cat.stdout == b"two\n", "what only reads has no engine to leave");
 }
+
+#[test]
+fn a_benchmark_of_nothing_is_refused_with_the_range() {
+    let dir = scratch();
+    for (option, range) in [("--rounds", "1..=1000"), ("--percent", "1..=10000")] {
+        let refused = seawall(&["bench", option, "0", path(dir.path())], b"");
+        assert_eq!(refused.status.code(), Some(2), "{option}");
+        let error = told(&refused);
+        assert!(error.contains(option) && error.contains(range), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_benchmark_leaves_nothing_behind() {
+    use std::time::Duration;
+    for (signal, seen) in [("INT", "probe"), ("INT", "floor"), ("TERM", "log")] {
+        let dir = scratch();
+        let names = || {
+            let entries = std::fs::read_dir(dir.path()).expect("reads");
+            entries
+                .map(|entry| entry.expect("reads").file_name().into_string().expect("is text"))
+                .collect::<Vec<_>>()
+        };
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_seawall"))
+            .args(["log", "bench", "--only", "W1", path(dir.path())])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let id = bench.id().to_string();
+        let scratch = format!("seawall-bench-{seen}-{id}");
+        while !names().contains(&scratch) {
+            assert!(bench.try_wait().expect("is ours").is_none(), "it ended before {scratch} was seen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("runs");
+        assert!(sent.success());
+        let ended = bench.wait_with_output().expect("ends");
+        assert_eq!(ended.status.code(), Some(130), "{}", told(&ended));
+        assert!(told(&ended).contains("no folder was left behind"), "{}", told(&ended));
+        assert_eq!(names(), Vec::<String>::new(), "seen: {seen}");
+        assert!(ended.stdout.is_empty());
+    }
+}
