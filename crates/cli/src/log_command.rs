@@ -1,8 +1,8 @@
 //! What does `seawall log …` do? One function for each of its commands; the log itself is the library's.
 //!
 //! Invariants: records and results go to standard output; a reader of our output that goes away ends the command
-//! without an error; damage ends it with exit code 1 and the place; nothing but `append` and `trim` opens a log for
-//! writing.
+//! without an error, except `append`, which goes on with its input; damage ends it with exit code 1 and the place;
+//! nothing but `append` and `trim` opens a log for writing.
 
 mod interrupt;
 mod records;
@@ -313,16 +313,16 @@ impl<W: Write> Intake<W> {
 
     fn account(&self, form: Form) -> String {
         let (unit, durable, waiting) = (form.unit(), self.durable, self.waiting.len() as u64);
-        let mut account = format!("durable: {durable} {unit}(s) of the input");
+        let mut parts = vec![format!("durable: {durable} {unit}(s) of the input")];
         if waiting > 0 {
             let (first, last) = (durable + 1, durable + waiting);
-            account +=
-                &format!("; not known to be durable until the log is opened again: {unit} {first} to {last}");
+            let unknown = "not known to be durable until the log is opened again";
+            parts.push(format!("{unknown}: {unit} {first} to {last}"));
         }
         if !self.is_at_end {
-            account += &format!("; not appended: {unit} {} and everything behind it", durable + waiting + 1);
+            parts.push(format!("not appended: {unit} {} and everything behind it", durable + waiting + 1));
         }
-        account
+        parts.join("; ")
     }
 }
 
@@ -465,4 +465,25 @@ fn bench(options: &Bench) -> Result<(), Stop> {
         Table::Json => rows.iter().try_for_each(|row| writeln!(output, "{}", records::row(row)))?,
     }
     output.flush().map_err(Stop::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Intake, Lsn};
+
+    #[test]
+    fn an_account_tells_what_is_durable_what_is_unknown_and_what_is_missing() {
+        let mut intake =
+            Intake { output: Some(Vec::new()), waiting: vec![Lsn::ZERO; 5], durable: 0, is_at_end: false };
+        assert!(intake.tell(2).is_ok());
+        assert_eq!(intake.output.as_deref(), Some(&b"0\n0\n"[..]));
+        assert_eq!(
+            intake.account(Form::Raw),
+            "durable: 2 record(s) of the input; not known to be durable until the log is opened again: record 3 to 5; \
+             not appended: record 6 and everything behind it"
+        );
+        assert!(intake.tell(3).is_ok());
+        intake.is_at_end = true;
+        assert_eq!(intake.account(Form::Text), "durable: 5 line(s) of the input");
+    }
 }

@@ -51,7 +51,9 @@ fn remove(dir: &Path) -> Vec<PathBuf> {
         }
         is_clean = left.is_empty();
         // What is not removed by this look may be by the next one.
-        left.iter().for_each(|path| drop(std::fs::remove_dir_all(path)));
+        for path in &left {
+            let _ = std::fs::remove_dir_all(path);
+        }
         std::thread::sleep(PAUSE);
     }
     ours(dir)
