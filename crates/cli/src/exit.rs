@@ -11,7 +11,7 @@ pub(crate) const CODES: &str = "Exit codes:
   2    the command line is wrong
   3    a requirement (--require) was missed or could not be judged
   4    powercut check: a promise was broken, acknowledged data is lost
-  130  interrupted; what was measured until then was kept";
+  130  interrupted; what `seawall bench` had measured until then was kept";
 
 /// The colour of `error:`.
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();

@@ -1,9 +1,10 @@
 //! What does `seawall log …` do? One function for each of its commands; the log itself is the library's.
 //!
 //! Invariants: records and results go to standard output; a reader of our output that goes away ends the command
-//! without an error; damage ends it with exit code 1 and the place; nothing but `append` and `trim` opens a log for
-//! writing.
+//! without an error, except `append`, which goes on with its input; damage ends it with exit code 1 and the place;
+//! nothing but `append` and `trim` opens a log for writing.
 
+mod interrupt;
 mod records;
 
 use crate::exit::Failure;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// How often `follow` looks for more.
 const FOLLOW_EVERY: Duration = Duration::from_millis(50);
+
+/// The longest record that `append` takes.
+const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Writes, reads, checks and measures transaction logs
 #[derive(Debug, Args)]
@@ -71,7 +75,7 @@ struct Append {
 }
 
 /// How commits go to the disk.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Way {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID")]
@@ -140,14 +144,14 @@ struct Bench {
     /// A folder on the disk to be measured; about 1.5 GiB are written there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Rounds; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    rounds: usize,
+    /// Rounds, 1 to 1000; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
     /// Only these workloads: W1 … W8, W4a, W4p, W4b, W7c
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Part of the usual number of commits
-    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    /// Part of the usual number of commits, 1 to 10000
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: u64,
     #[command(flatten)]
     way: Way,
@@ -171,7 +175,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Cat(options) => cat(options),
         LogCommand::Follow(options) => follow(options),
         LogCommand::Stat(place) => stat(&place.dir),
-        LogCommand::Verify(place) => return check(&place.dir),
+        LogCommand::Verify(place) => check(&place.dir),
         LogCommand::Salvage(options) => save(options),
         LogCommand::Trim(options) => trim(options),
         LogCommand::Bench(options) => bench(options),
@@ -195,41 +199,130 @@ impl From<seawall::Error> for Stop {
     }
 }
 
+/// Of standard output.
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Self::Gone } else { Self::Failed(error.to_string()) }
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::Gone
+        } else {
+            Self::Failed(format!("cannot write to standard output: {error}"))
+        }
     }
 }
 
-/// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
+/// No engine takes over in silence: what is slower here than elsewhere should be known to be.
+fn tell_refusal(reason: Option<&str>) {
+    if let Some(reason) = reason {
+        anstream::eprintln!("the portable engine takes over, io_uring is refused: {reason}");
+    }
+}
+
+/// Why `io_uring` is refused to this process, where the log is opened by the library and cannot be asked.
+fn forbidden(way: &Way) -> Option<String> {
+    let is_wanted =
+        way.method.is_none() && way.engine == EngineChoice::Probe && Engine::IoUring.is_known_here();
+    Engine::IoUring.probe().err().filter(|_| is_wanted).map(|reason| reason.to_string())
+}
+
+/// Whatever goes wrong, what was accepted until then is committed and told, and the log is closed, so that its tail is
+/// clean. The first thing that went wrong is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
-    const TOGETHER_MAX: usize = 4096;
-    let mut settings = Options::default().method(options.way.method()).engine(options.way.engine);
+    let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
+    let mut settings = settings.method(options.way.method()).engine(options.way.engine);
     if let Some(bytes) = options.segment_bytes {
         settings = settings.segment_bytes(bytes);
     }
     let log = Log::open(&options.dir, settings)?;
-    let mut input = records::Input::new(io::stdin().lock(), options.format);
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    let mut ends = Vec::new();
-    let mut record = Vec::new();
-    loop {
-        let more = input.next(&mut record)?;
-        if more {
-            ends.push(log.append(&record)?);
+    if !options.quiet {
+        tell_refusal(log.opened().engine_refused.as_deref());
+    }
+    let output = (!options.quiet).then(|| io::BufWriter::new(io::stdout().lock()));
+    let mut intake = Intake { output, waiting: Vec::new(), durable: 0, is_at_end: false };
+    let taken = intake.take(&log, options.format);
+    // After a failure of the log itself this one fails too, and tells nothing that is not known then.
+    let settled = intake.waiting.last().map_or(Ok(()), |last| log.commit(*last)).map_err(Stop::from);
+    let durable = log.durable_lsn();
+    let closed = log.close().map_err(Stop::from);
+    let known = intake.waiting.iter().filter(|lsn| closed.is_ok() || **lsn <= durable).count();
+    let told = intake.tell(known);
+    match taken.and(settled).and(closed).and(told) {
+        Err(Stop::Failed(error)) => Err(Stop::Failed(format!("{error}; {}", intake.account(options.format)))),
+        done => done,
+    }
+}
+
+/// What is behind a record that does not fit is not tried again here: the library's advice to wait is not for us.
+fn refused(error: seawall::Error) -> Stop {
+    match error {
+        seawall::Error::DiskFull { path, source } => {
+            Stop::Failed(format!("no space for {}: {source}; make room and append the rest", path.display()))
         }
-        let wait = !more || input.would_wait() || ends.len() >= TOGETHER_MAX;
-        if let Some(last) = ends.last().filter(|_| wait) {
-            log.commit(*last)?;
-            if !options.quiet {
-                ends.iter().try_for_each(|lsn| writeln!(output, "{lsn}"))?;
-                output.flush()?;
+        other => other.into(),
+    }
+}
+
+/// What became of the records of standard input.
+struct Intake<W> {
+    /// Where LSNs are printed, if anybody wants to know them.
+    output: Option<W>,
+    /// The ends of the records that were appended and are not known to be durable.
+    waiting: Vec<Lsn>,
+    /// Records that are durable: the first ones.
+    durable: u64,
+    is_at_end: bool,
+}
+
+impl<W: Write> Intake<W> {
+    /// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
+    fn take(&mut self, log: &Log, form: Form) -> Result<(), Stop> {
+        const TOGETHER_MAX: usize = 4096;
+        let mut input = records::Input::new(io::stdin().lock(), form, RECORD_BYTES_MAX);
+        let mut record = Vec::new();
+        while !self.is_at_end {
+            self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
+            if !self.is_at_end {
+                self.waiting.push(log.append(&record).map_err(refused)?);
             }
-            ends.clear();
+            let is_due = self.is_at_end || input.would_wait() || self.waiting.len() >= TOGETHER_MAX;
+            if let Some(last) = self.waiting.last().filter(|_| is_due) {
+                log.commit(*last)?;
+                self.tell(self.waiting.len())?;
+            }
         }
-        if !more {
-            return log.close().map_err(Stop::from);
+        Ok(())
+    }
+
+    /// Prints the LSNs of the first `count` records that wait: they are durable. When nobody reads them any more, the
+    /// rest of the input is appended nevertheless: it was not given to us for their sake.
+    fn tell(&mut self, count: usize) -> Result<(), Stop> {
+        self.durable += count as u64;
+        let ends = self.waiting.drain(..count);
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let print = || {
+            for lsn in ends {
+                writeln!(output, "{lsn}")?;
+            }
+            output.flush()
+        };
+        let printed = print().map_err(Stop::from);
+        if printed.is_err() {
+            self.output = None;
         }
+        if let Err(Stop::Gone) = printed { Ok(()) } else { printed }
+    }
+
+    fn account(&self, form: Form) -> String {
+        let (unit, durable, waiting) = (form.unit(), self.durable, self.waiting.len() as u64);
+        let mut parts = vec![format!("durable: {durable} {unit}(s) of the input")];
+        if waiting > 0 {
+            let (first, last) = (durable + 1, durable + waiting);
+            let unknown = "not known to be durable until the log is opened again";
+            parts.push(format!("{unknown}: {unit} {first} to {last}"));
+        }
+        if !self.is_at_end {
+            parts.push(format!("not appended: {unit} {} and everything behind it", durable + waiting + 1));
+        }
+        parts.join("; ")
     }
 }
 
@@ -297,35 +390,42 @@ fn tail(report: &Report) -> String {
     }
 }
 
-fn check(dir: &Path) -> Result<ExitCode, Failure> {
-    let report = verify(dir).map_err(|error| Failure::Told(error.to_string()))?;
-    println!(
-        "identity     {}, epoch {}, blocks of {} bytes",
-        report.log_id, report.epoch, report.block_bytes
-    );
-    println!("segments     {} and {} prepared", report.segments, report.spares);
-    println!("LSNs         {} to {}", report.first, report.end);
-    println!(
-        "intact       {} records of {} bytes in {} batches",
-        report.records, report.bytes, report.batches
-    );
-    println!("tail         {}", tail(&report));
+/// Damage ends the command with exit code 1, whoever reads the report.
+fn check(dir: &Path) -> Result<(), Stop> {
+    let report = verify(dir)?;
+    let told = print_report(&report);
+    let Some(first) = report.damage.first() else { return told };
+    let mut text = format!("{} damaged place(s), the first one in {first}", report.damage.len());
+    if let Err(Stop::Failed(unwritten)) = told {
+        text = format!("{text}; {unwritten}");
+    }
+    Err(Stop::Failed(text))
+}
+
+fn print_report(report: &Report) -> Result<(), Stop> {
+    let mut output = io::stdout().lock();
+    let (id, epoch, block_bytes) = (report.log_id, report.epoch, report.block_bytes);
+    writeln!(output, "identity     {id}, epoch {epoch}, blocks of {block_bytes} bytes")?;
+    writeln!(output, "segments     {} and {} prepared", report.segments, report.spares)?;
+    writeln!(output, "LSNs         {} to {}", report.first, report.end)?;
+    let (records, bytes, batches) = (report.records, report.bytes, report.batches);
+    writeln!(output, "intact       {records} records of {bytes} bytes in {batches} batches")?;
+    writeln!(output, "tail         {}", tail(report))?;
     for stranger in &report.strangers {
-        println!("not ours     {stranger}");
+        writeln!(output, "not ours     {stranger}")?;
     }
     if report.damage.is_empty() {
-        println!("damage       none");
-        return Ok(ExitCode::SUCCESS);
+        writeln!(output, "damage       none")?;
     }
     for damage in &report.damage {
-        println!("damage       {damage}");
+        writeln!(output, "damage       {damage}")?;
     }
-    let places = report.damage.len();
-    Err(Failure::Told(format!("{places} damaged place(s), the first one in {}", report.damage[0])))
+    output.flush().map_err(Stop::from)
 }
 
 fn save(options: &Salvage) -> Result<(), Stop> {
     let done = salvage(&options.from, &options.to, Options::default())?;
+    tell_refusal(forbidden(&Way::default()).as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
@@ -336,26 +436,54 @@ fn save(options: &Salvage) -> Result<(), Stop> {
 
 fn trim(options: &Trim) -> Result<(), Stop> {
     let log = Log::open(&options.dir, Options::default().create(false))?;
+    tell_refusal(log.opened().engine_refused.as_deref());
     let first = log.trim(options.lsn)?;
     log.close()?;
     writeln!(io::stdout().lock(), "first LSN    {first}").map_err(Stop::from)
 }
 
 fn bench(options: &Bench) -> Result<(), Stop> {
+    tell_refusal(forbidden(&options.way).as_deref());
     let plan = seawall::bench::Plan {
-        rounds: options.rounds,
+        rounds: usize::from(options.rounds),
         percent: options.percent,
         only: options.only.clone(),
         method: options.way.method(),
         engine: options.way.engine,
     };
+    interrupt::listen(&options.dir).map_err(Stop::Failed)?;
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
+        interrupt::check();
         anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
-    })?;
+    });
+    // One whose files are taken away may fail over it; that is not to be told.
+    interrupt::check();
+    let rows = rows?;
     let mut output = io::stdout().lock();
     match options.format {
         Table::Text => write!(output, "{}", seawall::bench::table(&rows))?,
         Table::Json => rows.iter().try_for_each(|row| writeln!(output, "{}", records::row(row)))?,
     }
-    Ok(())
+    output.flush().map_err(Stop::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Intake, Lsn};
+
+    #[test]
+    fn an_account_tells_what_is_durable_what_is_unknown_and_what_is_missing() {
+        let mut intake =
+            Intake { output: Some(Vec::new()), waiting: vec![Lsn::ZERO; 5], durable: 0, is_at_end: false };
+        assert!(intake.tell(2).is_ok());
+        assert_eq!(intake.output.as_deref(), Some(&b"0\n0\n"[..]));
+        assert_eq!(
+            intake.account(Form::Raw),
+            "durable: 2 record(s) of the input; not known to be durable until the log is opened again: record 3 to 5; \
+             not appended: record 6 and everything behind it"
+        );
+        assert!(intake.tell(3).is_ok());
+        intake.is_at_end = true;
+        assert_eq!(intake.account(Form::Text), "durable: 5 line(s) of the input");
+    }
 }

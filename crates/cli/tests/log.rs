@@ -96,3 +96,202 @@ fn a_workload_that_is_not_there_is_named_with_those_that_are() {
     assert!(told.contains("no workload W99") && told.contains("W1, W2, W3"), "{told}");
     assert!(refused.stdout.is_empty());
 }
+
+/// Standard output that takes nothing: every write fails for want of space.
+#[cfg(target_os = "linux")]
+fn full() -> Stdio {
+    std::fs::File::create("/dev/full").expect("opens").into()
+}
+
+/// A pipe that nobody reads.
+fn gone() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("makes a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\n");
+    let salvaged = dir.path().join("salvaged");
+    let commands: [&[&str]; 5] = [
+        &["verify", path(&log)],
+        &["stat", path(&log)],
+        &["cat", path(&log)],
+        &["trim", path(&log), "7"],
+        &["salvage", path(&log), path(&salvaged)],
+    ];
+    let run = |arguments: &[&str], output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.arg("log").args(arguments).stdin(Stdio::null()).stdout(output).output().expect("runs")
+    };
+    for command in commands {
+        let ended = run(command, gone());
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", told(&ended));
+        let _ = std::fs::remove_dir_all(&salvaged);
+        #[cfg(target_os = "linux")]
+        {
+            let ended = run(command, full());
+            assert_eq!(ended.status.code(), Some(1), "{command:?}: {}", told(&ended));
+            assert!(
+                told(&ended).contains("cannot write to standard output"),
+                "{command:?}: {}",
+                told(&ended)
+            );
+            let _ = std::fs::remove_dir_all(&salvaged);
+        }
+    }
+    // Damage is damage, whoever reads of it.
+    let segment = log.join("00000000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("reads");
+    let at = bytes.windows(3).position(|window| window == b"two").expect("is there");
+    bytes[at] ^= 1;
+    std::fs::write(&segment, bytes).expect("writes");
+    let ended = run(&["verify", path(&log)], gone());
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(told(&ended).contains("1 damaged place"), "{}", told(&ended));
+}
+
+#[test]
+fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let append = |input: &[u8]| {
+        let refused = seawall(&["append", path(&log), "--format", "raw"], input);
+        assert_eq!(refused.status.code(), Some(1));
+        told(&refused)
+    };
+    let error = append(b"\x01\0\0\0a\xFF\xFF\xFF\xFFbcd");
+    assert!(error.contains("record 2 of the input: its length of 4294967295 bytes"), "{error}");
+    assert!(error.contains("more than the bound of 67108864"), "{error}");
+    let error = append(b"\x05\0\0\0abc");
+    assert!(error.contains("record 1 of the input: it is cut: 2 of its 5 bytes are missing"), "{error}");
+    let error = append(b"\x05\0");
+    assert!(error.contains("record 1 of the input: its length is cut: 2 of 4 bytes are missing"), "{error}");
+}
+
+/// What is not a whole record ends `append`, but takes nothing of what came before it along.
+#[test]
+fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let ended = seawall(&["append", path(&log), "--format", "raw"], b"\x01\0\0\0a\x01\0\0\0b\x05\0\0\0cd");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(text(&ended), "5\n10\n", "the LSNs of the two whole ones");
+    let error = told(&ended);
+    assert!(error.contains("error: record 3 of the input: it is cut"), "{error}");
+    assert!(
+        error.contains("durable: 2 record(s) of the input; not appended: record 3 and everything"),
+        "{error}"
+    );
+    assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"a\nb\n");
+    let verified = text(&seawall(&["verify", path(&log)], b""));
+    assert!(verified.contains("tail         closed\n"), "{verified}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn lsns_that_cannot_be_printed_end_append_with_an_account_of_what_is_durable() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let append = |output: Stdio| {
+        let lines: Vec<u8> = (0..5000).flat_map(|_| *b"x\n").collect();
+        let input = dir.path().join("input");
+        std::fs::write(&input, lines).expect("writes");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.args(["log", "append", path(&log)]).stdin(std::fs::File::open(&input).expect("opens"));
+        command.stdout(output).output().expect("runs")
+    };
+    let records = || text(&seawall(&["cat", path(&log)], b"")).lines().count();
+    let ended = append(full());
+    assert_eq!(ended.status.code(), Some(1));
+    let error = told(&ended);
+    assert!(error.contains("error: cannot write to standard output"), "{error}");
+    assert!(error.contains("durable: 4096 line(s) of the input; not appended: line 4097"), "{error}");
+    assert_eq!(records(), 4096, "as many as are told to be durable");
+    let verified = text(&seawall(&["verify", path(&log)], b""));
+    assert!(verified.contains("tail         closed\n"), "{verified}");
+    let ended = append(gone());
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", told(&ended));
+    assert_eq!(records(), 9096, "nobody reads the LSNs, but the records were to be kept");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
+    const EPERM: u16 = 1;
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let saved = dir.path().join("saved");
+    let outputs = std::thread::scope(|scope| {
+        let confined = scope.spawn(|| {
+            // Of this thread, and of the processes that it starts.
+            seawall_sys::confinement::forbid_io_uring(EPERM).expect("a filter");
+            let append = seawall(&["append", path(&log)], b"one\ntwo\n");
+            let trim = seawall(&["trim", path(&log), "7"], b"");
+            let salvage = seawall(&["salvage", path(&log), path(&saved)], b"");
+            let bench = seawall(&["bench", "--only", "W99", path(dir.path())], b"");
+            [append, trim, salvage, bench]
+        });
+        confined.join().expect("no panic")
+    });
+    for output in outputs {
+        let error = told(&output);
+        let lines =
+            error.lines().filter(|line| line.contains("the portable engine takes over, io_uring is refused"));
+        assert_eq!(lines.count(), 1, "{error}");
+    }
+    let cat = seawall(&["cat", path(&log)], b"");
+    assert!(cat.stderr.is_empty() && cat.stdout == b"two\n", "what only reads has no engine to leave");
+}
+
+#[test]
+fn a_benchmark_of_nothing_is_refused_with_the_range() {
+    let dir = scratch();
+    for (option, range) in [("--rounds", "1..=1000"), ("--percent", "1..=10000")] {
+        let refused = seawall(&["bench", option, "0", path(dir.path())], b"");
+        assert_eq!(refused.status.code(), Some(2), "{option}");
+        let error = told(&refused);
+        assert!(error.contains(option) && error.contains(range), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_benchmark_leaves_nothing_behind() {
+    use std::time::Duration;
+    for (signal, seen) in [("INT", "probe"), ("INT", "floor"), ("TERM", "log")] {
+        let dir = scratch();
+        let names = || {
+            let entries = std::fs::read_dir(dir.path()).expect("reads");
+            entries
+                .map(|entry| entry.expect("reads").file_name().into_string().expect("is text"))
+                .collect::<Vec<_>>()
+        };
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_seawall"))
+            .args(["log", "bench", "--only", "W1", path(dir.path())])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let id = bench.id().to_string();
+        let scratch = format!("seawall-bench-{seen}-{id}");
+        while !names().contains(&scratch) {
+            assert!(bench.try_wait().expect("is ours").is_none(), "it ended before {scratch} was seen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("runs");
+        assert!(sent.success());
+        let ended = bench.wait_with_output().expect("ends");
+        assert_eq!(ended.status.code(), Some(130), "{}", told(&ended));
+        assert!(told(&ended).contains("no folder was left behind"), "{}", told(&ended));
+        assert_eq!(names(), Vec::<String>::new(), "seen: {seen}");
+        assert!(ended.stdout.is_empty());
+    }
+}

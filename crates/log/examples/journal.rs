@@ -29,6 +29,20 @@ fn replay(log: &Log) -> seawall::Result<Balances> {
     Ok(balances)
 }
 
+/// An amount of money that changes hands. One below zero would turn a transfer round, past the check of who pays it.
+fn amount(text: &str) -> Result<i64, String> {
+    match text.parse() {
+        Ok(amount) if amount > 0 => Ok(amount),
+        _ => Err(format!("{text} is no amount: give a whole number from 1 to {}", i64::MAX)),
+    }
+}
+
+/// Whether `who` can receive `amount`: a sum that no longer fits could not be replayed.
+fn check_room(balances: &Balances, who: &str, amount: i64) -> Result<(), String> {
+    let sum = balances.get(who).copied().unwrap_or(0).checked_add(amount);
+    sum.map(drop).ok_or_else(|| format!("{who} has too much to receive {amount} more"))
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     const USAGE: &str = "journal DIR deposit WHO AMOUNT | transfer FROM TO AMOUNT | balances";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,10 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let balances = replay(&log)?;
     match command {
         ["deposit", who, amount] => {
-            log.append_commit(&event(who, amount.parse()?))?;
+            let amount = self::amount(amount)?;
+            check_room(&balances, who, amount)?;
+            log.append_commit(&event(who, amount))?;
         }
         ["transfer", from, to, amount] => {
-            let amount: i64 = amount.parse()?;
+            let amount = self::amount(amount)?;
+            check_room(&balances, to, amount)?;
             if balances.get(*from).copied().unwrap_or(0) < amount {
                 return Err("not enough".into());
             }
@@ -56,4 +73,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     log.close()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Balances, amount, check_room};
+
+    #[test]
+    fn only_what_is_above_zero_is_an_amount() {
+        assert_eq!(amount("100"), Ok(100));
+        for text in ["-100", "0", "-9223372036854775808", "9223372036854775808", "1.5", ""] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_balance_that_would_not_fit_is_refused() {
+        let balances = Balances::from([("ann".to_owned(), i64::MAX - 1)]);
+        assert_eq!(check_room(&balances, "ann", 1), Ok(()));
+        assert!(check_room(&balances, "ann", 2).is_err());
+        assert_eq!(check_room(&balances, "bob", i64::MAX), Ok(()));
+    }
 }

@@ -25,6 +25,11 @@ fn encode(key: &str, value: Option<&str>) -> Vec<u8> {
     }
 }
 
+/// Bytes of log that one key and its value need.
+fn needed(key: &str, value: &str) -> u64 {
+    (key.len() + value.len() + 6) as u64
+}
+
 impl Store {
     fn open(dir: &str) -> Result<Self> {
         let log = Log::open(dir, Options::default())?;
@@ -35,19 +40,22 @@ impl Store {
         Ok(store)
     }
 
+    /// Keeps the sum of what the map needs as it goes: adding it up anew for each record of a long log would take hours.
     fn apply(&mut self, change: &str) {
         match change.split_at_checked(1) {
             Some(("+", rest)) => {
                 if let Some((key, value)) = rest.split_once('\0') {
-                    self.map.insert(key.to_owned(), value.to_owned());
+                    self.live_bytes += needed(key, value);
+                    let before = self.map.insert(key.to_owned(), value.to_owned());
+                    self.live_bytes -= before.map_or(0, |before| needed(key, &before));
                 }
             }
             Some(("-", key)) => {
-                self.map.remove(key);
+                let before = self.map.remove(key);
+                self.live_bytes -= before.map_or(0, |before| needed(key, &before));
             }
             _ => {}
         }
-        self.live_bytes = self.map.iter().map(|(key, value)| (key.len() + value.len() + 6) as u64).sum();
     }
 
     fn change(&mut self, key: &str, value: Option<&str>) -> Result<()> {
@@ -83,4 +91,34 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     }
     store.log.close()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Store, needed};
+
+    #[test]
+    fn the_running_sum_is_what_the_map_needs() {
+        // Beside the test, for the system's own place for such may lie in memory.
+        let here = std::env::current_exe().expect("is known");
+        let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a directory on a disk");
+        let dir = dir.path().to_str().expect("is text");
+        let mut store = Store::open(dir).expect("opens");
+        let changes = [
+            ("a", Some("1")),
+            ("b", Some("22")),
+            ("a", Some("333")),
+            ("b", None),
+            ("c", None),
+            ("b", Some("4")),
+        ];
+        for (key, value) in changes {
+            store.change(key, value).expect("commits");
+            let sum: u64 = store.map.iter().map(|(key, value)| needed(key, value)).sum();
+            assert_eq!(store.live_bytes, sum, "after {key} = {value:?}");
+        }
+        let before = store.live_bytes;
+        store.log.close().expect("closes");
+        assert_eq!(Store::open(dir).expect("opens").live_bytes, before);
+    }
 }

@@ -23,35 +23,70 @@ pub(super) enum Form {
     Raw,
 }
 
-/// Reads records.
+impl Form {
+    /// What one record is called when there is something to be said about it.
+    pub(super) fn unit(self) -> &'static str {
+        if self == Self::Raw { "record" } else { "line" }
+    }
+}
+
+/// Reads records, none longer than its bound: a length that was misread must not become memory.
 pub(super) struct Input<R> {
     reader: io::BufReader<R>,
     form: Form,
+    bytes_max: usize,
+    /// Records that were read whole.
+    count: u64,
 }
 
 impl<R: Read> Input<R> {
-    pub(super) fn new(reader: R, form: Form) -> Self {
-        Self { reader: io::BufReader::with_capacity(256 << 10, reader), form }
+    pub(super) fn new(reader: R, form: Form, bytes_max: usize) -> Self {
+        Self { reader: io::BufReader::with_capacity(256 << 10, reader), form, bytes_max, count: 0 }
     }
 
-    /// Reads the next record into `record`; returns whether there was one.
-    pub(super) fn next(&mut self, record: &mut Vec<u8>) -> io::Result<bool> {
+    /// Reads the next record into `record`; returns whether there was one. The error names it by its number.
+    pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<bool, String> {
         record.clear();
-        if self.form != Form::Raw {
-            let read = self.reader.read_until(b'\n', record)?;
-            if record.last() == Some(&b'\n') {
-                record.pop();
-            }
-            return Ok(read > 0);
+        let read = if self.form == Form::Raw { self.next_framed(record) } else { self.next_line(record) };
+        let one = || format!("{} {} of the input", self.form.unit(), self.count + 1);
+        let was_one = match read {
+            Ok(Ok(was_one)) => was_one,
+            Ok(Err(wrong)) => return Err(format!("{}: {wrong}", one())),
+            Err(error) => return Err(format!("{}: cannot read it: {error}", one())),
+        };
+        self.count += u64::from(was_one);
+        Ok(was_one)
+    }
+
+    fn next_line(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
+        // With its line end a line of the greatest length is one byte longer.
+        let bytes_max = self.bytes_max as u64;
+        let read = self.reader.by_ref().take(bytes_max + 1).read_until(b'\n', record)?;
+        if record.last() == Some(&b'\n') {
+            record.pop();
+        } else if record.len() > self.bytes_max {
+            return Ok(Err(format!("it is longer than the bound of {bytes_max} bytes")));
         }
-        let mut length = [0; 4];
-        if self.reader.fill_buf()?.is_empty() {
-            return Ok(false);
+        Ok(Ok(read > 0))
+    }
+
+    fn next_framed(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
+        let read = self.reader.by_ref().take(4).read_to_end(record)?;
+        let Ok(length) = <[u8; 4]>::try_from(record.as_slice()) else {
+            let cut = format!("its length is cut: {} of 4 bytes are missing", 4 - read);
+            return Ok(if read == 0 { Ok(false) } else { Err(cut) });
+        };
+        record.clear();
+        let (length, bytes_max) = (u64::from(u32::from_le_bytes(length)), self.bytes_max as u64);
+        if length > bytes_max {
+            return Ok(Err(format!(
+                "its length of {length} bytes is more than the bound of {bytes_max}; before each record stand four \
+                 bytes of its length, little-endian"
+            )));
         }
-        self.reader.read_exact(&mut length)?;
-        let length = u64::from(u32::from_le_bytes(length));
-        let read = self.reader.by_ref().take(length).read_to_end(record)?;
-        if read as u64 == length { Ok(true) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let read = self.reader.by_ref().take(length).read_to_end(record)? as u64;
+        let cut = || format!("it is cut: {} of its {length} bytes are missing", length - read);
+        Ok(if read == length { Ok(true) } else { Err(cut()) })
     }
 
     /// Whether the next record would have to be waited for.
@@ -142,20 +177,40 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
 mod tests {
     use super::{Form, Input};
 
-    fn read(form: Form, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut input = Input::new(bytes, form);
+    const BYTES_MAX: usize = 6;
+
+    fn read(form: Form, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let mut input = Input::new(bytes, form, BYTES_MAX);
         let (mut all, mut record) = (Vec::new(), Vec::new());
-        while input.next(&mut record).expect("is whole") {
+        while input.next(&mut record)? {
             all.push(record.clone());
         }
-        all
+        Ok(all)
     }
 
     #[test]
     fn lines_and_lengths_come_apart() {
-        assert_eq!(read(Form::Text, b"a\n\nbc"), [b"a".to_vec(), Vec::new(), b"bc".to_vec()]);
-        assert_eq!(read(Form::Raw, b"\x01\0\0\0a\0\0\0\0"), [b"a".to_vec(), Vec::new()]);
-        let mut cut = Input::new(&b"\x05\0\0\0a"[..], Form::Raw);
-        assert!(cut.next(&mut Vec::new()).is_err());
+        let lines = [b"a".to_vec(), Vec::new(), b"bc".to_vec()];
+        assert_eq!(read(Form::Text, b"a\n\nbc"), Ok(lines.to_vec()));
+        assert_eq!(read(Form::Raw, b"\x01\0\0\0a\0\0\0\0"), Ok(vec![b"a".to_vec(), Vec::new()]));
+        assert_eq!(read(Form::Raw, b"\x06\0\0\0abcdef"), Ok(vec![b"abcdef".to_vec()]));
+        assert_eq!(read(Form::Text, b"abcdef\n"), Ok(vec![b"abcdef".to_vec()]));
+        assert_eq!(read(Form::Text, b"abcdef"), Ok(vec![b"abcdef".to_vec()]));
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_with_its_number_and_what_is_wrong() {
+        let wrong: [(Form, &[u8], &str); 6] = [
+            (Form::Raw, b"\x05\0\0\0a", "record 1 of the input: it is cut: 4 of its 5 bytes are missing"),
+            (Form::Raw, b"\x01\0\0\0a\x05", "record 2 of the input: its length is cut: 3 of 4 bytes"),
+            (Form::Raw, b"\xFF\xFF\xFF\xFF", "record 1 of the input: its length of 4294967295 bytes is more"),
+            (Form::Raw, b"\x07\0\0\0abcdefg", "its length of 7 bytes is more than the bound of 6"),
+            (Form::Text, b"\nabcdefg", "line 2 of the input: it is longer than the bound of 6 bytes"),
+            (Form::Json, b"abcdefg\n", "line 1 of the input: it is longer than the bound of 6 bytes"),
+        ];
+        for (form, bytes, told) in wrong {
+            let error = read(form, bytes).expect_err("is wrong");
+            assert!(error.contains(told), "{error}");
+        }
     }
 }

@@ -1,0 +1,71 @@
+//! What happens on Ctrl-C while the log is being measured? Its scratch folders are removed and the process ends.
+//!
+//! A workload cannot be asked to stop in its middle, so its folders are taken away under it, by the thread that heard
+//! the signal. Invariants: only folders named `seawall-bench-*-PID` with our own process id are touched; the workload's
+//! thread starts nothing new and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] looks, and what could
+//! not be removed until then is named.
+
+use crate::exit::INTERRUPTED;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the folders are looked for at most, and how long is waited in between: a log that is still being written
+/// may make another file while its folder is removed.
+const PATIENCE_MAX: u32 = 250;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Set by the first signal.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin for a benchmark in `dir`.
+pub(super) fn listen(dir: &Path) -> Result<(), String> {
+    let dir = dir.to_path_buf();
+    let heard = move || {
+        STOP.store(true, Ordering::SeqCst);
+        match remove(&dir) {
+            left if left.is_empty() => {
+                eprintln!("\ninterrupted; nothing was kept, no folder was left behind in {}", dir.display());
+            }
+            left => left.iter().for_each(|path| eprintln!("\ninterrupted; remove {}", path.display())),
+        }
+        std::process::exit(i32::from(INTERRUPTED));
+    };
+    ctrlc::set_handler(heard).map_err(|error| format!("cannot take over the signals: {error}"))
+}
+
+/// Returns if no signal came; otherwise never, for the process is about to be ended by whoever heard it.
+pub(super) fn check() {
+    while STOP.load(Ordering::SeqCst) {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Removes our folders until two looks in a row find none; returns what could not be removed.
+fn remove(dir: &Path) -> Vec<PathBuf> {
+    let mut is_clean = false;
+    for _ in 0..PATIENCE_MAX {
+        let left = ours(dir);
+        if left.is_empty() && is_clean {
+            return left;
+        }
+        is_clean = left.is_empty();
+        // What is not removed by this look may be by the next one.
+        for path in &left {
+            let _ = std::fs::remove_dir_all(path);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    ours(dir)
+}
+
+/// The scratch folders of this process in `dir`.
+fn ours(dir: &Path) -> Vec<PathBuf> {
+    let end = format!("-{}", std::process::id());
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("seawall-bench-") && name.ends_with(&end)
+    };
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_ours).collect()
+}
