@@ -18,8 +18,9 @@ fn place(log: &Log) -> Result<Lsn> {
     Ok(place)
 }
 
-fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let dir = std::env::args().nth(1).ok_or("queue DIR")?;
+/// Sends ten messages and consumes ten; returns those, as they are printed.
+fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::Error>> {
+    let mut consumed = Vec::new();
     let messages = Log::open(format!("{dir}/messages"), Options::default())?;
     let consumer = Log::open(format!("{dir}/consumer"), Options::default())?;
     let start = place(&consumer)?.max(messages.first_lsn());
@@ -31,6 +32,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         for _ in 0..10 {
             let Some(message) = waiting.next_record()? else { break };
             println!("{}: {}", message.lsn, String::from_utf8_lossy(&message.payload));
+            consumed.push(String::from_utf8_lossy(&message.payload).into_owned());
             let done = consumer.append_commit(&message.end.get().to_le_bytes())?;
             // Only the last place counts.
             consumer.trim(Lsn::new(done.get().saturating_sub(12)))?;
@@ -41,5 +43,23 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     })?;
     consumer.close()?;
     messages.close()?;
-    Ok(())
+    Ok(consumed)
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    exchange(&std::env::args().nth(1).ok_or("queue DIR")?).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_message_is_consumed_once_and_the_queue_goes_on_after_it_was_closed() {
+        // Beside the test, for the system's own place for such may lie in memory.
+        let here = std::env::current_exe().expect("is known");
+        let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a directory on a disk");
+        let sent: Vec<String> = (0..10).map(|i| format!("message {i}")).collect();
+        for _ in 0..3 {
+            assert_eq!(super::exchange(dir.path().to_str().expect("is text")).expect("goes through"), sent);
+        }
+    }
 }

@@ -101,15 +101,14 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
     // Prepared, but not open for writing yet: the process may have too many files open.
     let mut unopened: Option<Spare> = None;
     while !group.stopping.load(Ordering::SeqCst) {
-        let prepared = match unopened.take() {
-            Some(spare) => Ok(Some(spare)),
-            None => match next_task(group) {
-                Some(task) => carry_out(group, disk, task),
-                None => {
-                    std::thread::park();
-                    continue;
-                }
-            },
+        let prepared = if let Some(spare) = unopened.take() {
+            Ok(Some(spare))
+        } else {
+            let Some(task) = next_task(group) else {
+                std::thread::park();
+                continue;
+            };
+            carry_out(group, disk, task)
         };
         let done = prepared.and_then(|prepared| match prepared.map(|spare| (spare, admit(group, spare))) {
             Some((spare, Err(error))) => {

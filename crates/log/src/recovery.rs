@@ -217,14 +217,14 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
         return Ok(spares.remove(0));
     }
     let number = last.saturating_add(1);
-    let mut make = |bytes| {
+    let mut prepare = |bytes| {
         let spare = Spare { number, bytes };
         Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
     };
-    match make(plan.segment_bytes) {
+    match prepare(plan.segment_bytes) {
         Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
             tracing::warn!(%full, "the log goes on in a small segment: trim it, or make room");
-            make(SEGMENT_BYTES_LEAST)
+            prepare(SEGMENT_BYTES_LEAST)
         }
         made => made,
     }
