@@ -106,7 +106,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     let target = Target::new(to, options)?;
     let mut disk = OsDisk::read_only(from);
     let first = walk(&mut disk, |_, _| Ok(())).map_err(|error| error.in_dir(from))?.first;
-    let mut copy = Copy { target, log: None, records: 0, refused: None };
+    let mut copy = Copying { target, log: None, records: 0, refused: None };
     let walked = walk(&mut disk, |header, body| {
         // Told apart from what the source meets, so that each failure names its own directory.
         copy.batch(first, header, body).map_err(|error| {
@@ -190,7 +190,7 @@ fn names(dir: &Path) -> io::Result<HashSet<OsString>> {
 }
 
 /// A log while it is copied.
-struct Copy {
+struct Copying {
     target: Target,
     /// The new log, made with the first record.
     log: Option<Log>,
@@ -199,7 +199,7 @@ struct Copy {
     refused: Option<Error>,
 }
 
-impl Copy {
+impl Copying {
     fn log(&mut self) -> Result<&Log> {
         if self.log.is_none() {
             self.log = Some(self.target.open()?);
@@ -356,7 +356,7 @@ fn first_batch_in<D: Disk>(
                     link: header.link,
                     ..*segment
                 };
-                return Ok((true, Some(at_batch(Cursor::start(segment), offset, &header))));
+                return Ok((true, Some(at_batch(&Cursor::start(segment), offset, &header))));
             }
         }
         offset += u64::from(segment.block_bytes);
@@ -365,7 +365,7 @@ fn first_batch_in<D: Disk>(
 }
 
 /// `cursor`, but at the batch with `header`, whatever was before it.
-fn at_batch(cursor: Cursor, offset: u64, header: &BatchHeader) -> Cursor {
+fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
     let opens = header.kind == Kind::Open;
     Cursor {
         offset,
@@ -373,7 +373,7 @@ fn at_batch(cursor: Cursor, offset: u64, header: &BatchHeader) -> Cursor {
         link: header.link,
         epoch: if opens { header.epoch.saturating_sub(1) } else { header.epoch },
         last: opens.then_some(Kind::Close),
-        ..cursor
+        ..cursor.clone()
     }
 }
 
@@ -607,7 +607,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
                 let further =
                     header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
                 if further && Cursor::check_batch(&header, batch).is_ok() {
-                    return Ok(Some(at_batch(cursor.clone(), offset, &header)));
+                    return Ok(Some(at_batch(cursor, offset, &header)));
                 }
             }
             offset += u64::from(segment.block_bytes);
