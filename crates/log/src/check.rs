@@ -5,22 +5,27 @@
 //! is being written may show a torn tail that is none.
 //!
 //! Invariant: behind a damaged batch the walk goes on at the next batch that is valid by itself and lies further on in
-//! the log, so that one bad block costs one batch.
+//! the log, so that one bad block costs one batch. A segment without a header is walked from its first intact batch, and
+//! one that was cut short as far as it goes, so that no damage to one segment costs another one.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::core::Spare;
 use crate::disk::{Disk, FileId};
 use crate::error::{Damage, Error, Result};
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, Records, SegmentHeader, segment_name,
+    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records,
+    SegmentHeader, file_role, segment_name,
 };
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
 use crate::recovery::Tail;
-use crate::survey::{Survey, chain, open_cold, survey};
+use crate::survey::{Misfit, OURS, Survey, open_cold, survey_with_misfits};
 use crate::tail::{Window, find_witness};
 use crate::view::undisturbed;
 use crate::walk::Cursor;
@@ -80,49 +85,201 @@ pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
     // What a writer trims or starts meanwhile looks like damage.
     let walked = undisturbed(dir, |disk| walk(disk, |_, _| Ok(())), |report| report.damage.is_empty());
-    walked.map_err(|error| error.in_dir(dir)).map(|mut report| {
-        for damage in &mut report.damage {
-            damage.path = dir.join(&damage.path);
-        }
-        report
-    })
+    walked.map_err(|error| error.in_dir(dir)).map(|report| in_dir(report, dir))
 }
 
 /// Copies every intact record of the log in `from` into a new log in `to`, in order; a transaction is copied whole.
+///
+/// The source is looked at first, and the target is made when there is a record to copy: what fails before that leaves
+/// the target as it was. Records of any length that the format allows are copied, whatever `options` say of them.
+///
+/// What was trimmed stays away: nothing before the highest first LSN that any intact part of the log names is copied.
+/// If the newest batches and segments are damaged, what they alone said about trimming is lost with them, and records
+/// that were trimmed last come back as far as their segments are still there.
 ///
 /// # Errors
 /// As [`verify`], and whatever writing the new log meets.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -> Result<Salvaged> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    let log = Log::open(to, options)?;
-    if log.opened().tail != Tail::New {
-        let reason = format!("{} holds a log already: name a new directory", to.display());
-        return Err(Error::InvalidOption { option: "to", reason });
+    let options = options.record_bytes_max(RECORD_BYTES_MAX);
+    options.check()?;
+    let target = Target::new(to, options)?;
+    let mut disk = OsDisk::read_only(from);
+    let first = walk(&mut disk, |_, _| Ok(())).map_err(|error| error.in_dir(from))?.first;
+    let mut copy = Copying { target, log: None, records: 0, refused: None };
+    let walked = walk(&mut disk, |header, body| {
+        // Told apart from what the source meets, so that each failure names its own directory.
+        copy.batch(first, header, body).map_err(|error| {
+            copy.refused = Some(error);
+            Error::Closed
+        })
+    });
+    let walked = match (walked, copy.refused.take()) {
+        (_, Some(refused)) => Err(refused),
+        (walked, None) => walked.map_err(|error| error.in_dir(from)),
+    };
+    let done = walked.and_then(|report| copy.finish(in_dir(report, from)));
+    if done.is_err() {
+        copy.give_up();
     }
-    let mut records = 0;
-    let report = walk(&mut OsDisk::read_only(from), |header, body| {
-        if header.end() <= header.trim_lsn {
-            return Ok(());
+    done
+}
+
+/// The directory that a log is copied to.
+struct Target {
+    dir: PathBuf,
+    options: Options,
+    /// What was in the directory before, nothing if there was none.
+    before: Option<HashSet<OsString>>,
+    /// Directories that must be made for it, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Target {
+    /// Looks at it; nothing is changed.
+    fn new(dir: &Path, options: Options) -> Result<Self> {
+        let made = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        let made: Vec<PathBuf> = made.map(Path::to_path_buf).collect();
+        let before = if made.is_empty() {
+            Some(names(dir).map_err(|source| Error::io("list", dir, source))?)
+        } else {
+            None
+        };
+        let segment = |name: &OsString| name.to_str().and_then(file_role).is_some();
+        if before.as_ref().is_some_and(|names| names.iter().any(segment)) {
+            let reason = format!("{} holds a log already: name a new directory", dir.display());
+            return Err(Error::InvalidOption { option: "to", reason });
         }
-        let mut walk = Records::new(body).peekable();
-        while walk.peek().is_some() {
-            log.transaction::<Error>(|transaction| {
-                for record in walk.by_ref() {
+        Ok(Self { dir: dir.to_path_buf(), options, before, made })
+    }
+
+    /// Makes the log.
+    fn open(&self) -> Result<Log> {
+        let opened = Log::open(&self.dir, self.options.clone());
+        let log = opened.inspect_err(|error| {
+            // Of whoever holds the log that came there meanwhile nothing must be removed.
+            if !matches!(error, Error::Locked { .. }) {
+                self.restore();
+            }
+        })?;
+        if log.opened().tail != Tail::New {
+            let reason = format!("{} holds a log by now: name a new directory", self.dir.display());
+            return Err(Error::InvalidOption { option: "to", reason });
+        }
+        Ok(log)
+    }
+
+    /// Removes the files of a log that were not there before, and the directories made for it. What cannot be removed
+    /// stays: the failure that led here is the one to be told.
+    fn restore(&self) {
+        let ours = |name: &str| OURS.contains(&name) || file_role(name).is_some();
+        for name in names(&self.dir).unwrap_or_default() {
+            let before = self.before.as_ref().is_some_and(|before| before.contains(&name));
+            if !before && name.to_str().is_some_and(ours) {
+                let _ = std::fs::remove_file(self.dir.join(name));
+            }
+        }
+        for dir in &self.made {
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}
+
+fn names(dir: &Path) -> io::Result<HashSet<OsString>> {
+    std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+}
+
+/// A log while it is copied.
+struct Copying {
+    target: Target,
+    /// The new log, made with the first record.
+    log: Option<Log>,
+    records: u64,
+    /// What writing it met.
+    refused: Option<Error>,
+}
+
+impl Copying {
+    fn log(&mut self) -> Result<&Log> {
+        if self.log.is_none() {
+            self.log = Some(self.target.open()?);
+        }
+        self.log.as_ref().ok_or(Error::Closed)
+    }
+
+    /// Copies the records of a batch that do not lie before `first`.
+    fn batch(&mut self, first: Lsn, header: &BatchHeader, body: &[u8]) -> Result<()> {
+        let mut lsn = header.lsn;
+        let records = Records::new(body).map(|record| {
+            let start = lsn;
+            lsn = lsn.saturating_add((RECORD_HEADER_BYTES + record.payload.len()) as u64);
+            (start, record)
+        });
+        let mut left = records.filter(|(start, _)| *start >= first).map(|(_, record)| record).peekable();
+        while left.peek().is_some() {
+            let mut count = 0;
+            self.log()?.transaction::<Error>(|transaction| {
+                for record in left.by_ref() {
                     transaction.append(record.payload)?;
-                    records += 1;
+                    count += 1;
                     if !record.more {
                         break;
                     }
                 }
                 Ok(())
             })?;
+            self.records += count;
         }
         Ok(())
-    });
-    let report = report.map_err(|error| error.in_dir(from))?;
-    let end = log.appended_lsn();
-    log.close()?;
-    Ok(Salvaged { report, records, end })
+    }
+
+    fn finish(&mut self, report: Report) -> Result<Salvaged> {
+        let end = self.log()?.appended_lsn();
+        if let Some(log) = self.log.take() {
+            log.close()?;
+        }
+        Ok(Salvaged { report, records: self.records, end })
+    }
+
+    /// Leaves the target as it was, unless something was copied.
+    fn give_up(&mut self) {
+        if self.log.take().is_some() && self.records == 0 {
+            self.target.restore();
+        }
+    }
+}
+
+fn in_dir(mut report: Report, dir: &Path) -> Report {
+    for damage in &mut report.damage {
+        damage.path = dir.join(&damage.path);
+    }
+    report
+}
+
+/// One segment as it was found.
+struct Piece {
+    number: u64,
+    /// Where its batches begin, if there are any to walk.
+    start: Option<Cursor>,
+    /// Whether its header was lost, and made up from its first intact batch.
+    made_up: bool,
+    /// What is wrong with it as a whole.
+    damage: Option<Damage>,
+}
+
+impl Piece {
+    fn sound(header: SegmentHeader) -> Self {
+        Self { number: header.number, start: Some(Cursor::start(header)), made_up: false, damage: None }
+    }
+
+    fn header(&self) -> Option<&SegmentHeader> {
+        self.start.as_ref().map(|cursor| &cursor.segment)
+    }
+
+    /// Whether its first LSN is that of the segment, and not only of the first batch that is left of it.
+    fn is_whole(&self) -> bool {
+        self.start.as_ref().is_some_and(|cursor| cursor.offset == cursor.segment.data_start())
+    }
 }
 
 /// The walk through all segments.
@@ -133,52 +290,218 @@ struct Walk<'a, D: Disk, V> {
     report: Report,
 }
 
-fn walk<D: Disk>(disk: &mut D, visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>) -> Result<Report> {
-    let found = survey(disk)?;
-    let Some(last) = found.started.last().copied() else { return Err(Error::NotALog { path: ".".into() }) };
-    let mut damage = Vec::new();
-    let members = match chain(&found.started) {
-        Ok((members, _)) => members,
-        Err(Error::Corrupt(place)) => {
-            damage.push(place);
-            found.started.clone()
-        }
-        Err(other) => return Err(other),
-    };
-    let Survey { unstarted, strangers, .. } = found;
-    for spare in unstarted.iter().filter(|spare| spare.number < last.number) {
-        damage.push(lost_header(*spare));
+/// Every segment that holds, or held, a part of the log, by number; those without a header only below the newest one that
+/// has one, `last`, because behind it lie those that wait to be started.
+fn pieces<D: Disk>(
+    disk: &mut D,
+    found: &Survey,
+    misfits: Vec<Misfit>,
+    last: &SegmentHeader,
+) -> Result<Vec<Piece>> {
+    let mut pieces: Vec<Piece> = found.started.iter().copied().map(Piece::sound).collect();
+    for misfit in misfits {
+        let (spare, block) = (misfit.spare, u64::from(last.block_bytes));
+        let start = if let Some(mut header) = misfit.header {
+            // What was cut off is not searched, and behind the cut there is no second copy of the header.
+            let block = u64::from(header.block_bytes);
+            let left = spare.bytes.next_multiple_of(block).saturating_add(block);
+            header.segment_bytes = header.segment_bytes.min(left);
+            Some(Cursor::start(header))
+        } else {
+            let bytes = spare.bytes.next_multiple_of(block).saturating_add(block);
+            first_batch(disk, Spare { bytes, ..spare }, last)?.1
+        };
+        let made_up = misfit.header.is_none();
+        pieces.push(Piece { number: spare.number, start, made_up, damage: Some(misfit.damage) });
     }
+    for spare in found.unstarted.iter().filter(|spare| spare.number < last.number) {
+        let start = first_batch(disk, *spare, last)?.1;
+        pieces.push(Piece { number: spare.number, start, made_up: true, damage: Some(lost_header(*spare)) });
+    }
+    pieces.sort_by_key(|piece| piece.number);
+    Ok(pieces)
+}
+
+/// Whether a segment whose header is lost holds a batch of the log that `like` belongs to, and the cursor at the first
+/// one that is intact.
+fn first_batch<D: Disk>(disk: &mut D, spare: Spare, like: &SegmentHeader) -> Result<(bool, Option<Cursor>)> {
+    let name = segment_name(spare.number);
+    let file = open_cold(disk, &name)?;
+    let segment = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, previous: 0, ..*like };
+    let found = first_batch_in(disk, (&name, file), &segment);
+    disk.close(file);
+    found
+}
+
+fn first_batch_in<D: Disk>(
+    disk: &mut D,
+    place: (&str, FileId),
+    segment: &SegmentHeader,
+) -> Result<(bool, Option<Cursor>)> {
+    let mut window = Window::new(READ_BYTES);
+    let mut written = false;
+    let mut offset = segment.data_start();
+    while offset < segment.data_end() {
+        let bytes = window.get(disk, place, offset, BATCH_HEADER_BYTES)?;
+        if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
+            written = true;
+            let length = usize::try_from(header.disk_bytes(segment.block_bytes)).unwrap_or(usize::MAX);
+            let batch = window.get(disk, place, offset, length)?;
+            let claims = header.durable <= header.lsn && header.trim_lsn <= header.lsn;
+            if claims && Cursor::check_batch(&header, batch).is_ok() {
+                let segment = SegmentHeader {
+                    epoch: header.epoch,
+                    first_lsn: header.lsn,
+                    trim_lsn: header.trim_lsn,
+                    link: header.link,
+                    ..*segment
+                };
+                return Ok((true, Some(at_batch(&Cursor::start(segment), offset, &header))));
+            }
+        }
+        offset += u64::from(segment.block_bytes);
+    }
+    Ok((written, None))
+}
+
+/// `cursor`, but at the batch with `header`, whatever was before it.
+fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
+    let opens = header.kind == Kind::Open;
+    Cursor {
+        offset,
+        lsn: header.lsn,
+        link: header.link,
+        epoch: if opens { header.epoch.saturating_sub(1) } else { header.epoch },
+        last: opens.then_some(Kind::Close),
+        ..cursor.clone()
+    }
+}
+
+/// Goes from the newest segment to the oldest: reports which are missing between them, and leaves out those that an
+/// earlier recovery had abandoned. As `chain` of `survey.rs`, but it goes on behind what is lost.
+fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
+    let mut missing = Vec::new();
+    let numbers: HashSet<u64> = pieces.iter().map(|piece| piece.number).collect();
+    let mut newer: Option<(SegmentHeader, bool)> = None;
+    for piece in pieces.iter_mut().rev() {
+        let Some(header) = piece.header().copied() else { continue };
+        if let Some((next, made_up)) = newer {
+            if header.log_id != next.log_id {
+                return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
+            }
+            // Whose header is lost does not say which segment is the one before.
+            let skipped = !made_up && header.number > next.previous;
+            if header.first_lsn == next.first_lsn && (made_up || skipped) || skipped && piece.made_up {
+                piece.start = None;
+                continue;
+            }
+            let contradicts = header.first_lsn > next.first_lsn || header.block_bytes != next.block_bytes;
+            let what = if !made_up && header.number != next.previous {
+                // What is there and lost is reported where it is.
+                (!numbers.contains(&next.previous))
+                    .then(|| format!("segment {} is missing behind this one", next.previous))
+            } else {
+                contradicts.then(|| "its header contradicts the one behind it".to_owned())
+            };
+            if let Some(what) = what {
+                let path = segment_name(header.number).into();
+                missing.push(Damage { path, offset: 0, lsn: header.first_lsn, what });
+            }
+        }
+        newer = Some((header, piece.made_up));
+    }
+    missing.reverse();
+    Ok(missing)
+}
+
+fn walk<D: Disk>(disk: &mut D, visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>) -> Result<Report> {
+    let (found, misfits) = survey_with_misfits(disk)?;
+    let headers = found.started.iter().chain(misfits.iter().filter_map(|misfit| misfit.header.as_ref()));
+    let Some(last) = headers.max_by_key(|header| header.number).copied() else {
+        // Without any header neither the log nor the size of its blocks is known.
+        let lost = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
+        return Err(lost.unwrap_or(Error::NotALog { path: ".".into() }));
+    };
+    let mut pieces = pieces(disk, &found, misfits, &last)?;
+    let damage = link_up(&mut pieces)?;
+    let unstarted = found.unstarted.iter().copied().filter(|spare| spare.number > last.number);
+    let oldest = pieces.iter().find_map(Piece::header).copied();
     let report = Report {
         log_id: last.log_id,
         epoch: last.epoch,
         block_bytes: last.block_bytes,
-        segments: members.len() as u64,
-        spares: unstarted.iter().filter(|spare| spare.number > last.number).count() as u64,
+        segments: pieces.iter().filter(|piece| piece.start.is_some()).count() as u64,
+        spares: unstarted.clone().count() as u64,
         first: Lsn::ZERO,
-        end: members.first().map_or(Lsn::ZERO, |header| header.first_lsn),
+        end: oldest.map_or(Lsn::ZERO, |header| header.first_lsn),
         records: 0,
         bytes: 0,
         batches: 0,
         tail: Tail::Torn,
         witnessed: Lsn::ZERO,
         damage,
-        strangers,
+        strangers: found.strangers,
     };
     let mut walk = Walk { disk, window: Window::new(READ_BYTES), visit, report };
-    for (i, header) in members.iter().enumerate() {
-        walk.segment(*header, members.get(i + 1))?;
+    for (i, piece) in pieces.iter().enumerate() {
+        if let Some(damage) = &piece.damage {
+            let lsn = piece.header().map_or(walk.report.end, |header| header.first_lsn);
+            walk.report.damage.push(Damage { lsn, ..damage.clone() });
+        }
+        let Some(start) = &piece.start else { continue };
+        let next = pieces[i + 1..].iter().find(|next| next.start.is_some());
+        walk.segment(start, Next::new(piece, pieces.get(i + 1), next))?;
     }
-    if let Some(first) = members.first().filter(|first| first.first_lsn > walk.report.first) {
-        let what = format!("segment {} before this one is missing", first.previous);
-        let path = segment_name(first.number).into();
-        walk.report.damage.push(Damage { path, offset: 0, lsn: walk.report.first, what });
+    // Looked at last, because beside a writer they change soonest. Behind one that was not started none was.
+    for spare in unstarted {
+        if !walk.unstarted(spare, &last)? {
+            break;
+        }
     }
-    let next = unstarted.iter().find(|spare| spare.number > last.number);
-    if let Some(spare) = next {
-        walk.unstarted(*spare, &last)?;
+    if let Some(first) = oldest.filter(|first| first.first_lsn > walk.report.first) {
+        let path: PathBuf = segment_name(first.number).into();
+        let before = segment_name(first.previous);
+        let known = walk.report.damage.iter().any(|damage| damage.path.as_os_str() == before.as_str());
+        if !known {
+            let what = match first.previous {
+                0 => "what lies before this segment is missing".to_owned(),
+                previous => format!("segment {previous} before this one is missing"),
+            };
+            walk.report.damage.push(Damage { path, offset: 0, lsn: walk.report.first, what });
+        }
     }
     Ok(walk.report)
+}
+
+/// What is known of the segment behind the one that is walked.
+#[derive(Clone, Copy)]
+struct Next {
+    /// Its header, nothing if there is no segment to walk.
+    header: Option<SegmentHeader>,
+    /// Whether it starts where the walked one ends, with nothing lost between the two.
+    adjoins: bool,
+    /// Whether there is no segment at all, not even a lost one.
+    none: bool,
+}
+
+impl Next {
+    /// `beside` is the file behind `piece`, `next` the next one that can be walked.
+    fn new(piece: &Piece, beside: Option<&Piece>, next: Option<&Piece>) -> Self {
+        let header = next.and_then(Piece::header).copied();
+        let adjoins = next.zip(header).is_some_and(|(next, header)| {
+            if next.made_up {
+                next.is_whole() && beside.is_some_and(|beside| beside.number == next.number)
+            } else {
+                header.previous == piece.number
+            }
+        });
+        Self { header, adjoins, none: beside.is_none() }
+    }
+
+    /// The segment that starts where the walked one ends.
+    fn adjoining(&self) -> Option<&SegmentHeader> {
+        self.header.as_ref().filter(|_| self.adjoins)
+    }
 }
 
 fn lost_header(spare: Spare) -> Damage {
@@ -187,31 +510,26 @@ fn lost_header(spare: Spare) -> Damage {
 }
 
 impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
-    fn segment(&mut self, header: SegmentHeader, next: Option<&SegmentHeader>) -> Result<()> {
-        let name = segment_name(header.number);
+    fn segment(&mut self, start: &Cursor, next: Next) -> Result<()> {
+        let name = segment_name(start.segment.number);
         let file = open_cold(self.disk, &name)?;
         self.window = Window::new(READ_BYTES);
-        let walked = self.batches((&name, file), Cursor::start(header), next);
+        let walked = self.batches((&name, file), start.clone(), next);
         self.disk.close(file);
         let cursor = walked?;
         self.report.first = self.report.first.max(cursor.trim);
         self.report.epoch = self.report.epoch.max(cursor.epoch);
         self.report.witnessed = self.report.witnessed.max(cursor.witnessed);
         self.report.end = cursor.lsn;
-        if next.is_none() && cursor.last == Some(Kind::Close) {
+        if next.none && cursor.last == Some(Kind::Close) {
             self.report.tail = Tail::Clean;
         }
         Ok(())
     }
 
-    fn batches(
-        &mut self,
-        place: (&str, FileId),
-        mut cursor: Cursor,
-        next: Option<&SegmentHeader>,
-    ) -> Result<Cursor> {
+    fn batches(&mut self, place: (&str, FileId), mut cursor: Cursor, next: Next) -> Result<Cursor> {
         loop {
-            if next.is_some_and(|next| cursor.lsn >= next.first_lsn && cursor.link == next.link) {
+            if next.header.is_some_and(|next| cursor.lsn >= next.first_lsn && cursor.link == next.link) {
                 return Ok(cursor);
             }
             let Err(fault) = self.batch(place, &mut cursor)? else { continue };
@@ -254,10 +572,10 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         place: (&str, FileId),
         cursor: &Cursor,
         fault: Fault,
-        next: Option<&SegmentHeader>,
+        next: Next,
     ) -> Result<Option<Cursor>> {
         let segment = &cursor.segment;
-        let missing = if let Some(next) = next {
+        let missing = if let Some(next) = next.adjoining() {
             next.first_lsn > cursor.lsn
         } else {
             let says = |batch: &BatchHeader| cursor.is_contradicted_by(batch);
@@ -265,7 +583,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
         };
         if !missing {
-            if let Some(next) = next {
+            if let Some(next) = next.adjoining() {
                 let what = format!("the chain to segment {} is broken: {fault}", next.number);
                 let path = segment_name(segment.number).into();
                 self.report.damage.push(Damage { path, offset: cursor.offset, lsn: cursor.lsn, what });
@@ -279,7 +597,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             lsn: cursor.lsn,
             what: fault.to_string(),
         });
-        let limit = next.map_or(Lsn::MAX, |next| next.first_lsn);
+        let limit = next.header.map_or(Lsn::MAX, |next| next.first_lsn);
         let mut offset = cursor.offset.saturating_add(u64::from(segment.block_bytes));
         while offset < segment.data_end() {
             let bytes = self.window.get(self.disk, place, offset, BATCH_HEADER_BYTES)?;
@@ -289,15 +607,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
                 let further =
                     header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
                 if further && Cursor::check_batch(&header, batch).is_ok() {
-                    let opens = header.kind == Kind::Open;
-                    return Ok(Some(Cursor {
-                        offset,
-                        lsn: header.lsn,
-                        link: header.link,
-                        epoch: if opens { header.epoch.saturating_sub(1) } else { header.epoch },
-                        last: opens.then_some(Kind::Close),
-                        ..cursor.clone()
-                    }));
+                    return Ok(Some(at_batch(cursor, offset, &header)));
                 }
             }
             offset += u64::from(segment.block_bytes);
@@ -305,18 +615,20 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         Ok(None)
     }
 
-    /// Reports a segment whose header was lost after it had been started.
-    fn unstarted(&mut self, spare: Spare, like: &SegmentHeader) -> Result<()> {
-        let name = segment_name(spare.number);
-        let file = open_cold(self.disk, &name)?;
-        let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
-        self.window = Window::new(READ_BYTES);
-        let from = (&header, header.data_start());
-        let witness = find_witness(self.disk, &mut self.window, file, from, |_| true);
-        self.disk.close(file);
-        if witness?.is_some() {
-            self.report.damage.push(lost_header(spare));
+    /// Reports a segment behind the last one with a header if it had been started and its header was lost, and walks it;
+    /// whether that was so.
+    fn unstarted(&mut self, spare: Spare, like: &SegmentHeader) -> Result<bool> {
+        let (written, start) = first_batch(self.disk, spare, like)?;
+        if written {
+            let lsn = self.report.end;
+            self.report.damage.push(Damage { lsn, ..lost_header(spare) });
+            self.report.spares -= 1;
+            self.report.tail = Tail::Torn;
         }
-        Ok(())
+        if let Some(start) = start {
+            self.report.segments += 1;
+            self.segment(&start, Next { header: None, adjoins: false, none: true })?;
+        }
+        Ok(written)
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Every file is looked at once. A segment belongs to the log if a segment behind it says so; the newest one does without.
 //!
+//! Opening refuses at the first file whose length is wrong; `verify` and `salvage` go on with the others, and with what is
+//! left of that one.
+//!
 //! Invariants: nothing is changed; what is read of the newest segment and of those behind it comes from the disk, whatever
 //! the page cache says; a file that is no segment of ours is named, never touched.
 
@@ -16,7 +19,8 @@ use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
-const OURS: [&str; 3] = [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+pub(crate) const OURS: [&str; 3] =
+    [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
 
 /// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 pub(crate) const READ_BLOCK_BYTES: usize = 4096;
@@ -35,6 +39,17 @@ pub(crate) struct Survey {
     pub(crate) drafts: Vec<u64>,
     /// Other files.
     pub(crate) strangers: Vec<String>,
+}
+
+/// A segment whose file has another length than it was made with.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    /// Its number and the length that it has.
+    pub(crate) spare: Spare,
+    /// What opening says of it.
+    pub(crate) damage: Damage,
+    /// The first copy of its header, if that is left.
+    pub(crate) header: Option<SegmentHeader>,
 }
 
 /// What makes opening refuse: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
@@ -97,6 +112,14 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     Ok(None)
 }
 
+/// The first copy of the header of a segment that was cut short or grew, `None` if it is not sound.
+fn read_first_copy<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
+    let mut block = AlignedBuf::zeroed(READ_BLOCK_BYTES);
+    let filled = read_full(disk, &segment_name(spare.number), file, 0, block.bytes_mut())?;
+    let bytes = &block.bytes()[..filled.min(SEGMENT_HEADER_BYTES)];
+    Ok(SegmentHeader::decode_unplaced(bytes, 0).ok().filter(|header| header.number == spare.number))
+}
+
 /// Has the page cache forget a file, so that what is read comes from the disk.
 pub(crate) fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
     if !mutant::on(Mutant::KeepCached) {
@@ -113,7 +136,29 @@ pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
 
 /// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,
 /// so what the cache holds of those below the newest started one is what the disk has, and may stay there.
+///
+/// # Errors
+/// At the first damage as at any other failure.
 pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
+    look(disk, |_, _, _, damage| Err(Error::Corrupt(damage)))
+}
+
+/// As [`survey`], but goes on behind files of a wrong length, which come with it by number.
+pub(crate) fn survey_with_misfits<D: Disk>(disk: &mut D) -> Result<(Survey, Vec<Misfit>)> {
+    let mut misfits = Vec::new();
+    let found = look(disk, |disk, file, spare, damage| {
+        let header = read_first_copy(disk, file, spare)?;
+        misfits.push(Misfit { spare, damage, header });
+        Ok(())
+    })?;
+    misfits.reverse();
+    Ok((found, misfits))
+}
+
+fn look<D: Disk>(
+    disk: &mut D,
+    mut on_misfit: impl FnMut(&mut D, FileId, Spare, Damage) -> Result<()>,
+) -> Result<Survey> {
     let mut found = Survey::default();
     let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
     entries.sort_by(|a, b| b.name.cmp(&a.name));
@@ -126,11 +171,15 @@ pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
                 if found.started.is_empty() {
                     forget_cached(disk, opened);
                 }
-                let header = read_header(disk, opened, spare);
+                let header = match read_header(disk, opened, spare) {
+                    Err(Error::Corrupt(damage)) => on_misfit(disk, opened, spare, damage).map(|()| None),
+                    read => read.map(Some),
+                };
                 disk.close(opened);
                 match header? {
-                    Some(header) => found.started.push(header),
-                    None => found.unstarted.push(spare),
+                    Some(Some(header)) => found.started.push(header),
+                    Some(None) => found.unstarted.push(spare),
+                    None => {}
                 }
             }
             Some(FileRole::Preparing(number)) => found.drafts.push(number),
