@@ -20,7 +20,7 @@ fn place(log: &Log) -> Result<Lsn> {
 
 /// Sends ten messages and consumes ten; returns those, as they are printed.
 fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::Error>> {
-    let mut consumed = Vec::new();
+    let mut told = Vec::new();
     let messages = Log::open(format!("{dir}/messages"), Options::default())?;
     let consumer = Log::open(format!("{dir}/consumer"), Options::default())?;
     let start = place(&consumer)?.max(messages.first_lsn());
@@ -32,7 +32,7 @@ fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::E
         for _ in 0..10 {
             let Some(message) = waiting.next_record()? else { break };
             println!("{}: {}", message.lsn, String::from_utf8_lossy(&message.payload));
-            consumed.push(String::from_utf8_lossy(&message.payload).into_owned());
+            told.push(String::from_utf8_lossy(&message.payload).into_owned());
             let done = consumer.append_commit(&message.end.get().to_le_bytes())?;
             // Only the last place counts.
             consumer.trim(Lsn::new(done.get().saturating_sub(12)))?;
@@ -43,7 +43,7 @@ fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::E
     })?;
     consumer.close()?;
     messages.close()?;
-    Ok(consumed)
+    Ok(told)
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
