@@ -122,15 +122,21 @@ impl View {
         let (members, _) = chain(&found.started)?;
         let name = segment_name(last.number);
         let file = open_cold(disk, &name)?;
-        let settled = !written && settle(disk, &name, file)?;
-        let mut window = Window::new(READ_BYTES);
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
-        let cursor = if written {
-            walk_tail(disk, &mut window, file, last)?.cursor
-        } else {
-            judge(disk, &mut window, file, last, &found.unstarted)?.cursor
+        let walk = |disk: &mut OsDisk| {
+            let window = &mut Window::new(READ_BYTES);
+            if written {
+                walk_tail(disk, window, file, last).map(|walked| walked.cursor)
+            } else {
+                judge(disk, window, file, last, &found.unstarted).map(|judged| judged.cursor)
+            }
         };
-        let end = if settled { cursor.lsn } else { cursor.witnessed };
+        let mut cursor = walk(disk)?;
+        let mut end = cursor.witnessed;
+        if !written && cursor.lsn > end && settle(disk, &name, file)? {
+            cursor = walk(disk)?;
+            end = cursor.lsn;
+        }
         Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
     }
 
