@@ -21,7 +21,10 @@
 
 #![allow(unsafe_code, reason = "the one home of system calls; each block states why it is sound")]
 
-#[cfg(not(target_os = "illumos"))]
+#[cfg(target_os = "linux")]
+#[path = "os/wait_futex.rs"]
+pub(crate) mod wait;
+#[cfg(any(target_os = "macos", windows))]
 #[path = "os/wait_address.rs"]
 pub(crate) mod wait;
 #[cfg(target_os = "illumos")]

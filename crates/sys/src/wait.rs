@@ -1,7 +1,7 @@
 //! How does a thread sleep until a word changes, and how is it woken, at the price of one system call?
 //!
-//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin, by the crate `atomic-wait`);
-//! illumos has no such call, so there one lock and one condition serve all words: right, but everyone wakes.
+//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin); illumos has no such call, so there one
+//! lock and one condition serve all words: right, but everyone wakes.
 //!
 //! Invariant: [`wait`] may return without cause, so its caller looks again; a wake after the change of the word
 //! is never lost.

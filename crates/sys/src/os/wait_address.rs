@@ -1,4 +1,4 @@
-//! How do systems with a wait on an address wait? By that call.
+//! How do macOS and Windows wait on an address? By their calls for it, which the crate `atomic-wait` makes.
 
 use std::sync::atomic::AtomicU32;
 
