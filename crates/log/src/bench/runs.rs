@@ -41,7 +41,7 @@ impl Bench<'_> {
         Floor::new(self.dir, self.method, bytes)
     }
 
-    /// Alternates slices of the bare loop, of the floor and of `work`, which does `per_slice` commits and says how many
+    /// Takes slices of the bare loop, of the floor and of `work` in turns, which does `per_slice` commits and says how many
     /// nanoseconds they took, behind `untimed` others, and takes the median slice of each, so that a busy moment hits all.
     pub(super) fn interleave(
         &self,
@@ -53,17 +53,19 @@ impl Bench<'_> {
         let (mut bare, mut floors, mut logs, mut times) = (Vec::new(), Vec::new(), Vec::new(), histogram());
         let accounts = Accounts::open();
         let now = || [cpu_seconds(), accounts.wait_ns().map(seconds), Some(seconds(monotonic_ns()))];
-        // Of floor and log: CPU time of the process, waiting of this thread and time, in seconds; not a number where one
-        // is not told.
-        let mut sums = [[0.0; 3]; 2];
-        for _ in 0..slices {
-            bare.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?));
-            let before = now();
-            floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?));
-            let between = now();
-            logs.push(per_slice as f64 / seconds(work(&mut times)?));
-            for (sums, (from, to)) in sums.iter_mut().zip([(before, between), (between, now())]) {
-                for (sum, (from, to)) in sums.iter_mut().zip(from.into_iter().zip(to)) {
+        // Of the bare loop, the floor and the log: CPU time of the process, waiting of this thread and time, in seconds;
+        // not a number where one is not told.
+        let mut sums = [[0.0; 3]; 3];
+        for slice in 0..slices {
+            // Each of them comes first, second and last equally often.
+            for who in (0..3).map(|turn| usize::try_from((slice + turn) % 3).unwrap_or(0)) {
+                let before = now();
+                match who {
+                    0 => bare.push(floor_writes as f64 / seconds(floor.run(floor_writes, true)?)),
+                    1 => floors.push(floor_writes as f64 / seconds(floor.run(floor_writes, false)?)),
+                    _ => logs.push(per_slice as f64 / seconds(work(&mut times)?)),
+                }
+                for (sum, (from, to)) in sums[who].iter_mut().zip(before.into_iter().zip(now())) {
                     *sum += to.zip(from).map_or(f64::NAN, |(to, from)| to - from);
                 }
             }
@@ -75,8 +77,8 @@ impl Bench<'_> {
         let per_million = |cpu: f64, each: u64| {
             Some(cpu / (each * slices) as f64 * 1e6).filter(|seconds| seconds.is_finite())
         };
-        let [[floor_cpu, ..], [log_cpu, ..]] = sums;
-        let [floor_cpu_wait, cpu_wait] =
+        let [_, [floor_cpu, ..], [log_cpu, ..]] = sums;
+        let [_, floor_cpu_wait, cpu_wait] =
             sums.map(|[_, waited, took]| Some(waited / took).filter(|part| part.is_finite()));
         Ok(Round {
             floor: middle(floors),
@@ -126,8 +128,10 @@ impl Bench<'_> {
         let before = log.stats();
         // A thread that starts late would be counted as a slow log.
         let start = Barrier::new(usize::try_from(threads).unwrap_or(1));
-        let work = || -> Result<(u64, u64, Histogram<u64>)> {
-            let mut times = histogram();
+        // One for each thread and for all slices: to record into fresh memory would be timed with the commits.
+        let mut own: Vec<Histogram<u64>> = (0..threads).map(|_| histogram()).collect();
+        let work = |times: &mut Histogram<u64>| -> Result<(u64, u64)> {
+            times.reset();
             for _ in 0..UNTIMED {
                 log.append_commit(&record)?;
             }
@@ -140,24 +144,29 @@ impl Bench<'_> {
                 times.saturating_record(now - last);
                 last = now;
             }
-            Ok((began, last, times))
+            Ok((began, last))
         };
+        let work = &work;
         let round =
             self.interleave(&mut floor, (slices, 100, per_thread * threads, UNTIMED * threads), |times| {
                 log.trim(log.durable_lsn())?;
                 let (mut first, mut last) = (u64::MAX, 0);
                 std::thread::scope(|scope| {
-                    let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-                    let own = work();
+                    let mut own = own.iter_mut();
+                    let mine = own.next();
+                    let others: Vec<_> = own.map(|times| scope.spawn(move || work(times))).collect();
+                    let mine = mine.map(work);
                     let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
-                    std::iter::once(own).chain(joined).try_for_each(|one| {
-                        let (began, ended, one) = one?;
+                    mine.into_iter().chain(joined).try_for_each(|one| {
+                        let (began, ended) = one?;
                         (first, last) = (first.min(began), last.max(ended));
-                        // All have the same bounds.
-                        let _ = times.add(one);
                         Ok(())
                     })
                 })?;
+                for one in &own {
+                    // All have the same bounds.
+                    let _ = times.add(one);
+                }
                 Ok(last - first)
             })?;
         let after = log.stats();
