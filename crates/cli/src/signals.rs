@@ -11,10 +11,18 @@ pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
-/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin.
+/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin: each sets [`STOP`], then `heard` does the rest.
+pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), String> {
+    let handler = move || {
+        STOP.store(true, Ordering::SeqCst);
+        heard();
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("cannot take over the signals: {error}"))
+}
+
+/// Has a run stop when it is asked to.
 pub(crate) fn listen() -> Result<(), String> {
-    let heard = || {
-        STOP.store(true, Ordering::Relaxed);
+    take_over(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();
             eprintln!(
@@ -22,6 +30,5 @@ pub(crate) fn listen() -> Result<(), String> {
             );
             std::process::exit(i32::from(INTERRUPTED));
         }
-    };
-    ctrlc::set_handler(heard).map_err(|error| format!("cannot take over the signals: {error}"))
+    })
 }

@@ -110,14 +110,14 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
             };
             carry_out(group, disk, task)
         };
-        let done = prepared.and_then(|prepared| match prepared.map(|spare| (spare, admit(group, spare))) {
-            Some((spare, Err(error))) => {
+        let offered = prepared.and_then(|prepared| {
+            let Some(spare) = prepared else { return Ok(()) };
+            admit(group, spare).map_err(|error| {
                 unopened = Some(spare);
-                Err(Setback { error, fatal: false })
-            }
-            _ => Ok(()),
+                Setback { error, fatal: false }
+            })
         });
-        match done {
+        match offered {
             Ok(()) => {}
             Err(Setback { error, fatal: true }) => {
                 group.fail(error);

@@ -256,6 +256,13 @@ impl Group {
         }
     }
 
+    /// Wakes the writer if it sleeps without a time limit; otherwise it looks round by itself.
+    pub(crate) fn wake_sleeping_writer(&self) {
+        if self.writer_asleep.load(Ordering::SeqCst) {
+            self.wake_writer();
+        }
+    }
+
     /// Returns when everything before `lsn`, which may have been reached already, has reached the grade.
     pub(crate) fn commit(&self, lsn: Lsn, grade: Grade) -> Result<()> {
         if self.reached(grade) >= lsn {
@@ -459,9 +466,7 @@ impl Group {
         {
             self.wake_writer();
         }
-        if self.writer_asleep.load(Ordering::SeqCst) {
-            self.wake_writer();
-        }
+        self.wake_sleeping_writer();
     }
 
     /// Wakes one of those who wait for the batches `waiting` to be issued, so that it leads; returns whether there was

@@ -31,6 +31,7 @@
 //! | `walk`, `scan`, `ahead`, `reader` | how are records read back? |
 //! | `survey`, `tail` | which segments are there, where does the log end, and may it end there? |
 //! | `recovery` | what is in the log after whatever happened? |
+//! | `check`, `salvage` | what is damaged, and what can be saved? |
 //! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
 //! | `probe`, `trial` | what does a commit cost here? |
 //! | `stats`, `metered` | what has it done so far, and who is told? |
@@ -80,6 +81,7 @@ mod os_disk;
 mod probe;
 mod reader;
 mod recovery;
+mod salvage;
 mod scan;
 mod seal;
 mod sectors;
@@ -98,13 +100,14 @@ mod walk;
 mod weaker;
 
 pub use crate::log::{Commit, Log, Opened};
-pub use check::{Report, Salvaged, salvage, verify};
+pub use check::{Report, verify};
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use probe::{PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe};
 pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
+pub use salvage::{Salvaged, salvage};
 pub use seawall_sys::Engine;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
 pub use stats::{Stats, Summary};

@@ -389,9 +389,7 @@ impl Log {
         let first = lock(&self.group.core).set_trim(lsn);
         // The mark that carries it is written as soon as the log is idle, if no batch does so before.
         self.group.activity.fetch_add(1, Ordering::SeqCst);
-        if self.group.writer_asleep.load(Ordering::SeqCst) {
-            self.group.wake_writer();
-        }
+        self.group.wake_sleeping_writer();
         Ok(first)
     }
 

@@ -25,7 +25,7 @@ use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 use crate::seal::header_block;
-use crate::survey::{Survey, chain, damage, open_cold, survey};
+use crate::survey::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
 use crate::tail::{Judged, Window, check_orphan, judge, room_to_go_on};
 use crate::walk::Cursor;
 
@@ -101,7 +101,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let mut window = Window::new(plan.read_bytes);
     let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
-        return Err(damage(lost.number, 0, Lsn::ZERO, "both copies of the segment header are damaged"));
+        return Err(damage(lost.number, 0, Lsn::ZERO, LOST_HEADER));
     }
     let (members, dead) = chain(&found.started)?;
     let name = segment_name(last.number);

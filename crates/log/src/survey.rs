@@ -28,6 +28,9 @@ pub(crate) const READ_BLOCK_BYTES: usize = 4096;
 /// Two header copies and a batch between them, of the smallest blocks.
 const SEGMENT_BYTES_MIN: u64 = 3 * 512;
 
+/// What is wrong with a segment that holds batches of its own number and no header.
+pub(crate) const LOST_HEADER: &str = "both copies of the segment header are damaged";
+
 /// What the directory holds.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {

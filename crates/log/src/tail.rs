@@ -21,7 +21,7 @@ use crate::disk::{Disk, FileId, read_full};
 use crate::error::Result;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
 use crate::mutant::{self, Mutant};
-use crate::survey::{READ_BLOCK_BYTES, damage, open_cold};
+use crate::survey::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
 use crate::walk::Cursor;
 
 /// The walk through the last segment.
@@ -187,9 +187,7 @@ fn check_unstarted<D: Disk>(
     let witness = find_witness(disk, window, file, (&header, start), |_| true);
     disk.close(file);
     match witness? {
-        Some(batch) => {
-            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
-        }
+        Some(batch) => Err(damage(spare.number, 0, batch.lsn, LOST_HEADER)),
         None => Ok(()),
     }
 }
@@ -215,9 +213,7 @@ pub(crate) fn check_orphan<D: Disk>(
     }
     disk.close(file);
     match orphan {
-        Some((batch, _)) => {
-            Err(damage(spare.number, 0, batch.lsn, "both copies of the segment header are damaged"))
-        }
+        Some((batch, _)) => Err(damage(spare.number, 0, batch.lsn, LOST_HEADER)),
         None => Ok(()),
     }
 }

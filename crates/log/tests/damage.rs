@@ -3,46 +3,13 @@
 //! The rule is the same for all of them: either the log opens with everything that was acknowledged, or it refuses
 //! with an error that names the file. It never opens with less, and never hands out a changed record.
 
+mod written;
+
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use seawall::format::{BATCH_HEADER_BYTES, SEGMENT_HEADER_BYTES, segment_name};
-use seawall::{Error, Log, Lsn, Options};
-
-const RECORDS: u8 = 30;
-const RECORD_BYTES: usize = 5000;
-const BLOCK: usize = 4096;
-const SEGMENT: usize = 64 << 10;
-
-fn options() -> Options {
-    // No idle marks: they would move the batches that these tests aim at.
-    Options::default()
-        .segment_bytes(SEGMENT as u64)
-        .batch_bytes(16 << 10)
-        .memory_bytes(64 << 10)
-        .idle_mark(Duration::from_mins(10))
-}
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
-fn record(i: u8) -> Vec<u8> {
-    vec![i; RECORD_BYTES]
-}
-
-/// A log over several segments, every record acknowledged, closed; each record fills two blocks.
-fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
-    for i in 0..RECORDS {
-        log.append_commit(&record(i)).expect("commits");
-    }
-    let started = usize::try_from(log.stats().segments).expect("few");
-    log.close().expect("closes");
-    let names = (1..=started as u64).map(|number| dir.path().join(segment_name(number))).collect();
-    (dir, names)
-}
+use seawall::{Error, Log, Lsn};
+use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, record, scratch, written};
 
 /// Opens the damaged log; whatever happens, it must not pass over the damage in silence.
 fn judge(dir: &Path, damaged: &Path, what: &str) -> bool {

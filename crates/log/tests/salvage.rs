@@ -3,48 +3,16 @@
 //! The rule: damage to one segment costs what was damaged of it and nothing of another one, all of it is listed, and
 //! what is copied is what was there, in order and without what had been trimmed.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod written;
 
-use seawall::format::{BATCH_HEADER_BYTES, segment_name};
-use seawall::{Error, Log, Lsn, Options, Salvaged, salvage, verify};
+use std::path::Path;
 
-const RECORDS: u8 = 30;
-const RECORD_BYTES: usize = 5000;
-const BLOCK: usize = 4096;
-const SEGMENT: usize = 64 << 10;
+use seawall::format::BATCH_HEADER_BYTES;
+use seawall::{Error, Log, Lsn, Salvaged, salvage, verify};
+use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, scratch, written};
+
 /// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
 const PER_SEGMENT: usize = 6;
-
-fn options() -> Options {
-    // No idle marks: they would move the batches that these tests aim at.
-    Options::default()
-        .segment_bytes(SEGMENT as u64)
-        .batch_bytes(16 << 10)
-        .memory_bytes(64 << 10)
-        .idle_mark(Duration::from_mins(10))
-}
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
-fn record(i: u8) -> Vec<u8> {
-    vec![i; RECORD_BYTES]
-}
-
-/// A log over five segments, a batch for each record, closed; and its segments.
-fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
-    for i in 0..RECORDS {
-        log.append_commit(&record(i)).expect("commits");
-    }
-    log.close().expect("closes");
-    let segments = (usize::from(RECORDS)).div_ceil(PER_SEGMENT) as u64;
-    let names = (1..=segments).map(|number| dir.path().join(segment_name(number))).collect();
-    (dir, names)
-}
 
 /// The first bytes of the records of a log.
 fn content(dir: &Path) -> Vec<u8> {

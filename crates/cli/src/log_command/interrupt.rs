@@ -6,8 +6,9 @@
 //! not be removed until then is named.
 
 use crate::exit::INTERRUPTED;
+use crate::signals::{STOP, take_over};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often the folders are looked for at most, and how long is waited in between: a log that is still being written
@@ -15,14 +16,10 @@ use std::time::Duration;
 const PATIENCE_MAX: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Set by the first signal.
-static STOP: AtomicBool = AtomicBool::new(false);
-
-/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin for a benchmark in `dir`.
+/// Listens for the signals while a benchmark runs in `dir`.
 pub(super) fn listen(dir: &Path) -> Result<(), String> {
     let dir = dir.to_path_buf();
-    let heard = move || {
-        STOP.store(true, Ordering::SeqCst);
+    take_over(move || {
         match remove(&dir) {
             left if left.is_empty() => {
                 eprintln!("\ninterrupted; nothing was kept, no folder was left behind in {}", dir.display());
@@ -30,8 +27,7 @@ pub(super) fn listen(dir: &Path) -> Result<(), String> {
             left => left.iter().for_each(|path| eprintln!("\ninterrupted; remove {}", path.display())),
         }
         std::process::exit(i32::from(INTERRUPTED));
-    };
-    ctrlc::set_handler(heard).map_err(|error| format!("cannot take over the signals: {error}"))
+    })
 }
 
 /// Returns if no signal came; otherwise never, for the process is about to be ended by whoever heard it.

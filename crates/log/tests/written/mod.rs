@@ -1,0 +1,43 @@
+//! What is a log over several segments, of which every byte is known? The one that tests of damage start from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seawall::format::segment_name;
+use seawall::{Log, Options};
+
+pub(crate) const RECORDS: u8 = 30;
+pub(crate) const RECORD_BYTES: usize = 5000;
+pub(crate) const BLOCK: usize = 4096;
+pub(crate) const SEGMENT: usize = 64 << 10;
+
+pub(crate) fn options() -> Options {
+    // No idle marks: they would move the batches that these tests aim at.
+    Options::default()
+        .segment_bytes(SEGMENT as u64)
+        .batch_bytes(16 << 10)
+        .memory_bytes(64 << 10)
+        .idle_mark(Duration::from_mins(10))
+}
+
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+pub(crate) fn record(i: u8) -> Vec<u8> {
+    vec![i; RECORD_BYTES]
+}
+
+/// A log over several segments, every record acknowledged in a batch of its own, closed; each fills two blocks. And its
+/// segments.
+pub(crate) fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options()).expect("opens");
+    for i in 0..RECORDS {
+        log.append_commit(&record(i)).expect("commits");
+    }
+    let started = usize::try_from(log.stats().segments).expect("few");
+    log.close().expect("closes");
+    let names = (1..=started as u64).map(|number| dir.path().join(segment_name(number))).collect();
+    (dir, names)
+}
