@@ -147,7 +147,7 @@ struct Bench {
     /// Rounds, 1 to 1000; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Only these workloads: W1 … W8, W4a, W4p, W4b, W7c
+    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Part of the usual number of commits, 1 to 10000

@@ -17,7 +17,7 @@ use crate::metered::Metric;
 use crate::sync::{Ordering, lock};
 
 /// One write of zeros while a segment is prepared, in bytes.
-const FILL_BYTES: usize = 1 << 20;
+const FILL_BYTES: usize = 128 << 10;
 
 /// The writer's loop; returns when the log stops.
 pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
@@ -180,6 +180,9 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<
             }
         }
     };
+    if matches!(task, Task::Prepare(_) | Task::Replace(_)) {
+        group.meters.filled();
+    }
     let mut shelf = lock(&group.shelf);
     let spare = shelf.finished(end);
     // What lies before the active segment is written no more.

@@ -68,6 +68,8 @@ pub struct Round {
     pub cpu_wait: Option<f64>,
     /// Records in a batch on average.
     pub records_per_batch: f64,
+    /// Segments that the log filled with zeros beside the commits.
+    pub segments_filled: u64,
 }
 
 /// What a workload is to reach, by medians over the rounds.
@@ -168,6 +170,12 @@ impl Row {
         self.median(|round| round.records_per_batch)
     }
 
+    /// The median of the segments filled with zeros beside the commits of a round.
+    #[must_use]
+    pub fn segments_filled(&self) -> f64 {
+        self.median(|round| round.segments_filled as f64)
+    }
+
     /// The median CPU time for a million writes of the floor and for a million commits, where the system tells.
     #[must_use]
     pub fn cpu(&self) -> [Option<f64>; 2] {
@@ -201,7 +209,7 @@ pub fn run(dir: &Path, plan: &Plan, mut progress: impl FnMut(&str, usize)) -> Re
     let options = Options::default().method(plan.method.clone()).engine(plan.engine);
     let method = Log::open(probe.path(), options)?.opened().method;
     drop(probe);
-    let bench = Bench { dir, percent: plan.percent.max(1), method };
+    let bench = Bench { dir, percent: plan.percent.max(1), method, grows: false };
     let wanted = |w: &&Workload| plan.only.is_empty() || plan.only.iter().any(|only| w.name == only.as_str());
     let mut rows: Vec<(Row, &Workload)> = WORKLOADS
         .iter()

@@ -9,6 +9,7 @@
 //! | `seawall_settlements_total` | counter | syncs | that made weakly written batches durable |
 //! | `seawall_segments_started_total` | counter | segments | started |
 //! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
+//! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
 //! | `seawall_failures_total` | counter | failures | that ended a log |
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it was as safe as asked |
@@ -45,6 +46,7 @@ pub(crate) enum Metric {
     Settlements,
     SegmentsStarted,
     SegmentsPrepared,
+    SegmentsFilled,
     Stalls,
     Failures,
     WriteSeconds,
@@ -53,7 +55,7 @@ pub(crate) enum Metric {
 
 /// Every metric, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder is told"))]
-pub(crate) const METRICS: [Row; 11] = [
+pub(crate) const METRICS: [Row; 12] = [
     ("seawall_batches_total", Kind::Counter, "batches written and acknowledged, marks included"),
     ("seawall_weak_batches_total", Kind::Counter, "batches asked to outlive less than the log promises"),
     ("seawall_records_total", Kind::Counter, "records written and acknowledged"),
@@ -61,6 +63,11 @@ pub(crate) const METRICS: [Row; 11] = [
     ("seawall_settlements_total", Kind::Counter, "syncs that made weakly written batches durable"),
     ("seawall_segments_started_total", Kind::Counter, "segments started"),
     ("seawall_segments_prepared_total", Kind::Counter, "segments prepared or recycled"),
+    (
+        "seawall_segments_filled_total",
+        Kind::Counter,
+        "segments made anew and filled with zeros, not recycled",
+    ),
     ("seawall_stalls_total", Kind::Counter, "waits of an append for memory or for a segment"),
     ("seawall_failures_total", Kind::Counter, "failures that ended a log"),
     (

@@ -40,6 +40,9 @@ pub struct Stats {
     pub bytes_written: u64,
     /// Segments started.
     pub segments_started: u64,
+    /// Segments that were made anew and filled with zeros, beside the commits: a segment that was trimmed in time is taken
+    /// again instead, and costs them nothing.
+    pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
     pub stalls: u64,
     /// The end of what was accepted.
@@ -78,6 +81,7 @@ struct Kept {
     starts: u64,
     weak_batches: u64,
     settlements: u64,
+    filled: u64,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -107,6 +111,7 @@ impl Meters {
             starts: 0,
             weak_batches: 0,
             settlements: 0,
+            filled: 0,
         };
         Self { kept: Mutex::new(kept), metered: Metered::new(dir) }
     }
@@ -125,6 +130,12 @@ impl Meters {
         kept.batches += 1;
         kept.weak_batches += u64::from(job.grade != Grade::Full);
         kept.starts += u64::from(job.starts.is_some());
+    }
+
+    /// A segment was made anew.
+    pub(crate) fn filled(&self) {
+        self.metered.count(Metric::SegmentsFilled, 1);
+        lock(&self.kept).filled += 1;
     }
 
     fn tell(&self, took_ns: u64, job: &Job) {
@@ -152,5 +163,6 @@ impl Meters {
         stats.segments_started = kept.starts;
         stats.weak_batches = kept.weak_batches;
         stats.settlements = kept.settlements;
+        stats.segments_filled = kept.filled;
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use seawall::{Error, Log, Lsn, Options, Tail};
 
@@ -220,6 +221,48 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
     let log = open(dir.path());
     assert_eq!(log.first_lsn(), first);
     assert_eq!(all(&log, first).len(), 10);
+}
+
+/// Waits for the housekeeping.
+fn until(log: &Log, what: impl Fn(&Log) -> bool) {
+    let mut waited = 0;
+    while !what(log) {
+        std::thread::sleep(Duration::from_millis(1));
+        waited += 1;
+        assert!(waited < 60_000, "{:?}", log.stats());
+    }
+}
+
+#[test]
+fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let record = [7; 5000];
+    let rotate = || {
+        until(&log, Log::is_prepared);
+        let started = log.stats().segments_started;
+        while log.stats().segments_started == started {
+            log.append_commit(&record).expect("commits");
+        }
+    };
+    let trim = || {
+        log.append_commit(&record).expect("commits");
+        log.trim(log.durable_lsn()).expect("trims");
+        log.append_commit(&record).expect("carries the first LSN");
+        until(&log, |log| log.stats().segments == 1 && log.is_prepared());
+    };
+    // The first segment is made before the log is open; a spare for it, and one with each that is started.
+    for started in 0..4 {
+        until(&log, |log| log.stats().segments_filled == started + 1);
+        rotate();
+    }
+    until(&log, |log| log.stats().segments_filled == 5);
+    for _ in 0..6 {
+        trim();
+        rotate();
+    }
+    trim();
+    assert_eq!(log.stats().segments_filled, 5);
 }
 
 #[test]

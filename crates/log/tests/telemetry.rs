@@ -136,13 +136,18 @@ mod recorded {
         let stats = metrics::with_local_recorder(&kept, || use_a_log(dir.path()));
         let kept = kept.0.lock().expect("sound");
         let sum = |name: &str| kept[name].sum.load(Ordering::SeqCst);
-        assert_eq!(kept.len(), 11);
+        assert_eq!(kept.len(), 12);
         assert_eq!(sum("seawall_batches_total"), stats.batches + 1, "and the close mark");
         assert_eq!(sum("seawall_records_total"), stats.records);
         assert_eq!(sum("seawall_segments_started_total"), stats.segments_started);
         assert_eq!(sum("seawall_stalls_total"), stats.stalls);
         assert!(sum("seawall_written_bytes_total") > stats.bytes_written);
         assert!(sum("seawall_segments_prepared_total") >= stats.segments_started);
+        let filled = sum("seawall_segments_filled_total");
+        assert!(
+            (stats.segments_filled..=sum("seawall_segments_prepared_total")).contains(&filled),
+            "{filled} filled by the end, {stats:?}"
+        );
         assert_eq!((sum("seawall_failures_total"), sum("seawall_settlements_total")), (0, 0));
         let count = |name: &str| kept[name].count.load(Ordering::SeqCst);
         assert_eq!(count("seawall_write_seconds"), stats.batches + 1);

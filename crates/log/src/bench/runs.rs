@@ -19,12 +19,15 @@ use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
 use crate::options::{MethodChoice, Options};
+use crate::stats::Stats;
 
 /// Where, how much, and by which commit method.
 pub(super) struct Bench<'a> {
     pub(super) dir: &'a Path,
     pub(super) percent: u64,
     pub(super) method: &'static str,
+    /// Nothing is trimmed, so that every segment must be filled anew.
+    pub(super) grows: bool,
 }
 
 /// Writes and commits at the beginning of each slice that are not timed: whoever had the disk before left the
@@ -32,6 +35,29 @@ pub(super) struct Bench<'a> {
 pub(super) const UNTIMED: u64 = 3;
 
 impl Bench<'_> {
+    /// The same with a log that grows.
+    pub(super) fn growing(&self) -> Self {
+        Self { grows: true, ..*self }
+    }
+
+    /// Trims what is durable, as a user with checkpoints does, unless the log is to grow.
+    pub(super) fn trim(&self, log: &Log) -> Result<()> {
+        if !self.grows {
+            log.trim(log.durable_lsn())?;
+        }
+        Ok(())
+    }
+
+    /// What the log's own statistics add to a round that began with `before`.
+    pub(super) fn counted(round: Round, before: &Stats, after: &Stats) -> Round {
+        let batches = (after.batches - before.batches).max(1) as f64;
+        Round {
+            records_per_batch: (after.records - before.records) as f64 / batches,
+            segments_filled: after.segments_filled - before.segments_filled,
+            ..round
+        }
+    }
+
     pub(super) fn count(&self, usual: u64) -> u64 {
         (usual * self.percent / 100).max(64)
     }
@@ -90,17 +116,22 @@ impl Bench<'_> {
             cpu_s_per_million: per_million(log_cpu, untimed + per_slice),
             floor_cpu_wait,
             cpu_wait,
-            records_per_batch: 1.0,
+            ..Round::default()
         })
     }
 
-    /// Writes through two segments and trims them, so that what follows runs on recycled ones.
+    /// Writes through some segments and trims a few times in each, as the workloads do, so that what follows finds as many
+    /// spares as it goes through and runs on recycled segments only.
     pub(super) fn warm(log: &Log) -> Result<()> {
         const RECORD_BYTES: usize = 512 << 10;
+        /// Not when a segment has just been filled: the next one must be started before anything can be recycled.
+        const TRIM_EVERY: u64 = 25;
         let record = vec![0x5A; RECORD_BYTES];
-        for _ in 0..=2 * Options::default().segment_bytes / RECORD_BYTES as u64 {
+        for i in 1..=3 * Options::default().segment_bytes / RECORD_BYTES as u64 {
             log.append_commit(&record)?;
-            log.trim(log.durable_lsn())?;
+            if i % TRIM_EVERY == 0 {
+                log.trim(log.durable_lsn())?;
+            }
         }
         while !log.is_prepared() {
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -149,7 +180,7 @@ impl Bench<'_> {
         let work = &work;
         let round =
             self.interleave(&mut floor, (slices, 100, per_thread * threads, UNTIMED * threads), |times| {
-                log.trim(log.durable_lsn())?;
+                self.trim(&log)?;
                 let (mut first, mut last) = (u64::MAX, 0);
                 std::thread::scope(|scope| {
                     let mut own = own.iter_mut();
@@ -169,9 +200,7 @@ impl Bench<'_> {
                 }
                 Ok(last - first)
             })?;
-        let after = log.stats();
-        let batches = (after.batches - before.batches).max(1) as f64;
-        Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
+        Ok(Self::counted(round, &before, &log.stats()))
     }
 
     /// One thread with `outstanding` asynchronous commits of 1 KiB, one of 16 of them timed, which holds on to the oldest
@@ -190,7 +219,7 @@ impl Bench<'_> {
         let before = log.stats();
         let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
         let round = self.interleave(&mut floor, (slices, floor_writes, per_slice, UNTIMED), |times| {
-            log.trim(log.durable_lsn())?;
+            self.trim(&log)?;
             for _ in 0..UNTIMED {
                 log.append_commit(&record)?;
             }
@@ -198,8 +227,7 @@ impl Bench<'_> {
             let mut pending: VecDeque<(Option<u64>, Commit)> = VecDeque::with_capacity(outstanding);
             for i in 0..per_slice {
                 if i % 4096 == 0 {
-                    // As a user with checkpoints does; without it every segment would have to be filled anew.
-                    log.trim(log.durable_lsn())?;
+                    self.trim(&log)?;
                 }
                 if pending.len() == outstanding
                     && let Some((since, oldest)) = pending.pop_front()
@@ -224,9 +252,7 @@ impl Bench<'_> {
             pending.into_iter().try_for_each(|(_, commit)| commit.wait().map(drop))?;
             Ok(monotonic_ns() - began)
         })?;
-        let after = log.stats();
-        let batches = (after.batches - before.batches).max(1) as f64;
-        Ok(Round { records_per_batch: (after.records - before.records) as f64 / batches, ..round })
+        Ok(Self::counted(round, &before, &log.stats()))
     }
 }
 

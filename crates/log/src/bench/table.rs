@@ -29,6 +29,7 @@ fn goal(row: &Row) -> String {
         Some(Goal::Ratio(least)) => format!("{least:.2}"),
         Some(Goal::Rate(least)) => count(*least),
         Some(Goal::P999Ns(most)) => format!("{} us", most / 1000),
+        None => return format!("{:>6}", "-"),
         _ => "-".to_owned(),
     };
     let met = if row.is_reached() { "met" } else { "missed" };
@@ -115,6 +116,14 @@ pub fn table(rows: &[Row]) -> String {
             },
         );
     }
+    let fills = rows.iter().filter(|row| row.segments_filled() > 0.0);
+    let fills: Vec<String> = fills.map(|row| format!("{} {:.0}", row.name, row.segments_filled())).collect();
+    if !fills.is_empty() {
+        text.push_str("\nSegments that a round filled with zeros beside its commits:\n");
+        for line in fills.chunks(8) {
+            let _ = writeln!(text, "{}", line.join("  "));
+        }
+    }
     if !waits.is_empty() {
         text.push_str("\nTime in which one thread of floor/log waited for a processor, per cent:\n");
         for line in waits.chunks(5) {
@@ -157,6 +166,7 @@ mod tests {
             floor_cpu_wait: Some(0.001),
             cpu_wait: Some(0.25),
             records_per_batch: 1.0,
+            segments_filled: 0,
         };
         let slow = |p99, p999| Summary { p99, p999, ..good.log_ns };
         for (round, named) in [
@@ -184,6 +194,16 @@ mod tests {
             assert_eq!(verdict.ends_with("0.95 met"), named.is_empty(), "{text}");
             assert_eq!(text.lines().last(), Some("W4a 0.1/25.0"), "{text}");
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert!(!text.contains("zeros"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_row_without_a_goal_has_no_verdict_and_what_it_filled_is_told() {
+        let round = Round { floor: 1000.0, log: 900.0, segments_filled: 9, ..Round::default() };
+        let text = table(&[Row { goals: &[], ..row(round) }]);
+        assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("0.90      -      -")), "{text}");
+        assert!(!text.contains("met") && !text.contains("missed"), "{text}");
+        assert!(text.ends_with("zeros beside its commits:\nW4a 9\n"), "{text}");
     }
 }

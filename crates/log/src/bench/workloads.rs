@@ -26,13 +26,20 @@ pub(super) struct Workload {
 }
 
 /// All of them, in the order of their numbers.
-pub(super) const WORKLOADS: [Workload; 12] = [
+pub(super) const WORKLOADS: [Workload; 14] = [
     Workload {
         name: "W1",
         what: "1 writer, 16 KiB, each committed",
         unit: "commits/s",
         goals: &[Goal::Ratio(0.95), Goal::P999OfFloor],
         run: w1,
+    },
+    Workload {
+        name: "W1g",
+        what: "the same, nothing ever trimmed",
+        unit: "commits/s",
+        goals: &[],
+        run: |bench| w1(&bench.growing()),
     },
     Workload {
         name: "W2",
@@ -82,6 +89,13 @@ pub(super) const WORKLOADS: [Workload; 12] = [
         unit: "commits/s",
         goals: &[Goal::Ratio(0.95)],
         run: w5,
+    },
+    Workload {
+        name: "W5g",
+        what: "the same, nothing ever trimmed",
+        unit: "commits/s",
+        goals: &[],
+        run: |bench| w5(&bench.growing()),
     },
     Workload {
         name: "W6",
@@ -148,13 +162,14 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
     let scratch = Scratch::new(bench.dir, "log")?;
     let log = bench.log(&scratch, Options::default())?;
     Bench::warm(&log)?;
+    let before = log.stats();
     let record = [0x5A; 1024];
     let transact = || {
         let end = log.transaction::<Error>(|tx| (0..100).try_for_each(|_| tx.append(&record)))?;
         log.commit(end)
     };
     let round = bench.interleave(&mut floor, (60, 25, 25, UNTIMED), |times| {
-        log.trim(log.durable_lsn())?;
+        bench.trim(&log)?;
         for _ in 0..UNTIMED {
             transact()?;
         }
@@ -168,7 +183,7 @@ fn w5(bench: &Bench<'_>) -> Result<Round> {
         }
         Ok(last - began)
     })?;
-    Ok(Round { records_per_batch: 100.0, ..round })
+    Ok(Bench::counted(round, &before, &log.stats()))
 }
 
 fn w6(bench: &Bench<'_>) -> Result<Round> {
