@@ -2,15 +2,15 @@
 //!
 //! A write and its flush cost a fixed time that hardly depends on how much is written, until the transfer of the bytes
 //! itself takes as long. As long as the fixed part rules, one write for all who come round together is cheaper than
-//! two writes one after the other; once the transfer rules, it is better to write what is there and to gather the next
-//! batch meanwhile.
+//! two writes one after the other. Once the transfer rules, as many are waited for as take no longer to be transferred
+//! than the fixed part: half of the write is then their own, and the others gather meanwhile.
 //!
 //! ```text
 //!   crowd      records that came round together last time: in the batch just written and gathered by its end
 //!   quick      what a small write takes: the least of late; small ones raise it slowly, so that a slower disk is
 //!              noticed, large ones never, or they would be taken for small ones of a slow disk in the end
 //!   transfer   what a write of the whole crowd would take beyond that, by what the last one took;
-//!              transfer > quick: the transfer rules
+//!              transfer > quick: the transfer rules, and quick / transfer of the crowd is worth waiting for
 //! ```
 //!
 //! The writer thread has a question of its own: whether somebody is about to block until what it would write is durable.
@@ -84,8 +84,9 @@ impl Crowd {
         self.quick_ns.store(quick, Ordering::Relaxed);
         let crowd = records.saturating_add(others);
         let transfer = (took_ns - quick).saturating_mul(crowd.into()) / u64::from(records.max(1));
-        let worth = crowd > 1 && transfer <= quick;
-        self.records.store(if worth { crowd } else { 0 }, Ordering::Relaxed);
+        let worth = (u64::from(crowd) * quick).checked_div(transfer.max(quick)).unwrap_or(0);
+        let worth = u32::try_from(worth).unwrap_or(crowd);
+        self.records.store(if worth > 1 { worth } else { 0 }, Ordering::Relaxed);
     }
 
     /// Expects so many, as if they had come last time.
@@ -192,11 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_transfer_is_not_waited_for_even_after_a_short_batch() {
+    fn of_a_long_transfer_so_much_is_waited_for_as_takes_no_longer_than_a_quick_write() {
         let crowd = Crowd::new();
         crowd.wrote(10_000, 1 << 10, 1, 0);
-        // A quarter of the crowd takes half a quick write longer: all of them would take three quick writes.
+        // A quarter of the crowd takes half a quick write longer, all of them would take two longer: half is waited for.
         crowd.wrote(15_000, 128 << 10, 128, 384);
+        assert!(!crowd.is_here(255) && crowd.is_here(280));
+        // A slower device: nobody else is worth it.
+        crowd.wrote(10_000_000, 128 << 10, 128, 384);
         assert!(crowd.is_here(0));
         // Four times as fast a device: all of them take hardly longer than one.
         crowd.wrote(11_000, 128 << 10, 128, 384);
@@ -221,7 +225,7 @@ mod tests {
         crowd.wrote(50_000, 1 << 10, 1, 0);
         for _ in 0..1000 {
             crowd.wrote(300_000, 512 << 10, 512, 0);
-            assert!(crowd.is_here(0), "the transfer rules");
+            assert!(!crowd.is_here(30) && crowd.is_here(40), "the transfer takes fourteen quick writes");
         }
     }
 

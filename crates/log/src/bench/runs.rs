@@ -217,7 +217,8 @@ impl Bench<'_> {
         Self::warm(&log)?;
         let record = [0x5A; 1024];
         let before = log.stats();
-        let floor_writes = if floor_bytes > 64 << 10 { 8 } else { 100 };
+        // As many bytes in a slice as the log has, of large writes.
+        let floor_writes = if floor_bytes > 64 << 10 { per_slice * 1024 / floor_bytes as u64 } else { 100 };
         let round = self.interleave(&mut floor, (slices, floor_writes, per_slice, UNTIMED), |times| {
             self.trim(&log)?;
             for _ in 0..UNTIMED {

@@ -152,7 +152,7 @@ fn w4p(bench: &Bench<'_>) -> Result<Round> {
 }
 
 fn w4b(bench: &Bench<'_>) -> Result<Round> {
-    let round = bench.outstanding((1 << 20, 512), (60, 8192), Commit::wait)?;
+    let round = bench.outstanding((1 << 20, 512), (40, 32768), Commit::wait)?;
     let (floor, bare) = (round.floor * f64::from(1 << 20), round.bare * f64::from(1 << 20));
     Ok(Round { floor, bare, log: round.log * 1024.0, ..round })
 }
