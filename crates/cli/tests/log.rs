@@ -93,7 +93,7 @@ fn a_workload_that_is_not_there_is_named_with_those_that_are() {
     let refused = seawall(&["bench", "--only", "W1,W99", path(dir.path())], b"");
     assert_eq!(refused.status.code(), Some(1));
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("no workload W99") && told.contains("W1, W2, W3"), "{told}");
+    assert!(told.contains("no workload W99") && told.contains("W1, W1g, W2, W3"), "{told}");
     assert!(refused.stdout.is_empty());
 }
 
