@@ -16,7 +16,7 @@ use crate::keeper::{Keeper, Progress, Setback, Task};
 use crate::metered::Metric;
 use crate::sync::{Ordering, lock};
 
-/// One write of zeros while a segment is prepared, in bytes.
+/// One write of zeros while a segment is prepared, in bytes: few, because a commit waits behind the one under way.
 const FILL_BYTES: usize = 128 << 10;
 
 /// The writer's loop; returns when the log stops.
@@ -180,7 +180,7 @@ fn carry_out<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<
             }
         }
     };
-    if matches!(task, Task::Prepare(_) | Task::Replace(_)) {
+    if task.fills() {
         group.meters.filled();
     }
     let mut shelf = lock(&group.shelf);

@@ -36,6 +36,13 @@ pub(crate) enum Task {
     Replace(Spare),
 }
 
+impl Task {
+    /// Whether a file is made anew and filled.
+    pub(crate) fn fills(self) -> bool {
+        matches!(self, Self::Prepare(_) | Self::Replace(_))
+    }
+}
+
 /// What a step led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -78,10 +85,7 @@ pub(crate) struct Setback {
 impl Keeper {
     /// Starts `task`; fills by writes of `fill_bytes` bytes.
     pub(crate) fn new(task: Task, fill_bytes: usize) -> Self {
-        let stage = match task {
-            Task::Prepare(_) | Task::Replace(_) => Stage::Clear,
-            Task::Recycle { .. } | Task::Retire(_) => Stage::Rename,
-        };
+        let stage = if task.fills() { Stage::Clear } else { Stage::Rename };
         Self { task, stage, fill_bytes }
     }
 
@@ -178,7 +182,7 @@ impl Keeper {
         let draft = preparing_name(self.spare().number);
         match self.stage {
             Stage::Reserve(file) | Stage::Fill(file, _) | Stage::Sync(file) => disk.close(file),
-            Stage::Rename if matches!(self.task, Task::Prepare(_) | Task::Replace(_)) => {}
+            Stage::Rename if self.task.fills() => {}
             _ => return Ok(()),
         }
         disk.remove(&draft).map_err(|source| Error::io("remove", &draft, source))

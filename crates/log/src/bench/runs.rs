@@ -133,19 +133,14 @@ impl Bench<'_> {
                 log.trim(log.durable_lsn())?;
             }
         }
-        while !log.is_prepared() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        rest(log);
         Ok(())
     }
 
     pub(super) fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
         let named = MethodChoice::Named(self.method.to_owned());
         let log = Log::open(scratch.path(), options.method(named))?;
-        // The first spare is prepared in the background; it must not share the disk with the measurement.
-        while !log.is_prepared() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        rest(&log);
         Ok(log)
     }
 
@@ -254,6 +249,13 @@ impl Bench<'_> {
             Ok(monotonic_ns() - began)
         })?;
         Ok(Self::counted(round, &before, &log.stats()))
+    }
+}
+
+/// Waits until a spare is prepared: that happens in the background and must not share the disk with the measurement.
+fn rest(log: &Log) {
+    while !log.is_prepared() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 

@@ -118,19 +118,20 @@ pub fn table(rows: &[Row]) -> String {
     }
     let fills = rows.iter().filter(|row| row.segments_filled() > 0.0);
     let fills: Vec<String> = fills.map(|row| format!("{} {:.0}", row.name, row.segments_filled())).collect();
-    if !fills.is_empty() {
-        text.push_str("\nSegments that a round filled with zeros beside its commits:\n");
-        for line in fills.chunks(8) {
-            let _ = writeln!(text, "{}", line.join("  "));
-        }
-    }
-    if !waits.is_empty() {
-        text.push_str("\nTime in which one thread of floor/log waited for a processor, per cent:\n");
-        for line in waits.chunks(5) {
-            let _ = writeln!(text, "{}", line.join("  "));
-        }
-    }
+    list(&mut text, "Segments that a round filled with zeros beside its commits", (&fills, 8));
+    list(&mut text, "Time in which one thread of floor/log waited for a processor, per cent", (&waits, 5));
     text
+}
+
+/// Adds a list below a heading, so many in a line; nothing if it is empty.
+fn list(text: &mut String, heading: &str, (entries, per_line): (&[String], usize)) {
+    if entries.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{heading}:");
+    for line in entries.chunks(per_line) {
+        let _ = writeln!(text, "{}", line.join("  "));
+    }
 }
 
 #[cfg(test)]
