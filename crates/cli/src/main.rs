@@ -25,6 +25,7 @@ mod selection;
 mod signals;
 
 use clap::FromArgMatches as _;
+use seawall_sys::text::printable;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -44,7 +45,10 @@ fn main() -> ExitCode {
         args::Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
-        anstream::eprintln!("{}error:{} {failure}", exit::RED.render(), exit::RED.render_reset());
+        let told = failure.to_string();
+        // A message may quote a file name or a peer; on one line and without control characters it forges nothing.
+        let told = printable(&told);
+        anstream::eprintln!("{}error:{} {told}", exit::RED.render(), exit::RED.render_reset());
         failure.code()
     })
 }

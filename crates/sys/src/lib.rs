@@ -12,6 +12,7 @@
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
 //!   [`residency`] tells what is in the page cache: what the gauge's scenarios ask for.
 //! * [`store`] is what the log asks of its directory beside the commits.
+//! * [`text`] shows text of unknown origin without obeying it.
 //! * [`thread`] keeps a thread's accounts.
 //! * [`chance`] is a generator that gives the same numbers on every machine.
 //! * [`process`] keeps track of processes that outlive this one.
@@ -38,6 +39,7 @@ mod os;
 pub mod process;
 pub mod residency;
 pub mod store;
+pub mod text;
 pub mod thread;
 pub mod wait;
 pub mod write_call;
