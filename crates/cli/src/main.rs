@@ -29,8 +29,9 @@ use seawall_sys::text::printable;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let matches = examples::command().get_matches();
-    let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed =
+        examples::command().try_get_matches().and_then(|matches| args::Cli::from_arg_matches(&matches));
+    let cli = parsed.unwrap_or_else(|error| refuse(&error));
     let outcome = match cli.command {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
@@ -51,4 +52,15 @@ fn main() -> ExitCode {
         anstream::eprintln!("{}error:{} {told}", exit::RED.render(), exit::RED.render_reset());
         failure.code()
     })
+}
+
+/// Ends with the parser's message, which quotes arguments: a shell's `*` may have put a hostile file name among them.
+fn refuse(error: &clap::Error) -> ! {
+    let hostile =
+        |argument: std::ffi::OsString| printable(&argument.to_string_lossy()) != argument.to_string_lossy();
+    if error.use_stderr() && std::env::args_os().skip(1).any(hostile) {
+        eprintln!("{}", printable(&error.render().to_string()));
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }

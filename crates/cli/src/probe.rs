@@ -9,6 +9,7 @@ use clap::Args;
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
 use seawall_gauge::require::{self, PRESETS, Preset};
+use seawall_sys::text::printable;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -145,7 +146,7 @@ fn as_text(probe: &Probe) -> String {
     let mut text = String::new();
     for (label, line) in lines {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{label:<9}{line}");
+        let _ = writeln!(text, "{label:<9}{}", printable(&line));
     }
     text
 }
