@@ -20,23 +20,11 @@
 //! # }
 //! ```
 //!
-//! | file | question |
-//! | --- | --- |
-//! | `format` | what is on disk? |
-//! | `core` | who may be told "durable", and what is written next? |
-//! | `asked`, `beside`, `weaker` | what of commits that ask for less than durable? |
-//! | `seal`, `executor`, `lanes` | how does a batch become bytes on disk? |
-//! | `group`, `gate`, `background` | how do many committers share one write? |
-//! | `keeper`, `shelf` | how do segments come and go? |
-//! | `walk`, `scan`, `ahead`, `reader` | how are records read back? |
-//! | `survey`, `tail` | which segments are there, where does the log end, and may it end there? |
-//! | `recovery` | what is in the log after whatever happened? |
-//! | `check`, `salvage` | what is damaged, and what can be saved? |
-//! | `disk`, `os_disk`, `choose` | what does the log ask of the system? |
-//! | `probe`, `trial` | what does a commit cost here? |
-//! | `stats`, `metered` | what has it done so far, and who is told? |
-//! | `sync`, `explored`, `modelled` | does it keep its word in whatever order its threads run? |
-//! | `sim`, `oracle`, `mutant` | does it keep its word whatever the disk does? |
+//! What a commit promises, and what happens after a crash, is in [`guarantees`]; recipes, and what an open log costs in
+//! threads, memory and disk, in the [`guide`].
+//!
+//! [`Log`] is the log of one writing process, [`View`] reads it from any other, [`verify()`] lists what is damaged,
+//! [`salvage()`] copies what is intact, [`probe()`] measures a commit here within a second.
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -98,6 +86,17 @@ mod trial;
 mod view;
 mod walk;
 mod weaker;
+
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {}
+
+/// The examples of the README, which the documentation tests compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use crate::log::{Commit, Log, Opened};
 pub use check::{Report, verify};
