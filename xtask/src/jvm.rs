@@ -22,7 +22,7 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result<(), String>), String> 
         "--batch-mode".to_owned(),
         "--no-transfer-progress".to_owned(),
         "-Dstyle.color=never".to_owned(),
-        format!("--file={}", root().join("jvm/pom.xml").display()),
+        format!("--file={}", root().join("crates/jvm/java/pom.xml").display()),
         format!("-Dmaven.repo.local={}", folder.join("repository").display()),
         format!("-Dseawall.build={}", folder.join("module").display()),
         format!("-Dseawall.jdks={}", homes.to_string_lossy()),

@@ -7,7 +7,7 @@ use std::path::Path;
 type Source = (&'static str, &'static str);
 
 macro_rules! sources {
-    ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("../../../jvm/", $path)))),*] };
+    ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("../java/", $path)))),*] };
 }
 
 /// Everything that the jar is made of; the tests of the module are not.
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_module_is_carried_along() {
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../jvm");
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("java");
         let mut found = vec!["pom.xml".to_owned()];
         files(&module.join("src/main"), &mut found, &module);
         found.sort();

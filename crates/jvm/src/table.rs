@@ -2,7 +2,7 @@
 
 use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
 
-const TABLE: &str = include_str!("../../../jvm/src/main/resources/seawall/path/rows.tsv");
+const TABLE: &str = include_str!("../java/src/main/resources/seawall/path/rows.tsv");
 
 /// All rows; `not_available` tells of an id why it cannot run.
 pub(crate) fn rows(not_available: impl Fn(&str) -> Option<String>) -> Vec<JvmRow> {
