@@ -1,4 +1,4 @@
-//! What does the log cost beside the raw disk? `bench [DIR] [ROUNDS] [WORKLOAD …]`
+//! Runs the log benchmark against the raw disk and prints its tables: `bench [DIR] [ROUNDS] [WORKLOAD …]`.
 
 use seawall::bench::{Plan, run, table};
 

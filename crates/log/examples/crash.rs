@@ -1,15 +1,15 @@
-//! How long can one look for a lost record without finding one?
+//! Runs the simulated crash campaign on every processor and reports the first record lost.
 //!
-//! Runs the simulated crash campaign on every processor:
+//! Usage:
 //!
 //! ```text
 //! crash [--seed N] [--states N] [--workers N] [--progress FILE] [--minutes N] [--cap-seconds N] [--state N]
 //! ```
 //!
-//! With `--progress` the standing is kept in a file, rewritten as a whole every few seconds, so the campaign may be
-//! killed at any moment and goes on with the same command; no state is counted twice. `--minutes` ends a run
-//! early and in order; `--cap-seconds` makes it a failure not to be done by then. `--state` repeats one state of the
-//! life of `--seed` alone.
+//! With `--progress` the progress is kept in a file, rewritten as a whole every few seconds, so the campaign may be
+//! killed at any moment and goes on with the same command; no state is counted twice. `--minutes` ends a run early
+//! and in order; `--cap-seconds` fails the run if it has not ended by then. `--state` repeats one state of the life
+//! of `--seed` alone.
 
 use std::path::{Path, PathBuf};
 

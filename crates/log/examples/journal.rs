@@ -1,4 +1,4 @@
-//! How does one build an event-sourced account on the log?
+//! Example: event-sourced accounts on the log; a transfer is one transaction of two records.
 //!
 //! A transfer is two events in one transaction: after any crash both are there or none. The balances are computed from
 //! the events, every time.

@@ -1,4 +1,4 @@
-//! How does one build a durable key-value store on the log?
+//! Example: a durable key-value store on the log, compacted by one transaction and a trim.
 //!
 //! Every change is a record; the map in memory is what the records add up to. When the log has grown to twice of what
 //! the map needs, the map is written anew and everything before it is trimmed.

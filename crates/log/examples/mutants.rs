@@ -1,8 +1,8 @@
-//! Does the crash campaign find every deliberate mistake, and how many states does it need?
+//! Runs the crash campaign against every planted bug and counts the states until each is found.
 //!
-//! `mutants [NAME]` prints a table: for each mistake the states that campaigns from three seeds judged until one broke
-//! a promise, and what broke first; mistakes that only a failing operation shows are found by the sweep. Ends with a
-//! failure if one survives that is not listed as equivalent.
+//! `mutants [NAME]` prints a table: for each planted bug, the states that campaigns from three seeds judged until one
+//! broke a promise, and what broke first; bugs that only a failing operation shows are found by the sweep. The run
+//! fails if a bug survives that is not listed as equivalent.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! How does one build a durable queue on the log?
+//! Example: a durable at-least-once queue; messages in one log, the consumer's position in a second one.
 //!
-//! Messages are records of one log; how far the consumer has come is a record of a second one, and what lies before
-//! that is trimmed. A message is handed out at least once: the consumer's place is written after it is done.
+//! Messages are records of one log; the consumer's position is a record of a second one, and the first log is trimmed
+//! up to it. A message is delivered at least once: the consumer's position is written after the message is processed.
 //!
 //! `queue DIR` sends ten messages from one thread and consumes them in another.
 

@@ -1,11 +1,12 @@
-//! Is damage in the middle of an acknowledged log always found?
+//! Damages simulated logs at rest and checks that recovery finds all damage to acknowledged records.
 //!
 //! ```text
 //! rot [--seed N] [--logs N] [--per-log N] [--workers N] [--progress FILE] [--minutes N]
 //! ```
 //!
-//! Damages the simulated logs of consecutive seeds and prints what came of it, as Markdown. With `--progress` the
-//! standing is kept in a file, and the same command goes on where it stopped, after `--minutes` or by force.
+//! Damages the simulated logs of consecutive seeds and prints a table of outcomes, as Markdown. With `--progress` the
+//! progress is kept in a file, and the same command continues where it stopped, whether it ended after `--minutes` or
+//! was killed.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Does the log keep its word if any one operation fails?
+//! Fails each disk operation of simulated runs in turn and checks that no acknowledged record is lost.
 //!
 //! ```text
 //! sweep [--seed N] [--seeds N]

@@ -1,10 +1,10 @@
-//! Who reads the next piece of the log while the last one is being checked?
+//! Readahead: a background thread reads the next piece of the log while a reader checks the current one.
 //!
-//! A thread of the reader's own, started when a reader turns out to go through much of the log at once. It copies one
-//! piece at a time into memory that it was given, and hands it back; it decides nothing.
+//! Each reader has a thread of its own, started once the reader proves sequential. The thread copies one piece at a
+//! time into a buffer that the reader lends, and hands it back; it decides nothing.
 //!
-//! Invariants: one piece is under way at most; what comes back is the piece that was asked for, or the error that
-//! reading it met; dropping the reader waits for the piece under way, so that no file stays open behind it.
+//! Invariants: at most one piece is in flight; the thread returns the requested piece, or the error that reading it
+//! met; dropping the reader waits for the piece in flight, so that no file stays open behind it.
 
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! How safe must the next batch be, and what is still owed to those before it?
+//! Chooses the ack level of the next batch and tracks the sync debt that relaxed batches leave.
 //!
-//! Every commit asks for a [`Grade`]; a batch is written in the strictest one that anybody asked of it, and in full if
-//! nobody asked for anything. A batch of a weaker grade leaves a *debt*: it is written, and it is not durable until a
-//! later batch in full, or a settlement that writes nothing, has synced the file it lies in.
+//! Every commit requests an ack level, a [`Grade`]; a batch is written in the strictest grade that any of its commits
+//! requested, and in full if none was requested. A batch of a weaker grade leaves a *sync debt*: it is written, but
+//! not durable until a later batch in full, or a job that only syncs, has synced the file that it lies in.
 //!
 //! ```text
 //!   full   weak   weak   full                 durable moves behind the last one, because it syncs what the two
@@ -10,10 +10,10 @@
 //!   ^ durable     ^ reached
 //! ```
 //!
-//! Invariants: the grade of a batch is never below what was asked of it; nothing is issued in full while something
-//! weaker is under way, because a sync covers only what had been written when it began; a weaker grade is never
+//! Invariants: the grade of a batch is never below what its commits requested; nothing is issued in full while a
+//! weaker batch is in flight, because a sync covers only what had been written when it began; a weaker grade is never
 //! issued on top of a debt of a grade weaker still; all debts lie in one segment, because the batch that starts the
-//! next one settles them first.
+//! next segment syncs them first.
 
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};

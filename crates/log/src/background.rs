@@ -1,8 +1,8 @@
-//! What happens without anyone waiting for it?
+//! Runs the two background threads: the writer (unled batches, idle marks) and the segment maintenance.
 //!
-//! The *writer* carries batches that nobody leads (full ones, and those that futures wait for) and writes a durable
-//! mark when the log has been idle for a while. The *keeper* prepares segments ahead and recycles trimmed ones. Both
-//! sleep when there is nothing to do: an idle log costs nothing.
+//! The *writer* writes batches that have no leader (full ones, and those that futures wait for) and writes a durable
+//! mark when the log has been idle for a while. The *keeper* prepares segments in advance and recycles trimmed ones.
+//! Both threads sleep when there is nothing to do: an idle log costs nothing.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! What is gathered until it is written together?
+//! Collects records in memory until they are written together as one batch.
 //!
-//! A [`Batch`]: a buffer with room for a header, the records behind it, and the checksum of what is there so far.
+//! A [`Batch`] is a buffer with room for a header, the records behind it, and the checksum of the records so far.
 //!
 //! Invariants: `summed <= used <= room`; the checksum is that of the records up to `summed`.
 

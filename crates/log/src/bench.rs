@@ -1,9 +1,9 @@
-//! What does this log cost beside the raw disk?
+//! Benchmarks the log against the raw disk: every workload takes turns with a plain loop of durable writes.
 //!
-//! Each workload is run in rounds, and in every round the *floor* is measured in turns with it: a plain loop of durable
-//! writes of the same size, by the same commit method, into a zero-filled file in the same directory. Quoted is the
-//! median of the rounds and the ratio of the medians, so that a machine that is slower today does not change the
-//! answer much. Latencies are those of single commits as the caller sees them.
+//! Each workload is run in rounds, and in every round the *floor* is measured in turns with it: a plain loop of
+//! durable writes of the same size, by the same commit method, into a zero-filled file in the same directory. The
+//! result is the median of the rounds and the ratio of the medians, so that a machine that is slower today changes
+//! the ratio little. Latencies are those of single commits as the caller sees them.
 
 mod floor;
 mod instruments;

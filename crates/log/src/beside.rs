@@ -1,14 +1,13 @@
-//! Through which rows of the method table do commits go that ask for less than the log promises?
+//! Selects the rows of the method table that write relaxed commits, and the row that syncs them.
 //!
-//! A segment is open by the log's own row, and beside it by a *weaker* row for each lower class that a cheaper row
-//! reaches, and by a *settling* row, whose sync makes durable what the weaker ones wrote: one write on
-//! `O_DIRECT|O_DSYNC` may go out as a forced write that flushes nothing but itself. All of it is computed from the
-//! classes, never from names.
+//! A segment is opened by the log's own row, also by a *weaker* row for each lower class that a cheaper row reaches,
+//! and by a *settling* row, whose sync makes durable what the weaker rows wrote: a write on `O_DIRECT|O_DSYNC` may go
+//! out as a forced write that flushes nothing but itself. All of it is computed from the classes, never from names.
 //!
-//! Invariants: a weaker row reaches at least the class that is asked for; the sync call alone of the settling row
-//! reaches the class of the log; all rows of a log take the same way to the disk, through the page cache or around it,
-//! because what a file holds that is written both ways at once is up to the file system; where there is no such row,
-//! the commit takes the log's own.
+//! Invariants: a weaker row reaches at least the requested class; the sync call alone of the settling row reaches the
+//! class of the log; all rows of a log take the same way to the disk, through the page cache or around it, because
+//! the content of a file that is written both ways at once is up to the file system; where there is no such row, the
+//! commit takes the log's own.
 
 use seawall_sys::Method;
 use seawall_sys::durability::{Class, Surroundings, classify};

@@ -1,10 +1,10 @@
-//! Where do bytes wait for the disk? In aligned buffers of a fixed capacity.
+//! Provides aligned I/O buffers of fixed capacity.
 //!
 //! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
 //! buffer never grows and never moves, so its alignment holds for good; no `unsafe` is needed, because it is a slice
-//! of a larger vector. In front of its bytes there is room for one block more, so that what must precede them on disk can
-//! go there with the same write. Buffers of a large page and more lie in large pages where the system has them, because
-//! a direct write then is one piece for the kernel instead of one for each 4 KiB.
+//! of a larger vector. In front of its bytes there is room for one block more, so that a segment header that precedes
+//! them on disk goes out with the same write. Buffers of a large page and more lie in large pages where the system
+//! has them, because a direct write then is one piece for the kernel instead of one for each 4 KiB.
 
 use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages};
 

@@ -1,8 +1,8 @@
-//! How does recovery hand out only what the disk has, where nothing can be read past the page cache?
+//! Copies the newest segment at recovery where no read bypasses the page cache, so that only synced data is served.
 //!
-//! After a failed write-back the cache shows batches that the disk never got, and a sync of that file succeeds without
-//! writing them. Nobody can tell them from others by reading, and writing them again in their place would endanger the
-//! acknowledged ones beside them. So the segment that may hold such batches is copied into a new file:
+//! After a failed write-back the cache shows batches that the disk never got, and a sync of that file succeeds
+//! without writing them. A read cannot tell them from others, and rewriting them in place would endanger the
+//! acknowledged batches next to them. So the segment that may hold such batches is copied into a new file:
 //!
 //! ```text
 //! remove stale n.new -> create n.new -> reserve -> copy -> sync -> rename to n.seg -> sync dir

@@ -1,12 +1,13 @@
-//! What is intact, and what is damaged?
+//! Verifies a log: reads every batch from the disk and reports each damaged place.
 //!
-//! [`verify`] reads every batch of a log past the page cache and reports every damaged place; `salvage.rs` takes the same
-//! walk. Nothing is written to the log, and the writer's lock is not needed, so a log that is being written may show a
-//! torn tail that is none.
+//! [`verify`] reads past the page cache; `salvage.rs` walks the log by the same code. Nothing is written to the log,
+//! and the writer's lock is not needed, so a log that is being written may be reported with a torn tail although it
+//! has none.
 //!
-//! Invariant: behind a damaged batch the walk goes on at the next batch that is valid by itself and lies further on in
-//! the log, so that one bad block costs one batch. A segment without a header is walked from its first intact batch, and
-//! one that was cut short as far as it goes, so that no damage to one segment costs another one.
+//! Invariant: behind a damaged batch the walk goes on at the next batch that is valid by itself and lies further on
+//! in the log, so that one bad block costs one batch. A segment without a header is walked from its first intact
+//! batch, and one that was cut short as far as it goes, so that damage to one segment never costs data of another
+//! one.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Which checksum protects the log? CRC-32C (Castagnoli), in hardware where there is any.
+//! Computes the log's checksum: CRC-32C (Castagnoli), in hardware where available.
 //!
-//! One home for the choice, so that the format cannot end up with two. CRC-32C finds every burst of up to 32 bits and
-//! every error of up to three bits in a batch of the usual size.
+//! The choice is made here only, so that the format cannot end up with two checksums. CRC-32C finds every burst of up
+//! to 32 bits and every error of up to three bits in a batch of the usual size.
 
 /// The CRC-32C of `bytes`.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {

@@ -1,16 +1,17 @@
-//! Which commit method does this log use, and on which engine?
+//! Selects the commit method and the engine of a log by a short trial, and remembers the result.
 //!
-//! The rows of the method table that reach the asked durability class in this directory, tried side by side with a few
-//! hundred small writes on a scratch file; the fastest wins. Interleaved rounds, so that a busy moment does not pick the
-//! winner; within a tenth the earlier row of the preference list wins.
+//! The rows of the method table that reach the requested durability class in this directory are tried with a few
+//! hundred small writes each on a scratch file; the fastest wins. The rounds are interleaved, so that a busy moment
+//! does not pick the winner; within a tenth the earlier row of the preference list wins.
 //!
 //! A row of `io_uring` must earn its place: asynchronous durable writes go through the kernel's own workers and may have
 //! tails of many milliseconds where processors are busy, so it has to beat the best portable row by a tenth in the
 //! median and in the mean, which is where tails show.
 //!
-//! The file `METHOD` keeps what was found: one id a line, the fastest first, then the fastest of each other engine that
-//! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused, and
-//! gives way again where it is not. `only ID` is what was found when an engine was asked for by name.
+//! The file `METHOD` keeps the result: one id a line, the fastest first, then the fastest of each other engine that
+//! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused,
+//! and gives way again where it is permitted. `only ID` is the result of a trial for which an engine was requested by
+//! name.
 
 use std::path::Path;
 

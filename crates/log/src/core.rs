@@ -1,8 +1,8 @@
-//! Who may be told "durable", and what is written next?
+//! Commit state machine: gathers records into batches, issues them in order and advances the watermarks.
 //!
-//! A state machine without files, threads, clocks or chance. Records are gathered into batches, each batch knows its
-//! place on disk from its first record on, batches are issued in order, may end in any order and are acknowledged in
-//! order. The watermarks always satisfy
+//! It contains no files, threads, clocks or randomness. Each batch knows its place on disk from its first record on;
+//! batches are issued in order, may complete in any order and are acknowledged in order. The watermarks always
+//! satisfy
 //!
 //! ```text
 //! durable  <=  syncing  <=  appended
@@ -10,7 +10,7 @@
 //!
 //! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
-//! that starts a segment is under way nothing else is; after one failure nothing is ever issued or acknowledged
+//! that starts a segment is in flight nothing else is; after one failure nothing is ever issued or acknowledged
 //! again.
 
 use std::collections::VecDeque;

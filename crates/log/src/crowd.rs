@@ -1,24 +1,25 @@
-//! Is it worth waiting for the others, and for how long?
+//! Group-commit wait: decides whether a leader waits for more committers, and for how long.
 //!
-//! A write and its flush cost a fixed time that hardly depends on how much is written, until the transfer of the bytes
-//! itself takes as long. As long as the fixed part rules, one write for all who come round together is cheaper than
-//! two writes one after the other. Once the transfer rules, as many are waited for as take no longer to be transferred
-//! than the fixed part: half of the write is then their own, and the others gather meanwhile.
+//! A write and its flush cost a fixed time that hardly depends on how much is written, until the transfer of the
+//! bytes itself takes as long. While the fixed time dominates, one write for all concurrent committers is cheaper
+//! than two writes in sequence. Once the transfer dominates, the leader waits only for as many records as transfer in
+//! the fixed time: half of the write is then transfer, and the other committers gather meanwhile.
 //!
 //! ```text
-//!   crowd      records that came round together last time: in the batch just written and gathered by its end
-//!   quick      what a small write takes: the least of late; small ones raise it slowly, so that a slower disk is
+//!   crowd      records of the last round: in the batch just written, and gathered by its end
+//!   quick      time of a small write: the recent minimum; small ones raise it slowly, so that a slower disk is
 //!              noticed, large ones never, or they would be taken for small ones of a slow disk in the end
-//!   transfer   what a write of the whole crowd would take beyond that, by what the last one took;
-//!              transfer > quick: the transfer rules, and quick / transfer of the crowd is worth waiting for
+//!   transfer   time beyond that of a write of the whole crowd, estimated from the last write;
+//!              transfer > quick: the transfer dominates, and quick / transfer of the crowd is worth waiting for
 //! ```
 //!
-//! The writer thread has a question of its own: whether somebody is about to block until what it would write is durable.
-//! He would have to be woken afterwards, which takes longer than he needs to come; if he leads, nobody sleeps.
+//! The writer thread decides in addition whether a committer is about to block on the batch that it would write.
+//! Waking a blocked committer costs more than letting it lead, so the writer thread yields to it briefly.
 //!
-//! Invariants: a lone committer (a crowd of at most one) never waits; nobody waits longer than one quick write; who
-//! waits gives the processor away, and gives up when nobody new has come for half of that; the writer leaves a batch to
-//! others for [`PROMPT_NS`] at most, and only after somebody came so soon after it had begun one.
+//! Invariants: a lone committer (a crowd of at most one) never waits; no leader waits longer than one quick write; a
+//! waiting leader yields the processor, and stops waiting when no new committer has come for half of that time; the
+//! writer leaves a batch to committers for at most [`PROMPT_NS`], and only after a committer came that soon after the
+//! writer had begun a batch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

@@ -1,9 +1,10 @@
-//! What does the log ask of a disk?
+//! Defines [`Disk`], the storage interface of recovery and segment housekeeping.
 //!
-//! One directory of files. Writes and syncs are submitted and complete later, in any order; a sync covers only the
-//! writes whose completion was reaped before it was submitted. Everything else is done when it returns, which does not
-//! make it durable: names are durable after [`Disk::sync_dir`]. The trait is used as a generic parameter only, so it
-//! costs nothing in production, and the same recovery and housekeeping code runs on the simulated disk.
+//! A disk is one directory of files. Writes and syncs are submitted and complete later, in any order; a sync covers
+//! only the writes whose completion was reaped before it was submitted. Every other operation is complete when it
+//! returns, which does not make it durable: names are durable after [`Disk::sync_dir`]. The trait is used as a
+//! generic parameter only, so it costs nothing in production, and the same recovery and housekeeping code runs on the
+//! simulated disk.
 
 use std::io;
 

@@ -1,7 +1,6 @@
-//! What can go wrong, and what does the caller learn of it?
+//! Defines the log's errors; each names the operation, the file and the operating system's error.
 //!
-//! Every error names the operation and the file it concerns and keeps the operating system's own error. Nothing is
-//! recognised by its text: match on the variant.
+//! No error is recognised by its text: match on the variant.
 
 use std::io;
 use std::path::{Path, PathBuf};

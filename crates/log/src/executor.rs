@@ -1,8 +1,8 @@
-//! How does a sealed batch get to a disk that completes operations later?
+//! Executes the write and sync jobs of a batch on a [`Disk`] that completes operations later; used by the simulator.
 //!
-//! One [`Execution`] per job: what it has to settle is synced first; a write is submitted; if it is not durable by itself
-//! and has to be, a sync is submitted after it was reaped; then the next write. A short write is continued where it
-//! stopped. Any error ends the job for good.
+//! Each job has one [`Execution`]: it first syncs the sync debt that the job has to pay; it submits a write; if the
+//! write is not durable by itself and must be, it submits a sync after the write was reaped; then the next write. A
+//! short write is continued where it stopped. Any error ends the job for good.
 
 use std::io;
 

@@ -1,8 +1,9 @@
-//! Does the log keep its word in whatever order its threads run?
+//! Model-checks gates and group commit under `loom`, in every thread order within bounds.
 //!
-//! Small scenes run under `loom` in every order within bounds (two or three threads, three forced switches): a gate, and
-//! committers who share writes through the real group and the real core, over lanes that lead nowhere. A thread that
-//! sleeps for ever is a deadlock, which `loom` reports; so a lost wake-up cannot hide. `cargo xtask loom` runs it.
+//! Small scenes run under `loom` in every order within bounds (two or three threads, three forced switches): a gate,
+//! and committers who share writes through the real group and the real core, over segment writers without files. A
+//! thread that sleeps for ever is a deadlock, which `loom` reports; so a lost wake-up cannot hide. `cargo xtask loom`
+//! runs it.
 
 use std::sync::Arc;
 

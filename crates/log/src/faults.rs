@@ -1,7 +1,7 @@
-//! How do tests make the real log meet a failing disk?
+//! Injects commit failures and full disks into an open log, for tests (feature `simulation`).
 //!
-//! [`Faults`] is shared with an open log: it can fail the n-th commit and fill the disk for new segments, and give the
-//! space back. Only with the feature `simulation`.
+//! [`Faults`] is shared with an open log: it can fail the n-th commit and fill the disk for new segments, and free
+//! the space again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};

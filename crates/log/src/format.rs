@@ -1,4 +1,4 @@
-//! What is on disk?
+//! Defines the on-disk format: segment headers, batch headers and records, and their validity rules.
 //!
 //! A log is a directory of segments. Every number is little-endian. A segment is a file of fixed size, cut into
 //! blocks (4096 bytes unless the user asked for denser ones), and is named after its number:

@@ -1,8 +1,7 @@
-//! How do threads wait without costing those that do not?
+//! Blocks and wakes committers without lost wake-ups; waking costs a system call only if a thread sleeps.
 //!
-//! A [`Gate`] is a word that changes whenever something happened. Who waits reads it first, looks whether it still
-//! has to wait, and then sleeps only if the word is unchanged; so no wake-up is lost. Waking costs a system call only
-//! if someone sleeps.
+//! A [`Gate`] is a word that changes with every event. A waiter reads the word, checks whether it still has to wait,
+//! and then sleeps only if the word is unchanged; so no wake-up is lost.
 
 use crate::sync::{AtomicU32, Ordering, Word};
 

@@ -1,8 +1,7 @@
-//! How do many committers share one write?
+//! Group commit: the first waiter to find a free I/O slot leads, writes the pending batch and wakes its members.
 //!
-//! Whoever waits for a commit and finds room on the disk leads: it takes everything gathered so far, writes it and
-//! tells those whose records it carried. A lone committer therefore writes itself, without a hand-over; while one
-//! batch is on its way the next one gathers, and up to `in_flight_max` are on their way together.
+//! A lone committer therefore writes itself, without a hand-over; while one batch is in flight the next one gathers,
+//! and up to `in_flight_max` batches are in flight together.
 //!
 //! ```text
 //!   core lock      gather, issue, done                      never held across a system call
@@ -11,7 +10,7 @@
 //! ```
 //!
 //! Invariants: the durable LSN is published after the core has moved it and before anyone is woken; after a failure
-//! everyone is woken and nothing is acknowledged; whoever finishes a batch sees to it that what has gathered
+//! everyone is woken and nothing is acknowledged; the leader that finishes a batch makes sure that the batch gathered
 //! meanwhile gets a leader.
 
 use std::sync::{Arc, OnceLock};

@@ -1,6 +1,7 @@
-//! How do segments come to be, and how do they go?
+//! Segment lifecycle: prepares, recycles and removes segments, one crash-safe step at a time.
 //!
-//! Off the hot path, one step at a time, so that the crash campaign can cut the power between any two steps:
+//! The steps run off the hot path, one at a time, so that the crash campaign can cut the power between any two of
+//! them:
 //!
 //! ```text
 //! prepare:  remove stale n.new -> create n.new -> reserve -> fill with zeros -> sync -> rename to n.seg -> sync dir
@@ -10,7 +11,7 @@
 //!
 //! Invariants: a name that ends in `.seg` stands for a file whose blocks are all written and synced; the directory is
 //! synced after each rename or removal before the next one, so segments vanish oldest first and no gap can appear; a
-//! failed sync is never tried again, because its second answer would be a lie.
+//! failed sync is never tried again, because a second sync reports success over lost data.
 
 use crate::core::Spare;
 use crate::disk::{Disk, FileId, sync, sync_dir, write_all};

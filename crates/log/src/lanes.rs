@@ -1,11 +1,11 @@
-//! Through what does a batch go to the disk?
+//! Segment writers: the open file handles of each segment, through which batches are written and synced.
 //!
-//! Each segment that may be written has as many *lanes* as batches may be under way: the file, opened by the chosen
-//! row of the method table, each lane by itself, because the kernel reports a failed write-back once for each open
-//! file: on a shared one a second sync could succeed over data that the first one lost. A lane carries one job at a time
-//! and is idle otherwise; the core never has more jobs under way than there are lanes. What the lanes of all segments
-//! have in common, the rings of the `io_uring` engine, is set up once, when the log is opened. Commits that ask for less
-//! than durable have lanes of their own, by the rows that `beside.rs` found, and one more lane syncs what they wrote.
+//! Each segment that may be written has as many *lanes* as batches may be in flight: a lane is the file, opened by
+//! the chosen row of the method table, once for each lane, because the kernel reports a failed write-back once for
+//! each open file: on a shared one a second sync could succeed over data that the first one lost. A lane runs one job
+//! at a time and is idle otherwise; the core never has more jobs in flight than there are lanes. The rings of the
+//! `io_uring` engine are shared by the lanes of all segments and set up once, when the log is opened. Relaxed commits
+//! have lanes of their own, by the rows that `beside.rs` selects, and one more lane syncs what they wrote.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The log as its users see it: open, append, commit, read, follow, trim, close.
+//! The log's public interface: open, append, commit, read, follow, trim and close.
 
 use std::future::Future;
 use std::path::Path;

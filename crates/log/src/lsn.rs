@@ -1,8 +1,8 @@
-//! What is a place in the log?
+//! Defines [`Lsn`], a byte position in the logical log.
 //!
-//! An [`Lsn`] is a byte position in the logical log: the sum of the encoded lengths of all records before it, with
-//! no padding and no batch headers in between. It only grows, it is the same whatever segment or block a record
-//! lands in, and where it marks an end it is exclusive.
+//! An [`Lsn`] is the sum of the encoded lengths of all records before it, with no padding and no batch headers in
+//! between. It only grows, it is the same whatever segment or block a record lands in, and where it marks an end it
+//! is exclusive.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,9 +1,11 @@
-//! What does the log tell a recorder of the `metrics` facade? This table; nothing without the feature `metrics`.
+//! Exports the log's counters and histograms to the `metrics` facade (feature `metrics`).
+//!
+//! The table below is what is recorded; without the feature nothing is.
 //!
 //! | name | kind | unit | counts |
 //! | --- | --- | --- | --- |
 //! | `seawall_batches_total` | counter | batches | written and acknowledged, marks included |
-//! | `seawall_weak_batches_total` | counter | batches | those of them that were asked to outlive less than the log promises |
+//! | `seawall_weak_batches_total` | counter | batches | those of them that were committed in a lower durability class than the log's |
 //! | `seawall_records_total` | counter | records | written and acknowledged |
 //! | `seawall_written_bytes_total` | counter | bytes | written, headers and padding included |
 //! | `seawall_settlements_total` | counter | syncs | that made weakly written batches durable |
@@ -12,7 +14,7 @@
 //! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
 //! | `seawall_failures_total` | counter | failures | that ended a log |
-//! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it was as safe as asked |
+//! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
 //! | `seawall_batch_records` | histogram | records | in one batch |
 //!
 //! Every one carries the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be

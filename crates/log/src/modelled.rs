@@ -1,7 +1,7 @@
-//! What stands in for the disk when the threads of a log are explored?
+//! Replaces the segment writers by file-less ones when `loom` explores the log's threads.
 //!
-//! The lanes of `lanes.rs` with no file behind them: a write succeeds at once, or fails if it is the one that is to
-//! fail. Only with `--cfg loom`.
+//! It has the interface of `lanes.rs`: a write succeeds at once, or fails if it is the one chosen to fail. Compiled
+//! only with `--cfg loom`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
-//! Which deliberate mistakes can the core be told to make?
+//! Lists the bugs that can be planted in the log to test the crash campaign (feature `mutants`).
 //!
 //! Each row is one mistake that some log has made. The crash campaign runs with one of them at a time and must find
-//! it; one that survives shows a hole in the campaign. Without the feature `mutants` the question is answered "none"
-//! at compile time and nothing of this is left.
+//! it; a mutant that survives shows a hole in the campaign. Without the feature no mutant is active, which is decided
+//! at compile time, and no code of this is left.
 
 /// One deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! How can a log be set up, and why are the bounds where they are?
+//! Defines the options of a log and checks their bounds.
 
 use std::time::Duration;
 

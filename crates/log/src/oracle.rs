@@ -1,8 +1,8 @@
-//! Did the log keep its word?
+//! Judges after every crash test whether the recovered log kept its promises.
 //!
-//! One judge for every layer of crash testing. Its inputs are a ledger kept outside of the tested code (what was
-//! issued, what was acknowledged, what was asked to be trimmed, what damage was done on purpose) and what the log
-//! hands out after recovery:
+//! Every layer of crash testing uses this judge. Its inputs are a ledger kept outside of the tested code (records
+//! issued, records acknowledged, trims requested, damage injected) and the records that the log returns after
+//! recovery:
 //!
 //! 1. What was acknowledged is there, byte for byte; what was acknowledged as outliving the process only, if the
 //!    power stayed on and no operation had failed.

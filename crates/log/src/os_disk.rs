@@ -1,7 +1,7 @@
-//! How does the log's directory look to recovery and housekeeping on a real system?
+//! Implements [`Disk`] over a directory of the operating system, for recovery and segment housekeeping.
 //!
-//! [`OsDisk`] is [`Disk`] over one directory. Its operations are done when they are submitted; it reads past the page
-//! cache where the system can. Commits do not pass through here: they go through a row of the method table.
+//! The operations of [`OsDisk`] are complete when they are submitted; it reads past the page cache where the system
+//! can. Commits do not pass through here: they go through a row of the method table.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

@@ -1,8 +1,8 @@
-//! What does a durable commit cost in this directory, asked by a service that has no time? [`probe`].
+//! Measures commit latency in a directory within a time budget, for services at start-up: [`probe`].
 //!
-//! Invariants: it ends within its budget even if the device does not answer, makes at most [`PROBE_COMMITS_MAX`] commits,
-//! and never fails: whatever goes wrong is a field of the answer. Its file is removed; only if the device does not answer
-//! is it left to a thread that removes it when the device does, and the answer names it.
+//! Invariants: it ends within its budget even if the device does not answer, makes at most [`PROBE_COMMITS_MAX`]
+//! commits, and never fails: whatever goes wrong is a field of the result. The scratch file is removed; only if the
+//! device does not answer is it left to a thread that removes it when the device does, and the result names the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
-//! How does one read a log that is being written?
+//! Reads a log while it is written: [`Reader`] up to the durable end, [`Follower`] waiting for more.
 //!
-//! A [`Reader`] hands out records in order, up to what is durable at that moment and never beyond; ask again and it
-//! goes on where it stopped. A [`Follower`] waits for more. The bytes of a record lie in the buffer they were read
-//! into, which lives as long as the record does.
+//! A [`Reader`] hands out records in order, up to the durable LSN of that moment and never beyond; a later call
+//! continues where it stopped. A [`Follower`] waits for more records. The bytes of a record lie in the buffer they
+//! were read into, which lives as long as the record does.
 
 use std::ops::Deref;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What is in the log after whatever happened?
+//! Recovery: decides whether the log in a directory is intact, and makes it ready for appends.
 //!
-//! `survey.rs` says which segments there are, `tail.rs` where the log ends and whether it may end there; this file acts on
-//! it. Every read of the newest segment goes past the page cache, because after a failed sync the cache shows what the
-//! disk never got; where nothing can, that segment is copied first ([`carry_forward`]).
+//! `survey.rs` finds the segments, `tail.rs` finds the end of the log and judges whether it may end there; this file
+//! acts on both. Every read of the newest segment goes past the page cache, because after a failed sync the cache
+//! shows what the disk never got; where no read can do that, the segment is copied first ([`carry_forward`]).
 //!
 //! ```text
 //! no segment with a header      make a new log
@@ -11,7 +11,7 @@
 //! anything acknowledged gone    refuse, naming the place
 //! ```
 //!
-//! Invariants: nothing is cut off or overwritten; whatever is exposed was synced first; the decision is made durable
+//! Invariants: nothing is cut off or overwritten; whatever is served was synced first; the decision is made durable
 //! (an open mark, or the header of a new segment, both with a new epoch) before it is served; so recovering twice, or
 //! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
 

@@ -1,9 +1,9 @@
-//! What can be saved of a damaged log?
+//! Copies the intact records of a damaged log into a new log.
 //!
-//! [`salvage`] copies what `check.rs` finds intact into a new log. It does not write to the log that it copies.
+//! [`salvage`] copies every record that `check.rs` finds intact. It does not write to the damaged log.
 //!
-//! Invariant: what fails before a record was copied leaves the target as it was; nothing is removed there but files of
-//! a log that were not there before.
+//! Invariant: a failure before the first record is copied leaves the target as it was; the only files removed there
+//! are log files that this call created.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

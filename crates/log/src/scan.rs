@@ -1,13 +1,12 @@
-//! How are records read back?
+//! Scans segments batch by batch in large reads and validates each batch before handing out its records.
 //!
-//! A [`Scan`] goes through the segments batch by batch, in large reads, and checks every batch by the full validity
-//! rule before it hands out a byte of it. Batches stay where they were read to; whoever keeps one keeps the buffer
-//! alive.
+//! A [`Scan`] checks every batch by the full validity rule before it hands out a byte of it. A batch stays in the
+//! buffer that it was read into, and keeps that buffer alive.
 //!
-//! Who goes through much of the log has the next piece read while the last one is checked, where the source can do so.
+//! A sequential scan has the next piece read while the current one is checked, where the source supports it.
 //!
-//! Invariants: nothing at or past the limit given by the caller (the durable LSN) is ever looked at, and bytes read
-//! under an older limit are read again before anything past that limit is believed.
+//! Invariants: nothing at or past the limit given by the caller (the durable LSN) is ever read, and bytes read under
+//! an older limit are read again before anything past that limit is believed.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Why does a disk refuse what it is asked for, when nothing is wrong with it?
+//! Explains a refused transfer by the sector size of the disk.
 //!
 //! A disk with sectors of 4096 bytes takes direct writes in multiples of those only; a log with smaller blocks, made
-//! elsewhere or asked for here, meets "invalid argument" there. Reading it works: recovery reads whole sectors.
+//! elsewhere or requested here, gets "invalid argument" there. Reading it works: recovery reads whole sectors.
 //!
-//! Invariant: another failure is passed on as it is.
+//! Invariant: any other failure is returned unchanged.
 
 use std::io;
 use std::path::Path;

@@ -1,12 +1,12 @@
-//! Is a part of a segment read through the page cache, or past it?
+//! Reads parts of a segment either through the page cache or past it, by how much of each part is cached.
 //!
-//! Past it, if whoever asks goes through much of the log and less than half of the part is cached: then the disk's data
-//! go to the reader's memory at once, no copy is made, and nothing that others need is driven out of the cache. What is
-//! cached comes from the cache. Where the system does not tell what is cached, or the file cannot be read past it, all
+//! A part is read past the cache if the reader is sequential and less than half of the part is cached: the data then
+//! go straight to the reader's memory, without a copy and without evicting other data from the cache. Cached parts
+//! come from the cache. Where the system does not report what is cached, or the file cannot be read past it, all
 //! reads go through the cache.
 //!
-//! Invariant: both ways give the same bytes or an error: a read past the cache that fails is made again through it, and
-//! what that answers counts.
+//! Invariant: both ways give the same bytes or an error: a read past the cache that fails is repeated through it, and
+//! the result of the second read counts.
 
 use std::io;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! Which segments are there, and what should be done about them next?
+//! Segment inventory: lists started and spare segments and decides which one to prepare, recycle or remove.
 //!
-//! Keeps the list of started segments, decides which trimmed one goes next and when a new one must be prepared. Pure:
-//! it hands out one [`Task`] at a time and is told how that ended.
+//! It keeps the list of started segments, decides which trimmed one goes next and when a new one must be prepared. It
+//! does no I/O: it hands out one [`Task`] at a time, and its caller reports the outcome of that task.
 //!
-//! Filling a new segment takes the disk away from the commits, taking a trimmed one costs a rename. So trimmed ones are
-//! kept as spares, as many as one round takes:
+//! Filling a new segment competes with the commits for the disk; recycling a trimmed one costs a rename. So trimmed
+//! segments are kept as spares, as many as one round takes:
 //!
 //! ```text
 //! a round       from one trim that frees segments to the next

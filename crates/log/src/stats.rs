@@ -1,4 +1,4 @@
-//! What has the log done so far?
+//! Counts the log's work and records its latency and batch-size distributions.
 
 use std::path::Path;
 

@@ -1,12 +1,13 @@
-//! Which files are in the directory, and which segments make up the log?
+//! Lists the files of a log's directory and determines which segments make up the log.
 //!
-//! Every file is looked at once. A segment belongs to the log if a segment behind it says so; the newest one does without.
+//! Every file is visited once. A segment belongs to the log if a later segment names it as its predecessor; the
+//! newest segment needs no successor.
 //!
-//! Opening refuses at the first file whose length is wrong; `verify` and `salvage` go on with the others, and with what is
-//! left of that one.
+//! Opening refuses at the first file whose length is wrong; `verify` and `salvage` continue with the others, and with
+//! the rest of that file.
 //!
-//! Invariants: nothing is changed; what is read of the newest segment and of those behind it comes from the disk, whatever
-//! the page cache says; a file that is no segment of ours is named, never touched.
+//! Invariants: nothing is changed; the newest segment and those behind it are read from the disk, whatever the page
+//! cache shows; a foreign file is reported, never touched.
 
 use crate::buffer::AlignedBuf;
 use crate::core::Spare;

@@ -1,12 +1,12 @@
-//! On which primitives do the threads of a log meet?
+//! Provides the synchronisation primitives: those of the standard library, or of `loom` when model-checking.
 //!
-//! On those of the standard library and the system's wait on an address. With `--cfg loom` on those of the model
-//! checker `loom`, which runs a piece of code in every order of its threads (within bounds) and lets each read see every
-//! value that the memory model allows; `explored.rs` says what is run.
+//! In production they are those of the standard library and the system's wait on an address. With `--cfg loom` they
+//! are those of the model checker `loom`, which runs a piece of code in every order of its threads (within bounds)
+//! and lets each read see every value that the memory model allows; `explored.rs` holds the checked scenes.
 //!
-//! `loom` takes a sequentially consistent access for an acquire-release one. The wrappers below put a sequentially
-//! consistent fence on both sides of it, which it does model, so that an order that is dropped in the code is missed
-//! there as well.
+//! `loom` treats a sequentially consistent access as an acquire-release one. The wrappers below put a sequentially
+//! consistent fence, which `loom` does model, on both sides of such an access, so that an ordering dropped in the
+//! code is dropped in the model as well.
 
 pub(crate) use imp::*;
 

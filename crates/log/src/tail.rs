@@ -1,4 +1,4 @@
-//! Where does the log end, and may it end there?
+//! Finds the end of the log and decides whether it may end there: clean, torn tail or lost data.
 //!
 //! The last segment is walked batch by batch, and the first place where the next batch is not valid is judged:
 //!

@@ -1,16 +1,17 @@
-//! How is a transaction put together?
+//! Builds a transaction: stages its records in cached memory and moves them into an I/O buffer.
 //!
-//! Its records are staged in memory that stays in the processor's cache, and go from there in large pieces into a buffer
-//! that can go to the disk as it is. The processor takes memory over whole when much of it is overwritten at once; record
-//! by record it would first fetch each line that the disk has read last.
+//! The records are staged in memory that stays in the processor's cache, and are copied from there in large pieces
+//! into a buffer that can be written to the disk as it is. A processor skips fetching cache lines that are
+//! overwritten whole; record by record it would first fetch each line that the disk read last.
 //!
 //! ```text
 //!   buffer   | header room | moved, summed up to `summed` |            |     lent by the log, if it had one to spare
 //!   staged                                                | the latest |     or all records, without such a buffer
 //! ```
 //!
-//! Invariants: a record is moved only when another one comes behind it or the transaction ends, unless it was too large
-//! to be staged; the checksum never covers the header of the last record, which says so in the end.
+//! Invariants: a record is moved only when another one comes behind it or the transaction ends, unless it was too
+//! large to be staged; the checksum does not cover the header of the last record before the transaction ends, because
+//! that header marks it as the last one.
 
 use crate::buffer::AlignedBuf;
 use crate::checksum::crc32c_more;

@@ -1,9 +1,9 @@
-//! How fast is each of some commit methods here? Tried side by side with a few small writes on a scratch file.
+//! Measures the latency of several commit methods in interleaved rounds on a scratch file.
 //!
-//! Interleaved rounds, so that a busy moment does not pick the winner; within a tenth the earlier row wins.
+//! The rounds are interleaved, so that a busy moment does not pick the winner; within a tenth the earlier row wins.
 //!
-//! Invariants: the scratch file is ours alone and is removed, whatever happened; a row that cannot run here is left out;
-//! one that fails after it was proven ends the trial.
+//! Invariants: the scratch file belongs to the trial alone and is removed in every case; a row that cannot run here
+//! is left out; one that fails after it was proven ends the trial.
 
 use std::path::Path;
 

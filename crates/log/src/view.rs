@@ -1,13 +1,13 @@
-//! How does one look into a log without being its writer?
+//! Read-only view of a log, without taking the writer's lock.
 //!
-//! A [`View`] reads the log in a directory without taking the lock. While a writer holds the log it shows what is known
-//! to be durable from the log itself: everything that some later batch or mark names durable. That is all but the last
-//! batch, and after a few idle milliseconds all of it. A log without a writer is shown to the end that opening would find,
-//! which is made durable first; where whoever looks may not do that (Windows lets nobody sync who may only read), to the
-//! end that is known to be durable.
+//! While a writer holds the log, a [`View`] shows what the log itself proves durable: everything that some later
+//! batch or mark names durable. That is all but the last batch, and after a few idle milliseconds all of it. A log
+//! without a writer is shown to the end that opening would find, which is made durable first; where the viewing
+//! process may not do that (Windows refuses a sync to a process that may only read), to the end that is known to be
+//! durable.
 //!
-//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: one that failed is taken
-//! again, and only what is wrong while nothing moves is reported.
+//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: a failed look is
+//! repeated, and only an error that occurs while the directory is unchanged is reported.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Is the block at this place the next batch of the log?
+//! Validates batches in sequence: a [`Cursor`] checks each block against the format's rules.
 //!
-//! A [`Cursor`] knows what must come next in one segment and holds what is there against the validity rule of
-//! `format.rs`. Recovery, readers, `verify` and `salvage` all walk with it, so there is one reading of the rule.
+//! A [`Cursor`] knows what must come next in one segment and checks the bytes there against the validity rule of
+//! `format.rs`. Recovery, readers, `verify` and `salvage` all use it, so the rule is implemented once.
 
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, check_body};
 use crate::lsn::Lsn;

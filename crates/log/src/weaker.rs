@@ -1,11 +1,11 @@
-//! How does a commit wait that asks for less than durable?
+//! Relaxed commits: how they lead, wait and are woken, with watermarks of their own.
 //!
-//! As any other one does (`group.rs`), with watermarks of its own: it leads a write if it finds room, it sleeps at the
-//! gate of its batch, and what it wrote is told when it has reached the grade asked for. A log of which nobody asks for
-//! less comes here once for each batch and finds a flag unset.
+//! A relaxed commit waits as a full one does (`group.rs`): it leads a write if it finds a free I/O slot, it sleeps at
+//! the gate of its batch, and it is acknowledged when the batch has reached the requested grade. A log without
+//! relaxed commits comes here once for each batch and finds a flag unset.
 //!
-//! Invariants: the watermark of a grade is published after the core has moved it and before anyone is woken; after a
-//! failure everyone is woken and nothing is acknowledged, in any grade.
+//! Invariants: the watermark of a grade is published after the core has moved it and before any waiter is woken;
+//! after a failure every waiter is woken and nothing is acknowledged, in any grade.
 
 use std::task::Waker;
 

@@ -1,7 +1,7 @@
-//! Does the hot path take memory from the heap?
+//! Tests that appending and committing allocate nothing on the heap.
 //!
-//! Appending and committing work in the buffers that the log took when it was opened. Allocations of the calling thread
-//! are counted, so that the count is exact on any machine; a transaction that outgrows its buffer shows that the counter
+//! The hot path works in the buffers that the log allocated when it was opened. Allocations of the calling thread are
+//! counted, so that the count is exact on any machine; a transaction that outgrows its buffer shows that the counter
 //! counts.
 
 use seawall::{Log, Options};

@@ -1,4 +1,4 @@
-//! Can one look into a log while its writer starts, recycles and removes segments as fast as it can?
+//! Tests read-only views of a log while its writer starts, recycles and removes segments.
 //!
 //! The writer trims behind itself all the time, so that segments go while they are listed, opened and read.
 

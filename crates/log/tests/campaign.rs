@@ -1,4 +1,4 @@
-//! Does the log keep its word on the simulated disk, and does the campaign find every deliberate mistake?
+//! Runs short crash campaigns and a failure sweep on the simulated disk.
 #![cfg(feature = "simulation")]
 
 use seawall::sim::campaign::{Campaign, WAYS, run, sweep};

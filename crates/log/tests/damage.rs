@@ -1,4 +1,4 @@
-//! What does opening make of every single damaged field and of every cut, on the real file system?
+//! Tests opening on the real file system after damage to every single field and after every truncation.
 //!
 //! The rule is the same for all of them: either the log opens with everything that was acknowledged, or it refuses
 //! with an error that names the file. It never opens with less, and never hands out a changed record.

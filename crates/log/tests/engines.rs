@@ -1,7 +1,7 @@
-//! Do all engines and all methods do the same, and what happens where one of them is refused or cut short?
+//! Tests that all engines and methods write the same bytes, and how refused or cut-short ones are reported.
 //!
-//! Content, errors and words, never latencies. What needs a process of its own (limits, stops) starts this very
-//! program again as a child that runs [`child`] alone.
+//! The tests assert content, errors and messages, never latencies. A test that needs a process of its own (limits,
+//! stops) starts this program again as a child that runs [`child`] alone.
 #![cfg(feature = "simulation")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What does the log do when something fails, and what do others do wrong there?
+//! Tests failing writes, syncs, opens and full disks, including mistakes that other logs make.
 //!
 //! The first half names mistakes that logs in use make and shows that this one does not; the second half goes through
 //! the failure paths of opening.

@@ -1,8 +1,8 @@
-//! What does recovery make of a field that says something else, with checksums that are right all the same?
+//! Tests recovery of headers with forged fields and correct checksums.
 //!
 //! Every 2, 4 and 8 bytes of every header of the small logs in the fuzzer's corpus get every value of a table, in one
-//! header and in two at once, and every file every length. Whatever comes of it, recovery ends with a log or with an
-//! error; of a log it hands out the records without a gap up to the end, and the same ones after a second recovery.
+//! header and in two at once, and every file every length. In every case recovery ends with a log or with an error;
+//! of a log it returns the records without a gap up to the end, and the same ones after a second recovery.
 
 use std::panic::catch_unwind;
 

@@ -1,4 +1,4 @@
-//! Are the bytes on disk what `format.rs` draws, in every version from now on, and is every damage to them noticed?
+//! Tests the on-disk format against golden bytes, and that damage to any bit of it is detected.
 
 use std::fs;
 use std::path::Path;

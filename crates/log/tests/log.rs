@@ -1,4 +1,4 @@
-//! Does the log do what its interface says, on the real file system?
+//! Tests the log's public interface on the real file system.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Does the log behave like a vector, whatever is done to it in whatever order?
+//! Tests random operation sequences against a model: the log behaves like a vector.
 //!
 //! Each run follows from one seed: appends, transactions, commits (of any class), reads, trims, closes, and drops without
 //! a close, each followed by a reopening. A run that fails prints its seed; `SEAWALL_MODEL_SEED=N` repeats it alone, and

@@ -1,6 +1,6 @@
-//! Does the campaign find every deliberate mistake within 100,000 states?
+//! Tests that the crash campaign finds every planted bug within 100,000 states.
 //!
-//! Those that no campaign can see are listed with the reason beside the mistakes themselves.
+//! Mutants that no campaign can see are listed with the reason where they are defined.
 #![cfg(feature = "mutants")]
 
 use seawall::mutant::{EQUIVALENT, Mutant, set};

@@ -1,4 +1,4 @@
-//! Does the probe answer whatever it is asked, and leave nothing behind?
+//! Tests that the probe returns a result for every input and removes its file.
 
 use seawall::{Durability, PROBE_COMMITS_MAX, Probe, probe};
 use std::path::Path;

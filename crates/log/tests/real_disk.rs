@@ -1,7 +1,7 @@
-//! Does a real file system that runs full, breaks or is read-only meet the log as the simulated one does?
+//! Tests full, failing and read-only file systems on real ext4 loop devices (needs root).
 //!
-//! Each test makes a small ext4 on a loop device, which needs root; where that is not to be had the test says
-//! `SKIPPED` on the terminal, past the test harness.
+//! Each test makes a small ext4 on a loop device, which needs root; without root the test prints `SKIPPED` on the
+//! terminal, past the test harness.
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;

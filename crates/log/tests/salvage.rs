@@ -1,7 +1,7 @@
-//! What do `verify` and `salvage` make of a damaged log, and what do they leave alone?
+//! Tests `verify` and `salvage` on damaged logs.
 //!
 //! The rule: damage to one segment costs what was damaged of it and nothing of another one, all of it is listed, and
-//! what is copied is what was there, in order and without what had been trimmed.
+//! the copy holds the intact records in order, without trimmed ones.
 
 mod written;
 

@@ -1,4 +1,4 @@
-//! What does a log tell those who watch it: spans of `tracing`, and metrics where the feature is on?
+//! Tests the `tracing` spans and the metrics that a log emits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
-//! What becomes of commits that ask for less than the log promises?
+//! Tests relaxed commits: those that request less durability than the log's class.
 //!
-//! On rows whose companions are the same on every machine: `dsync`, whose writes sync nothing but themselves, and
-//! `buffered+fdatasync`, whose sync covers the whole file. Beside both goes `buffered`.
+//! The tests use rows whose relaxed rows are the same on every machine: `dsync`, whose writes sync nothing but
+//! themselves, and `buffered+fdatasync`, whose sync covers the whole file. The relaxed row of both is `buffered`.
 #![cfg(all(feature = "simulation", target_os = "linux"))]
 
 use std::sync::Arc;

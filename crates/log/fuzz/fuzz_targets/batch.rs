@@ -1,4 +1,4 @@
-//! Is every input that decodes as a header or a batch one that encodes to the same bytes, and nothing else accepted?
+//! Fuzz target: every input that decodes as a header or batch encodes to the same bytes; all others are refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Does recovery come to an end on any files at all, without a panic, in order, and to the same end twice?
+//! Fuzz target: recovery of arbitrary files terminates without a panic, in LSN order, with the same result twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Writes the first inputs of the corpus: small logs as the log itself would write them.
+//! Writes the initial fuzz corpus: small logs with the bytes that the log itself would write.
 
 use std::path::Path;
 

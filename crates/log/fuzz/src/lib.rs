@@ -1,4 +1,4 @@
-//! What do the targets and the writer of their corpus share?
+//! Shares the checksum and the builders of forged files between the fuzz targets and the corpus writer.
 
 pub use seawall::sim::forged::{files, mend_batch, mend_header};
 

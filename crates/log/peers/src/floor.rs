@@ -1,7 +1,7 @@
-//! What is the least that the disk takes for what is to be durable?
+//! Measures the floor: a plain loop of durable writes into a preallocated file, with no log around it.
 //!
-//! A loop of writes by the row [`METHOD`] of the method table into a file that was filled before, with new bytes each
-//! time: what anything must do that carries data.
+//! The loop writes by the row [`METHOD`] of the method table into a file that was filled before, with new bytes each
+//! time: the least that any log must do to make data durable.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! How fast do other write-ahead logs commit, beside this one and beside the raw disk? `cargo xtask peers` runs this.
+//! Benchmarks other write-ahead logs against Seawall and the raw disk; run by `cargo xtask peers`.
 //!
 //! ```text
 //! seawall-peers DIR [--rounds N]           the table
-//! seawall-peers DIR --commits NAME N       N commits of one row between two marks, for whoever counts system calls
+//! seawall-peers DIR --commits NAME N       N commits of one row between two marks, for counting system calls
 //! seawall-peers --list                     the names of the rows
 //! ```
 //!

@@ -1,12 +1,12 @@
-//! How is it measured? In slices of 50 ms, all rows in turn, so that a busy moment of the machine hits all.
+//! Measures all rows in turn, in slices of 50 ms, so that a busy moment of the machine affects all of them.
 //!
 //! ```text
 //!   round 1:  floor  seawall  okaywal  …         each: 3 commits untimed, 50 ms of commits, housekeeping, a rest
 //!   round 2:  seawall  okaywal  …  floor         the order turns by one each round
 //! ```
 //!
-//! Invariants: a commit is timed from call to return in the thread that waits for it; records are new each time and do
-//! not compress; housekeeping and the rest behind it are in nobody's figures.
+//! Invariants: a commit is timed from call to return in the thread that waits for it; records are new each time and
+//! do not compress; housekeeping and the rest behind it are in no row's figures.
 
 use std::path::Path;
 use std::sync::Barrier;

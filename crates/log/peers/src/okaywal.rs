@@ -1,6 +1,7 @@
-//! How is okaywal used here? An entry of one chunk for each commit.
+//! Row okaywal: one entry of one chunk per commit.
 //!
-//! Its own thread checkpoints a segment that is full enough and recycles it; the manager here keeps nothing of it.
+//! okaywal's own thread checkpoints a segment that is full enough and recycles it; the log manager given here keeps
+//! nothing.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How is raft-engine used here? As many raft groups as threads, a batch of one entry for each commit, `sync` set.
+//! Row raft-engine: one raft group per thread, a batch of one entry per commit, `sync` set.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How is SQLite used here? One connection, one `INSERT` for each commit, in WAL mode with `synchronous=FULL`.
+//! Row SQLite: one connection, one `INSERT` per commit, WAL mode with `synchronous=FULL`.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! Who is measured? These rows.
+//! Lists the logs that are measured, one row each, and opens them.
 //!
-//! Each is set up as somebody would who wants its speed and means its promise: room written beforehand and used again,
-//! segments of one size, every commit durable before it returns. `cargo xtask peers` counts each row's system calls and
-//! measures nothing if one of them does not sync.
+//! Each is configured for speed with full durability: preallocated and reused space, segments of one size, every
+//! commit durable before it returns. `cargo xtask peers` counts each row's system calls and measures nothing if one
+//! of them does not sync.
 
 use std::path::Path;
 

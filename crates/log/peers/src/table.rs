@@ -1,4 +1,4 @@
-//! How are the figures told? One line for each workload and row, the floor first, and below what the rows are.
+//! Formats the result: one line per workload and row, the floor first, and a legend of the rows below.
 
 use std::fmt::Write;
 

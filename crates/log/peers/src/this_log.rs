@@ -1,4 +1,4 @@
-//! How is Seawall used here? As its own benchmark does: `append_commit`, and `trim` between slices.
+//! Row Seawall: `append_commit` per commit, and `trim` between slices, as in its own benchmark.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! What is the least that the disk takes?
+//! Measures the floor: plain loops of durable writes against which the log is compared.
 //!
-//! Plain loops beside which the log is held. The *floor* puts new bytes into a buffer and writes it, by the commit
-//! method of the log, into a zero-filled file in the same directory: what anything must do that carries data. The *bare*
-//! loop writes one and the same buffer again and again, as disks are often measured. What lies between the two is what
-//! it costs this machine to hand changed memory to its disk: no log can save it. For what goes into memory only, the
-//! floor is a plain copy of the same bytes into memory as fresh as the log's.
+//! The *floor* puts new bytes into a buffer and writes it, by the commit method of the log, into a zero-filled file
+//! in the same directory: the least that any log must do. The *bare* loop writes the same buffer again and again, as
+//! disks are often measured. The difference between the two is the cost of handing changed memory to the disk, which
+//! no log can avoid. For workloads that stay in memory, the floor is a plain copy of the same bytes into memory as
+//! fresh as the log's.
 
 use std::path::Path;
 

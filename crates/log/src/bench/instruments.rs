@@ -1,4 +1,4 @@
-//! With what does the benchmark measure?
+//! Provides the benchmark's instruments: scratch directory, latency histogram and CPU time.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
-//! How does a workload run beside its floor?
+//! Runs a workload in alternating slices with its floor, with waiting or pipelined committers.
 //!
-//! [`Bench::interleave`] alternates slices of both; [`Bench::waiting`] has threads that wait for each commit,
-//! [`Bench::outstanding`] one thread that does not, and holds on to the oldest commit only when it has enough of them.
+//! [`Bench::interleave`] alternates slices of both; [`Bench::waiting`] runs threads that wait for each commit,
+//! [`Bench::outstanding`] one thread that keeps several commits outstanding and waits for the oldest only when it has
+//! enough of them.
 
 use std::collections::VecDeque;
 use std::path::Path;

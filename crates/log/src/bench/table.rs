@@ -1,6 +1,7 @@
-//! How is the result told?
+//! Formats the benchmark's result as two tables of at most 80 columns: throughput and commit latency.
 //!
-//! Two tables of at most 80 columns: what was reached, and how long single commits took.
+//! The first table holds each row's figure, its ratio to the floor and its goal; the second one the latencies of
+//! single commits.
 
 use std::fmt::Write;
 

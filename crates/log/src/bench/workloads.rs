@@ -1,7 +1,7 @@
-//! Which workloads are there?
+//! Defines the benchmark's workloads, one table row and one function each.
 //!
-//! [`WORKLOADS`]: one row and one function each. Goals are held against what this machine's own floor gives, or are
-//! figures of their own where there is no floor.
+//! [`WORKLOADS`] is the table. Goals are ratios to the floor of the same machine, or absolute figures where there is
+//! no floor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,6 @@
-//! What does recovery make of files that nobody wrote on purpose?
+//! Fuzzing entry point: recovers arbitrary files on a simulated disk, reads the log and recovers again.
 //!
-//! The way in for the fuzzer: any files at all, laid on a simulated disk, recovered, read, and recovered again. The
-//! memory and the time this takes are bounded by the size of the files.
+//! Memory and time are bounded by the size of the files.
 
 use super::SimDisk;
 use super::judge::read_all;

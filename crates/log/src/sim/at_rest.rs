@@ -1,7 +1,7 @@
-//! How do ten million injections into logs at rest run on every processor, stop, and go on tomorrow?
+//! Runs the damage-at-rest test over many seeds on every processor; resumable.
 //!
-//! As [`crew`](super::crew) does for crash states, with a simpler deal: the seeds of one portion are split among the
-//! workers, and the standing grows when all of them are done.
+//! As [`crew`](super::crew) does for crash states, with a simpler schedule: the seeds of one portion are split among
+//! the workers, and the [`Standing`] advances when all of them are done.
 //!
 //! Invariant: the standing after any seed is the same however many workers there were and however often it was stopped.
 

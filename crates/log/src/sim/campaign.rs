@@ -1,9 +1,9 @@
-//! Does the log keep its word whatever the disk does?
+//! Crash campaign: runs the log on a simulated disk, draws crash images at every step, recovers and judges them.
 //!
 //! A campaign runs lives on the simulated disk, replays the trace of each one step by step, draws legal images at
-//! every step, recovers each distinct image with the real code and lets the oracle judge. Some images become the
-//! start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one seed, and a
-//! failure names the seed and the number of the state, which repeat it alone.
+//! every step, recovers each distinct image with the real recovery and has the oracle judge the result. Some images
+//! become the start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one
+//! seed, and a failure names the seed and the number of the state, which repeat it alone.
 
 use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{Cache, FaultKind, FaultPlan};

@@ -1,9 +1,9 @@
-//! How does a campaign of a billion states run on every processor, stop, and go on tomorrow?
+//! Runs a crash campaign of many seeds on every processor; resumable.
 //!
-//! The lives of consecutive seeds are handed out in portions; a portion depends on its seeds alone. What is finished is
-//! added up in the order of the seeds, whichever worker was faster, so a [`Standing`] says exactly which seeds it
-//! counts: those from the first up to the next, all of them and each once. Nothing else is kept, and what was under way
-//! when the campaign was stopped is done again, uncounted until then.
+//! The lives of consecutive seeds are handed out in portions; a portion depends on its seeds alone. Finished portions
+//! are added up in the order of the seeds, whichever worker was faster, so a [`Standing`] says exactly which seeds it
+//! counts: those from the first up to the next, all of them and each once. Nothing else is kept; a portion that was
+//! running when the campaign stopped is run again and is not counted before.
 //!
 //! Invariant: the standing after any seed is the same however many workers there were and however often it was stopped.
 

@@ -1,4 +1,4 @@
-//! How does a disk damage what it holds?
+//! Injects damage into a simulated disk image: flipped bits, garbage, misplaced sectors and lost headers.
 
 use super::file::{SECTOR, Sector};
 use super::media::Media;

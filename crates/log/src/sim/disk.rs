@@ -1,11 +1,11 @@
-//! What does the log see of the simulated disk?
+//! Simulated disk: completes operations later and in any order, fails them on request and records a trace.
 //!
-//! [`SimDisk`] is a running machine on top of [`Media`]: operations complete later and in any order, one of them may
-//! fail, and everything that matters for a crash is kept as a trace of events, so that the campaign can replay it and
-//! cut the power at every step.
+//! [`SimDisk`] is a running machine on top of [`Media`]. Everything that matters for a crash is kept as a trace of
+//! events, so that the campaign can replay it and cut the power at every step.
 //!
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
-//! cache goes on showing the new data and the disk holds the old. How reads get past the cache, if at all, is [`Cache`].
+//! cache goes on showing the new data and the disk holds the old. [`Cache`] says how reads bypass the cache, if at
+//! all.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
-//! Which of the writes that may or may not have arrived did arrive?
+//! Draws which unsynced writes reached the disk before a crash.
 //!
-//! One deal for every model of a disk. Pieces are asked for in the order in which they were written, all pieces of one
-//! write together.
+//! Every model of a disk uses this draw. It decides piece by piece in the order in which the pieces were written, all
+//! pieces of one write together.
 
 use super::rng::{Rng, mix};
 

@@ -1,7 +1,7 @@
-//! What is one file on the simulated disk?
+//! Represents a file of the simulated disk as a list of shared, immutable sectors.
 //!
-//! A row of sectors whose contents never change: a write puts another sector in place. So files, writes under way and
-//! the images drawn from both share every sector, and an image costs a few pointers for each file that it changes.
+//! A write replaces sectors by others and never changes their contents. So files, writes in flight and the images
+//! drawn from both share every sector, and an image costs a few pointers for each file that it changes.
 //!
 //! Invariant: the hash of a file changes with every sector in a way that can be undone sector by sector, so it needs
 //! no second look at the contents.

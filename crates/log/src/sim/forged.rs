@@ -1,11 +1,13 @@
-//! How do bytes become the files of a log that nobody wrote on purpose, with checksums that are right all the same?
+//! Decodes fuzzer bytes into log files whose checksums are right although their fields are forged.
 //!
 //! ```text
 //! byte 0      bit 0: make every checksum right, so that the rules behind it are reached
 //! then files  role (1 byte), length (2 bytes, little-endian), content
 //! ```
 //!
-//! The fuzzer's inputs and the table of forged fields in `tests/forged.rs` are both read here. The role is a segment's number for 0 to 239 (modulo 8, plus 1), a draft for 240 to 247, otherwise a stranger.
+//! The fuzzer's inputs and the table of forged fields in `tests/forged.rs` are both read here. The role is a
+//! segment's number for 0 to 239 (modulo 8, plus 1), a staging file (`.new`) for 240 to 247, otherwise a foreign
+//! file.
 
 use crate::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, preparing_name, segment_name};

@@ -1,6 +1,6 @@
-//! Does recovery make of one image what the ledger demands?
+//! Recovers one crash image with the real recovery and checks the records against the ledger.
 //!
-//! The real recovery opens the image, everything is read back record by record, and the oracle decides.
+//! The image is opened by the real recovery, read back record by record, and judged by the oracle.
 
 use super::disk::SimDisk;
 use super::life::plan;

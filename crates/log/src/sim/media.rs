@@ -1,8 +1,8 @@
-//! What is really on the disk, and what might be?
+//! Models a disk's contents: what is durable, and what may or may not have arrived.
 //!
-//! [`Media`] keeps apart what is durable for certain and what may or may not have arrived: sectors of writes that are
-//! under way or not yet synced, and changes to names before the directory was synced. From it the campaign draws
-//! legal *images*: what a disk may hold after the power went.
+//! [`Media`] separates what is certainly durable from what may or may not have arrived: sectors of writes that are in
+//! flight or not yet synced, and changes to names before the directory was synced. From it the campaign draws legal
+//! *images*: what a disk may hold after the power went.
 //!
 //! Invariants: a sector of 512 bytes arrives whole or not at all; of several unsynced writes to one sector any one may
 //! be the last to arrive in order of issue; a rename is atomic; names are lost and kept independently of each other

@@ -1,4 +1,4 @@
-//! Does recovery end, whatever lies in the directory?
+//! Recovers directories made of fuzzer bytes and checks that a second recovery yields the same log.
 //!
 //! Bytes from a fuzzer become files: each starts with a head of four bytes (number, kind, length in blocks, whether the
 //! checksums are mended), then its content. With mended checksums the fuzzer gets past the first rules.

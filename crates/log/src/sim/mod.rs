@@ -1,10 +1,12 @@
-//! A disk that can do everything a real one can, in memory, from a seed.
+//! Deterministic simulation of disks, crashes and damage in memory, from a seed.
 //!
-//! `rng` is where chance comes from, `file` and `names` what a directory is made of, `media` what may be on the disk and `draw` what of it arrived,
-//! `disk` what the log sees of it, `life` one use of the log, `judge` what recovery makes of an image and `damage` what
-//! a bad disk makes of one; `campaign` searches for a broken promise, `crew` runs it on every processor and picks it up again, `sweep` fails every operation, `rot`
-//! damages logs at rest and `at_rest` does so on every processor, `sketch` counts what is distinct; `arbitrary` is the entrance for fuzzers and `forged` what their
-//! bytes stand for, `outside` is the entrance for harnesses with disks of their own.
+//! `rng` is the source of randomness, `file` and `names` model a directory, `media` the contents of a disk and `draw`
+//! which unsynced writes arrived, `disk` is the disk that the log sees, `life` one use of the log, `judge` the
+//! recovery of one crash image and `damage` the damage that a bad disk does; `campaign` searches for a broken
+//! promise, `crew` runs it on every processor and resumes it, `sweep` fails every operation, `rot` damages logs at
+//! rest and `at_rest` does so on every processor, `sketch` estimates distinct counts; `arbitrary` is the entry point
+//! for fuzzers and `forged` decodes their bytes into files, `outside` is the entry point for harnesses with disks of
+//! their own.
 
 pub mod arbitrary;
 pub mod at_rest;

@@ -1,7 +1,7 @@
-//! Which name stands for which file?
+//! Maps names to files of the simulated disk, shared between images until changed.
 //!
 //! A directory is copied for every image that is drawn, far more often than it changes: so it is shared until it
-//! changes, and a name carries its own hash.
+//! changes, and each name stores its hash.
 
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
-//! How does a crash harness outside of this crate drive the real core on a disk of its own?
+//! Drives the real core and recovery without threads, for crash harnesses that bring their own disk.
 //!
 //! [`Writer`] is the log without threads: the real recovery, core, sealing, execution and housekeeping, one action at
-//! a time, on any [`Disk`]. [`judge`] opens what a crash left behind with the real recovery, reads it back and holds
-//! it against the ledger.
+//! a time, on any [`Disk`]. [`judge`] opens the directory left by a crash with the real recovery, reads it back and
+//! checks it against the ledger.
 //!
 //! Invariants: nothing is acknowledged before the core says that it is durable; after a failure nothing is.
 

@@ -1,4 +1,4 @@
-//! Where does chance come from? From a seed, the same on every machine.
+//! Seeded pseudo-random numbers, the same on every machine.
 
 pub use seawall_sys::chance::mix;
 

@@ -1,7 +1,7 @@
-//! Is damage in the middle of an acknowledged log always found?
+//! Damages logs at rest and checks that recovery finds every damage to acknowledged records.
 //!
-//! A life ends in one of three ways; then the disk damages what it holds, in one of five ways, and the real recovery and
-//! a reader of everything must do one of three things:
+//! A simulated run ends in one of three ways; then the disk damages its contents in one of five ways. The real
+//! recovery and a full read must have one of three outcomes:
 //!
 //! | outcome | what it means |
 //! | --- | --- |
@@ -9,10 +9,10 @@
 //! | refused | an error that names the segment and the place |
 //! | shortened | the log ends earlier without a word: allowed only where nothing on the disk says that there was more |
 //!
-//! What says so is a *witness*, a batch header or segment header that states what was durable when it was written. An
-//! injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no log in one copy can tell
-//! that from a write that never arrived. Every other injection is mid-log, and there shortening is a broken promise.
-//! The window is counted, so that its size can be stated.
+//! That evidence is a *witness*, a batch header or segment header that states what was durable when it was written.
+//! An injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no
+//! log in one copy can tell that from a write that never arrived. Every other injection is mid-log, and there
+//! shortening is a broken promise. The window is counted, so that its size can be stated.
 
 use std::collections::HashMap;
 use std::ops::Range;

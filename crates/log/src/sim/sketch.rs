@@ -1,4 +1,4 @@
-//! How many different states were there?
+//! Counts distinct states: exactly within one simulated run, by `HyperLogLog` over a campaign.
 //!
 //! Within one life [`Seen`] knows every state by a 64-bit hash of what the disk holds and what is due, and a state that
 //! was seen is not judged again. Over all lives of a long campaign that would take tens of gigabytes, so there

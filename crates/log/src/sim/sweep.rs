@@ -1,7 +1,7 @@
-//! What if any one operation of a life fails?
+//! Fails every operation of a simulated run in turn, then cuts the power and judges recovery.
 //!
-//! Every operation in turn, once and from then on, with an input/output error, a full disk and a short write; then the
-//! power goes, in every way of drawing an image.
+//! Every operation fails once, and in another run from then on, with an input/output error, a full disk and a short
+//! write; then the power goes, with every way of drawing an image.
 
 use std::collections::BTreeMap;
 

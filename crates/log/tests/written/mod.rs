@@ -1,4 +1,4 @@
-//! What is a log over several segments, of which every byte is known? The one that tests of damage start from.
+//! Test fixture: a log of several segments whose every byte is known, for the tests of damage.
 
 use std::path::PathBuf;
 use std::time::Duration;
