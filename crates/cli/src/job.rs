@@ -7,6 +7,7 @@ use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::selection::settings;
 use crate::signals::STOP;
+use seawall_gauge::figures::bytes;
 use seawall_gauge::plan::Plan;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
@@ -22,6 +23,7 @@ use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
 use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
+use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ enum Kind {
         requirement: Requirement,
         folder: PathBuf,
         environment: Box<Environment>,
+        /// Held from here on, so that nobody takes it into use before the run.
+        device: Option<RawDevice>,
     },
     Study {
         of: StudyOf,
@@ -72,9 +76,12 @@ impl Job {
             Some(device) => look(device, false)?,
             None => look(folder, true)?,
         };
+        let device = options.raw_device_overwrite.as_deref().map(RawDevice::open).transpose();
+        let device = device.map_err(|error| Failure::Told(error.to_string()))?;
         preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
         let folder = folder.to_path_buf();
-        Ok(Kind::Commit { plan: Box::new(plan), requirement, folder, environment: Box::new(environment) })
+        let (plan, environment) = (Box::new(plan), Box::new(environment));
+        Ok(Kind::Commit { plan, requirement, folder, environment, device })
     }
 
     fn study(
@@ -114,7 +121,10 @@ impl Job {
     /// What is about to happen, in words.
     pub(crate) fn announcement(&self) -> String {
         match &self.kind {
-            Kind::Commit { plan, .. } => preflight::announcement(plan),
+            Kind::Commit { plan, device, .. } => match device {
+                Some(device) => format!("{}\n{}", overwritten(device, plan), preflight::announcement(plan)),
+                None => preflight::announcement(plan),
+            },
             Kind::Study { settings, needs_bytes, jdks, clusters, .. } => {
                 let mut told = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
                 if settings.jvms.is_some() {
@@ -148,12 +158,14 @@ impl Job {
         let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
         let mut left_behind = None;
         let result = match &self.kind {
-            Kind::Commit { plan, folder, environment, .. } => {
-                let (environment, bytes) = (environment.as_ref().clone(), plan.transaction_bytes);
-                let mut rig = match &options.raw_device_overwrite {
-                    Some(device) => RealRig::on_device(device, environment, plan.journal, bytes)
+            Kind::Commit { plan, folder, environment, device, .. } => {
+                let (environment, size) = (environment.as_ref().clone(), plan.transaction_bytes);
+                let mut rig = match device {
+                    Some(device) => device
+                        .try_clone()
+                        .and_then(|device| RealRig::on_raw_device(device, environment, plan.journal, size))
                         .map_err(|error| Failure::Told(error.to_string()))?,
-                    None => RealRig::in_folder(folder, environment, plan.journal, bytes),
+                    None => RealRig::in_folder(folder, environment, plan.journal, size),
                 };
                 commit::run(plan, &mut rig, &mut progress)
             }
@@ -202,6 +214,22 @@ fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) ->
         (Err(error), None) => Err(Failure::Told(error.to_string())),
         (Err(error), Some(left)) => Err(Failure::Told(format!("{error}; also: {left}"))),
     }
+}
+
+/// What is lost by overwriting `device`, in words.
+fn overwritten(device: &RawDevice, plan: &Plan) -> String {
+    let description = device.description();
+    let what = if description.is_empty() { String::new() } else { format!(" ({description})") };
+    let contents = match device.contents() {
+        [] => "its first 256 KiB are zeros".to_owned(),
+        contents => format!("ON IT NOW: {}", contents.join(", ")),
+    };
+    format!(
+        "DESTROYS the first {} of {}{what}, a device of {}; {contents}. Nothing has it mounted or open.",
+        bytes(plan.journal.bytes),
+        device.path().display(),
+        bytes(device.bytes()),
+    )
 }
 
 /// The JVMs of a run, started; the jar is built first if need be.

@@ -7,6 +7,7 @@
 //! * [`engine`] says which engines carry commits, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
+//! * [`raw_device`] holds a block device that nobody uses, to overwrite it.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
@@ -37,6 +38,7 @@ pub mod method;
 pub mod methods;
 mod os;
 pub mod process;
+pub mod raw_device;
 pub mod residency;
 pub mod store;
 pub mod text;

@@ -14,6 +14,7 @@
 //! | `wait` | sleeping until a word changes |
 //! | `memory` | what the kernel is told about a buffer |
 //! | `prefetch` | what the processor is told about a buffer |
+//! | `raw_device` | who uses a block device |
 //! | `process` | processes that outlive their starter |
 //! | `thread` | what the kernel knows about the calling thread |
 //!
@@ -85,6 +86,10 @@ pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
 pub(crate) mod process;
 
 #[cfg(not(target_os = "linux"))]
+#[path = "os/no_raw_device.rs"]
+pub(crate) mod raw_device;
+
+#[cfg(not(target_os = "linux"))]
 #[path = "os/no_rings.rs"]
 pub(crate) mod rings;
 
@@ -92,7 +97,7 @@ pub(crate) mod rings;
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, process, residency, rings, thread,
+    SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, process, raw_device, residency, rings, thread,
 };
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.

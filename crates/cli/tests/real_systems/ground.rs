@@ -124,13 +124,13 @@ fn make_options(kind: &str) -> &'static [&'static str] {
 }
 
 /// A loop device, detached when dropped, or as soon as nothing uses it any more.
-struct Loop {
-    path: String,
+pub(crate) struct Loop {
+    pub(crate) path: String,
 }
 
 impl Loop {
     /// Around the host's page cache if the image's file system can, so that tests do not wait for write-back.
-    fn attach(image: &Path, sector_bytes: u32) -> Self {
+    pub(crate) fn attach(image: &Path, sector_bytes: u32) -> Self {
         let sector = sector_bytes.to_string();
         let path = must("losetup", &["--find", "--show", "--sector-size", &sector, text(image)]);
         // tmpfs has no direct I/O, and the counts are the same without.

@@ -1,6 +1,6 @@
 //! Does bad input end with a clear message, the right exit code, and no file left behind?
 
-use crate::ground::{Ground, Mount, folder};
+use crate::ground::{Ground, Loop, Mount, folder, must};
 use crate::program::{Bench, SEAWALL, SMALL, names, row};
 use crate::trace::parse;
 use seawall_gauge::result::Outcome;
@@ -266,4 +266,84 @@ fn a_raw_device_must_be_a_device_and_a_file_given_for_one_is_spared() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("not a block device") && told.contains("disk.img"), "{told}");
     assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 0));
+}
+
+/// Asks for the device to be overwritten, really and as a dry run: both are refused with these words, and not a byte
+/// of it changes.
+fn device_is_spared(device: &str, words: &[&str]) {
+    let content = || std::fs::read(device).expect("the device");
+    let before = content();
+    for more in [&["--dry-run"][..], &[]] {
+        let folder = folder();
+        let arguments =
+            ["bench", "--no-out", "--no-progress", "--allow-memory", "--raw-device-overwrite", device];
+        let mut command = Command::new(SEAWALL);
+        command.args(arguments).args(SMALL).args(more);
+        let output = command.current_dir(folder.path()).output().expect("started");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        for word in words.iter().copied().chain([device]) {
+            assert!(told.contains(word), "{told:?} does not say {word}");
+        }
+        assert!(output.stdout.is_empty(), "nothing was measured or previewed");
+    }
+    assert!(content() == before, "{device} was written");
+}
+
+/// A loop device on a new image of `mib` MiB.
+fn image(folder: &Path, mib: u64) -> Loop {
+    let path = folder.join("image");
+    File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("an image file");
+    Loop::attach(&path, 512)
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_mounted_raw_device_is_never_overwritten() {
+    let ground = Ground::new("ext4", 16, "ro,noload");
+    let device = format!("/dev/{}", ground.device());
+    let point = ground.path().display().to_string();
+    device_is_spared(&device, &["in use", "ext4", &point, "unmount"]);
+    // Mounted, and the table hidden: the kernel's own refusal remains.
+    let hidden = format!(
+        "umount -l /proc; mount -t tmpfs none /proc; exec {SEAWALL} bench --no-out --no-progress --journal 1MiB --time 1s --raw-device-overwrite {device}"
+    );
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", &hidden]).output().expect("unshare");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && told.contains("exclusively"), "{told}");
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_raw_device_that_is_swap_or_under_another_is_never_overwritten() {
+    let folder = folder();
+    let attached = image(folder.path(), 16);
+    must("mkswap", &["--force", &attached.path]);
+    must("swapon", &[&attached.path]);
+    device_is_spared(&attached.path, &["in use", "swap", "swapoff"]);
+    must("swapoff", &[&attached.path]);
+    let above = Loop::attach(Path::new(&attached.path), 512);
+    device_is_spared(&attached.path, &["in use", "is a loop device on", &above.path]);
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_raw_device_that_nobody_uses_is_named_with_its_content_and_overwritten_only_up_to_the_journal() {
+    let folder = folder();
+    let attached = image(folder.path(), 8);
+    must("mkfs.ext4", &["-q", "-F", &attached.path]);
+    let before = std::fs::read(&attached.path).expect("the device");
+    let run = |more: &[&str]| {
+        let arguments = ["bench", "--no-out", "--no-progress", "--raw-device-overwrite", &attached.path];
+        let mut command = Command::new(SEAWALL);
+        command.args(arguments).args(SMALL).args(["--methods", "direct+dsync"]).args(more);
+        let output = command.current_dir(folder.path()).output().expect("started");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        assert!(told.contains("ext4") && told.contains("DESTROYS the first 1 MiB"), "{told}");
+        std::fs::read(&attached.path).expect("the device")
+    };
+    assert!(run(&["--dry-run"]) == before, "a dry run writes nothing");
+    let after = run(&[]);
+    assert!(after[..1 << 20] != before[..1 << 20] && after[1 << 20..] == before[1 << 20..]);
 }

@@ -6,9 +6,10 @@
 use super::{Lane, MadeJournal, Rig};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{Counts, Reader};
-use seawall_sys::inspect::{Environment, is_block_device};
+use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
 use seawall_sys::method::Method;
+use seawall_sys::raw_device::RawDevice;
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{Commit, Error, OpenError, Target, clock, open, prove};
 use std::fs::File;
@@ -28,8 +29,8 @@ pub struct RealRig {
 enum Place {
     /// Files in a folder: the journal, once made, and a scratch file for proofs.
     Folder { journal_path: PathBuf, scratch_path: PathBuf, journal: Option<File> },
-    /// A block device that may be overwritten.
-    Device { path: PathBuf, file: File },
+    /// A block device that nobody else uses and that may be overwritten; held exclusively.
+    Device(RawDevice),
 }
 
 impl RealRig {
@@ -53,29 +54,31 @@ impl RealRig {
     /// A rig that overwrites the start of the block device `path`.
     ///
     /// # Errors
-    /// It cannot be opened, is not a block device, or is smaller than the journal.
+    /// As [`RawDevice::open`], or it is smaller than the journal.
     pub fn on_device(
         path: &Path,
         environment: Environment,
         recipe: Recipe,
         transaction_bytes: usize,
     ) -> Result<Self, Error> {
-        use std::io::Seek as _;
-        let refuse = |text: &str| Error::new("open", path, io::Error::new(io::ErrorKind::InvalidInput, text));
-        if !is_block_device(path)? {
-            return Err(refuse("not a block device: name one, or leave the option away and name a folder"));
+        Self::on_raw_device(RawDevice::open(path)?, environment, recipe, transaction_bytes)
+    }
+
+    /// A rig that overwrites the start of a device that is held already.
+    ///
+    /// # Errors
+    /// It is smaller than the journal.
+    pub fn on_raw_device(
+        device: RawDevice,
+        environment: Environment,
+        recipe: Recipe,
+        transaction_bytes: usize,
+    ) -> Result<Self, Error> {
+        if device.bytes() < recipe.bytes {
+            let why = "the device is smaller than the journal: give a smaller --journal";
+            return Err(Error::new("open", device.path(), io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|error| Error::new("open", path, error))?;
-        let bytes = file.seek(io::SeekFrom::End(0)).map_err(|error| Error::new("lseek", path, error))?;
-        if bytes < recipe.bytes {
-            return Err(refuse("the device is smaller than the journal: give a smaller --journal"));
-        }
-        let place = Place::Device { path: path.to_path_buf(), file };
-        Ok(Self::at(place, environment, recipe, transaction_bytes))
+        Ok(Self::at(Place::Device(device), environment, recipe, transaction_bytes))
     }
 
     fn at(place: Place, environment: Environment, recipe: Recipe, transaction_bytes: usize) -> Self {
@@ -85,10 +88,14 @@ impl RealRig {
 
     fn target(&self) -> Target {
         let path = match &self.place {
-            Place::Folder { journal_path, .. } => journal_path,
-            Place::Device { path, .. } => path,
+            Place::Folder { journal_path, .. } => journal_path.as_path(),
+            Place::Device(device) => device.path(),
         };
-        Target { path: path.clone(), journal_bytes: self.recipe.bytes, write_bytes: self.transaction_bytes }
+        Target {
+            path: path.to_path_buf(),
+            journal_bytes: self.recipe.bytes,
+            write_bytes: self.transaction_bytes,
+        }
     }
 
     /// The file that is written, with its path.
@@ -98,7 +105,7 @@ impl RealRig {
             Place::Folder { journal_path, .. } => {
                 Err(Error::new("open", journal_path, io::ErrorKind::NotFound.into()))
             }
-            Place::Device { file, path } => Ok((file, path)),
+            Place::Device(device) => Ok((device.file(), device.path())),
         }
     }
 }
@@ -134,7 +141,7 @@ impl Rig for RealRig {
                 *journal = Some(made.file);
                 Ok(MadeJournal { elapsed_ns: made.elapsed_ns, layout: made.layout })
             }
-            Place::Device { .. } => Ok(MadeJournal { elapsed_ns: 0, layout: None }),
+            Place::Device(_) => Ok(MadeJournal { elapsed_ns: 0, layout: None }),
         }
     }
 
@@ -169,7 +176,7 @@ impl Rig for RealRig {
     fn layout(&self) -> Result<Option<Layout>, Error> {
         match &self.place {
             Place::Folder { .. } => self.journal().and_then(|(file, path)| layout(file, path)),
-            Place::Device { .. } => Ok(None),
+            Place::Device(_) => Ok(None),
         }
     }
 

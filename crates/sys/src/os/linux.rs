@@ -12,6 +12,7 @@ mod map;
 mod positional;
 pub(crate) mod process;
 mod queue;
+pub(crate) mod raw_device;
 pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;

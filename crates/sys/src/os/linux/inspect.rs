@@ -35,7 +35,7 @@ use roots::Roots;
 use stack::{Below, Walk};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
     let roots = Roots {
@@ -54,6 +54,27 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         under_folder(&roots, &mounts, path, &metadata)?
     };
     Ok(on_this_machine(&roots, &mounts, under))
+}
+
+/// A mount, as far as it tells who uses a device.
+#[derive(Debug, Clone)]
+pub(crate) struct Mounted {
+    pub(crate) device: (u32, u32),
+    pub(crate) kind: String,
+    pub(crate) source: PathBuf,
+    pub(crate) point: PathBuf,
+}
+
+/// All mounts of this namespace.
+pub(crate) fn all_mounted() -> Vec<Mounted> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let told = |Mount { device, kind, source, point, .. }| Mounted { device, kind, source, point };
+    mounts::parse(&table).into_iter().map(told).collect()
+}
+
+/// The folder of a block device in `/sys/devices`.
+pub(crate) fn block_folder((major, minor): (u32, u32)) -> Option<PathBuf> {
+    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
 
 /// What a path stands on.

@@ -1,0 +1,217 @@
+//! Who uses a block device on Linux? Mounts, swaps, holders, loop devices, and whoever has it open exclusively.
+//!
+//! `open(2)` with `O_EXCL` and without `O_CREAT` on a block device fails with `EBUSY` if the device, one of its
+//! partitions or the disk that it is a partition of is mounted or claimed, in any mount namespace. That decides; the
+//! tables only give the refusal its words, and see what claims nothing: a loop device whose image is the device.
+//!
+//! Invariants: by device number, never by name alone; what overlaps the device counts as the device.
+
+use super::inspect::{Mounted, all_mounted, block_folder};
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+type Number = (u32, u32);
+
+/// The number of the block device that `path` names, if it names one.
+fn number(path: &Path) -> Option<Number> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let device = metadata.rdev();
+    metadata.file_type().is_block_device().then(|| (libc::major(device), libc::minor(device)))
+}
+
+fn text(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+fn name(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The folders in `/sys` of the device, of its partitions, and of the disk that it is a partition of.
+fn overlapping(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![folder.to_path_buf()];
+    let is_partition = |folder: &Path| folder.join("partition").exists();
+    if is_partition(folder) {
+        all.extend(folder.parent().map(Path::to_path_buf));
+    } else {
+        all.extend(names(folder).iter().map(|name| folder.join(name)).filter(|inner| is_partition(inner)));
+    }
+    all
+}
+
+/// In words, everything that uses `path` or what overlaps it.
+pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
+    let own = number(path).ok_or_else(|| {
+        Error::new("stat", path, io::Error::new(io::ErrorKind::InvalidInput, "no block device"))
+    })?;
+    let folder = block_folder(own).ok_or_else(|| {
+        let why = "its folder in /sys is not to be seen, so nobody can tell who uses it: mount /sys";
+        Error::new("look at", path, io::Error::new(io::ErrorKind::NotFound, why))
+    })?;
+    let folders = overlapping(&folder);
+    let devices: Vec<(Number, String)> = folders
+        .iter()
+        .filter_map(|folder| Some((parse(&text(&folder.join("dev"))?)?, name(folder))))
+        .collect();
+    let mut uses = mounts_of(&devices, &all_mounted());
+    uses.extend(swaps_of(&devices, &text(Path::new("/proc/swaps")).unwrap_or_default()));
+    uses.extend(folders.iter().flat_map(|folder| holders_of(folder)));
+    uses.extend(loops_on(&devices));
+    Ok(uses)
+}
+
+fn parse(number: &str) -> Option<Number> {
+    let (major, minor) = number.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// A mount's number may be anonymous (btrfs): then its source tells.
+fn mounts_of(devices: &[(Number, String)], mounts: &[Mounted]) -> Vec<String> {
+    let used = |mount: &Mounted| {
+        devices.iter().find(|(own, _)| mount.device == *own || number(&mount.source) == Some(*own)).cloned()
+    };
+    let told = mounts.iter().filter_map(|mount| {
+        let (_, name) = used(mount)?;
+        Some(format!(
+            "{name} holds the {} mounted on {}: unmount it first",
+            mount.kind,
+            mount.point.display()
+        ))
+    });
+    told.collect()
+}
+
+fn swaps_of(devices: &[(Number, String)], swaps: &str) -> Vec<String> {
+    let files = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let used = files.filter_map(|file| {
+        let own = number(Path::new(file))?;
+        devices.iter().find(|(number, _)| *number == own)
+    });
+    used.map(|(_, name)| format!("{name} is active swap: swapoff /dev/{name} first")).collect()
+}
+
+fn loops_on(devices: &[(Number, String)]) -> Vec<String> {
+    let loops = names(Path::new("/sys/block")).into_iter().filter(|name| name.starts_with("loop"));
+    let told = loops.filter_map(|own| {
+        let image = text(&Path::new("/sys/block").join(&own).join("loop/backing_file"))?;
+        let below = number(Path::new(&image))?;
+        let (_, name) = devices.iter().find(|(number, _)| *number == below)?;
+        Some(format!("{own} is a loop device on {name}: losetup --detach /dev/{own} first"))
+    });
+    told.collect()
+}
+
+/// What the device in `folder` is part of: dm, md, bcache.
+fn holders_of(folder: &Path) -> Vec<String> {
+    let holders = folder.join("holders");
+    let told = names(&holders).into_iter().map(|holder| {
+        let mapped = text(&holders.join(&holder).join("dm/name"));
+        let mapped = mapped.map_or(String::new(), |mapped| format!(" ({mapped})"));
+        format!("{} is part of {holder}{mapped}: take that apart first", name(folder))
+    });
+    told.collect()
+}
+
+pub(crate) fn open_exclusively(path: &Path) -> Result<File> {
+    let opened =
+        File::options().read(true).write(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path);
+    opened.map_err(|error| {
+        if error.raw_os_error() == Some(libc::EBUSY) {
+            let why = "in use by another program, a mount of another namespace or a volume manager, which holds it exclusively";
+            return Error::new("open", path, io::Error::new(io::ErrorKind::ResourceBusy, why));
+        }
+        Error::new("open", path, error)
+    })
+}
+
+pub(crate) fn bytes(mut file: &File, path: &Path) -> Result<u64> {
+    file.seek(SeekFrom::End(0)).map_err(|error| Error::new("lseek", path, error))
+}
+
+/// Its first bytes, at most so many.
+pub(crate) fn start(file: &File, path: &Path, bytes: usize) -> Result<Vec<u8>> {
+    let mut start = vec![0; bytes];
+    let mut done = 0;
+    while done < bytes {
+        match file.read_at(&mut start[done..], done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::new("read", path, error)),
+        }
+    }
+    start.truncate(done);
+    Ok(start)
+}
+
+/// Model and serial number, where `/sys` tells them.
+pub(crate) fn description(path: &Path) -> String {
+    let Some(folder) = number(path).and_then(block_folder) else { return String::new() };
+    let disk = if folder.join("partition").exists() { folder.parent().unwrap_or(&folder) } else { &folder };
+    let told = |files: &[&str]| files.iter().find_map(|file| text(&disk.join(file)));
+    let mut parts = Vec::new();
+    parts.extend(told(&["device/model", "dm/name", "loop/backing_file", "md/level"]));
+    parts.extend(
+        told(&["device/serial", "serial", "device/wwid", "wwid"]).map(|serial| format!("serial {serial}")),
+    );
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_recognised_by_number_and_partitions_count_as_their_disk() {
+        let mount = |device, point: &str| Mounted {
+            device,
+            kind: "ext4".to_owned(),
+            source: PathBuf::from("none"),
+            point: PathBuf::from(point),
+        };
+        let mounts = [mount((8, 1), "/data"), mount((9, 1), "/other")];
+        let devices = [((8, 0), "sda".to_owned()), ((8, 1), "sda1".to_owned())];
+        let told = mounts_of(&devices, &mounts);
+        assert!(told.len() == 1 && told[0].contains("sda1") && told[0].contains("/data"), "{told:?}");
+        assert!(mounts_of(&devices[..1], &mounts).is_empty());
+    }
+
+    #[test]
+    fn partitions_and_disks_overlap_and_their_holders_are_named() {
+        let sys = tempfile::tempdir().expect("a folder");
+        let disk = sys.path().join("sda");
+        let made = |path: &Path| std::fs::create_dir_all(path).expect("a folder");
+        for part in ["sda1", "sda2"] {
+            made(&disk.join(part).join("holders"));
+            std::fs::write(disk.join(part).join("partition"), "1").expect("a file");
+        }
+        made(&disk.join("queue"));
+        made(&disk.join("sda1/holders/dm-3/dm"));
+        std::fs::write(disk.join("sda1/holders/dm-3/dm/name"), "vg-db\n").expect("a file");
+        let named = |folder: &Path| {
+            let mut named: Vec<String> = overlapping(folder).iter().map(|folder| name(folder)).collect();
+            named.sort();
+            named
+        };
+        assert_eq!(named(&disk), ["sda", "sda1", "sda2"]);
+        assert_eq!(named(&disk.join("sda2")), ["sda", "sda2"]);
+        let held: Vec<String> = overlapping(&disk).iter().flat_map(|folder| holders_of(folder)).collect();
+        assert!(held.len() == 1 && held[0].contains("sda1 is part of dm-3 (vg-db)"), "{held:?}");
+    }
+
+    #[test]
+    fn swap_files_are_no_devices_and_odd_tables_are_passed_over() {
+        let devices = [((8, 0), "sda".to_owned())];
+        assert!(swaps_of(&devices, "Filename Type\n/swapfile file 1 0 -2\n\n/dev/gone partition").is_empty());
+        assert_eq!(parse("8:16"), Some((8, 16)));
+        assert_eq!(parse("8"), None);
+    }
+}
