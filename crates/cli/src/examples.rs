@@ -54,19 +54,19 @@ const TABLE: &[Row] = &[
     (&["cluster", "down"], &[("seawall cluster down nats", "every cluster of that engine")]),
     (&["cluster", "status"], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
     (&["powercut"], &[
-        ("seawall powercut witness --token-file token --ledger ledger", "on the host that keeps its power"),
+        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "on the host that keeps its power"),
         ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
         ("seawall powercut check /data --witness HOST --token-file token", "when the power is back"),
     ]),
     (&["powercut", "witness"], &[
-        ("seawall powercut witness --token-file token --ledger ledger", "listens until interrupted"),
+        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "lets other hosts in, until interrupted"),
     ]),
     (&["powercut", "run"], &[
         ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes"),
         ("seawall powercut run /data --witness HOST --token-file token --method all", "every commit method in turn"),
     ]),
     (&["powercut", "check"], &[
-        ("seawall powercut check /data --witness HOST --token-file token", "exit code 4 if a promise was broken"),
+        ("seawall powercut check /data --witness HOST --token-file token", "exit code 4 if a promise was broken, 1 if no cut came"),
         ("seawall powercut check /data --witness HOST --token-file token --json -", "for programs"),
     ]),
     (&["log"], &[

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// The text at the end of `--help`.
 pub(crate) const CODES: &str = "Exit codes:
   0    done
-  1    could not be done: the message says what and why
+  1    could not be done: the message says what and why; powercut check: no cut came, or nothing to judge
   2    the command line is wrong
   3    a requirement (--require) was missed or could not be judged
   4    powercut check: a promise was broken, acknowledged data is lost

@@ -1,8 +1,8 @@
 //! What does `seawall powercut …` do? Arguments in, the library's work, tables and exit codes out.
 //!
 //! Invariants: the verdict goes to standard output, everything else to standard error, but for the lines that a script
-//! waits for: where a witness listens, which run began. Exit code 0 is given for a verdict without a broken promise
-//! only; what could not be judged is exit code 1.
+//! waits for: where a witness listens, which run began. Exit code 0 is given for a cut without a broken promise only;
+//! a run that no cut ended, and what could not be judged, is exit code 1.
 
 use crate::exit::{BROKEN, Failure};
 use crate::signals;
@@ -10,10 +10,11 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use seawall_powercut::check::{Question, check};
 use seawall_powercut::run::{Begun, Plan};
-use seawall_powercut::verdict::Judgement;
+use seawall_powercut::verdict::{Judgement, NoCut};
 use seawall_powercut::witness::Witness;
 use seawall_powercut::{PORT, RunId, Token};
 use seawall_sys::durability::Class;
+use seawall_sys::text::printable;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,14 +33,14 @@ enum PowercutCommand {
     Witness(WitnessArgs),
     /// Writes and has every acknowledgement witnessed, until the power goes
     Run(RunArgs),
-    /// Judges what is left when the power is back; exit code 4 if a promise was broken
+    /// Judges what is left when the power is back; exit code 4 if a promise was broken, 1 if no cut came
     Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
 struct WitnessArgs {
-    /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value_t = format!("0.0.0.0:{PORT}"))]
+    /// Where to listen; 0.0.0.0 lets other hosts in, which a run on another host needs; the port is 7643 if left out
+    #[arg(long, value_name = "ADDR", default_value_t = format!("127.0.0.1:{PORT}"))]
     listen: String,
     /// The file with the token that both hosts share, at least 16 bytes: `head -c 32 /dev/urandom | base64 > token` makes one
     #[arg(long, value_name = "FILE")]
@@ -103,6 +104,9 @@ struct CheckArgs {
     /// The file system is mounted: a run's folder that is not there counts as lost
     #[arg(long)]
     mounted: bool,
+    /// The disk's own power was cut, and this host went on: that it did not restart is no sign that no cut came
+    #[arg(long)]
+    disk_cut: bool,
     /// Write the verdict as JSON to this file (- for standard output, instead of the table)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -152,22 +156,27 @@ fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
     signals::listen().map_err(Failure::Told)?;
     let token = Token::read(&options.token_file).map_err(told)?;
     let say = |line: &str| anstream::eprintln!("{line}");
-    let witness = Witness::bind(&options.listen, token, &options.ledger, say).map_err(told)?;
-    announce(&format!("listening on {}", witness.address().map_err(told)?))?;
+    let listen = with_port(&options.listen);
+    let witness = Witness::bind(&listen, token, &options.ledger, say).map_err(told)?;
+    let address = witness.address().map_err(told)?;
+    announce(&format!("listening on {address}"))?;
+    if address.ip().is_loopback() {
+        anstream::eprintln!("only this host reaches it; --listen 0.0.0.0 lets in a run on another host");
+    }
     witness.serve(&signals::STOP);
     Ok(ExitCode::SUCCESS)
 }
 
 fn begun(run: &Begun) {
     for (method, why) in &run.not_available {
-        anstream::eprintln!("n/a: {method}: {why}");
+        anstream::eprintln!("n/a: {method}: {}", printable(why));
     }
     for (method, class) in &run.methods {
         anstream::eprintln!("writes by {method}, which promises to outlive: {}", class.name());
     }
     // Whoever waited for the line may have gone; the run goes on.
     let mut stdout = std::io::stdout().lock();
-    let line = format!("run {} writes in {}\n", run.run, run.folder.display());
+    let line = format!("run {} writes in {}\n", run.run, printable(&run.folder.display().to_string()));
     let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
 }
 
@@ -204,6 +213,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
             HoldTo::PowerLoss => Class::PowerLoss,
         }),
         missing_is_lost: options.mounted,
+        disk_cut: options.disk_cut,
     };
     let judgement = check(&question).map_err(told)?;
     tell(&judgement, options.json.as_deref())?;
@@ -214,6 +224,18 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Told(format!(
             "run {} had nothing acknowledged when it was cut off: there is nothing to judge; let it write for longer",
             judgement.run
+        )));
+    }
+    if let Some(no_cut) = judgement.no_cut {
+        return Err(Failure::Told(format!(
+            "run {}: {}. Nothing was at stake, so nothing is proven; cut the power while it writes{}",
+            judgement.run,
+            no_cut.name(),
+            if no_cut == NoCut::SameBoot {
+                ", or say --disk-cut if only the disk lost its power"
+            } else {
+                " (without --duration)"
+            }
         )));
     }
     Ok(ExitCode::SUCCESS)
@@ -242,6 +264,7 @@ mod tests {
             ("::1", "[::1]:7643"),
             ("[::1]:9", "[::1]:9"),
             ("[::1]", "[::1]:7643"),
+            ("0.0.0.0", "0.0.0.0:7643"),
         ] {
             assert_eq!(with_port(given), meant);
         }

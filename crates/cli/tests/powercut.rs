@@ -131,9 +131,9 @@ fn a_killed_writer_has_lost_nothing_and_what_is_taken_away_is_counted() {
     let methods = "buffered+fdatasync,log";
     let arguments = ["--method", methods, "--turn", "100ms", "--journal", "256KiB", "--window", "4"];
     let run = stage.killed(&arguments);
-    let (code, verdict) = stage.check(&["--run", &run]);
+    let (code, verdict) = stage.check(&["--run", &run, "--disk-cut"]);
     assert_eq!(code, 0, "{verdict}");
-    assert_eq!(verdict["ended"], false);
+    assert_eq!((verdict["ended"].as_bool(), verdict["no_cut"].is_null()), (Some(false), true));
     for method in ["buffered+fdatasync", "log"] {
         assert_eq!(counts(stream(&verdict, method)), [0; 4], "{method}");
     }
@@ -189,7 +189,14 @@ fn what_was_confirmed_outlives_the_witness_and_a_run_can_end_by_itself() {
     stage.witness.wait().expect("ends");
     (stage.witness, stage.address) = Stage::witness(stage.dir.path());
     let (code, verdict) = stage.check(&[]);
-    assert_eq!((code, verdict["ended"].as_bool()), (0, Some(true)), "{verdict}");
+    assert_eq!((code, verdict["ended"].as_bool()), (1, Some(true)), "no cut came: {verdict}");
+    assert_eq!(verdict["no_cut"], "ended-by-itself");
+    let told = stage.command("check", &[]).output().expect("ends");
+    let shown = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(
+        error(&told).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
+        "{shown}"
+    );
     assert_eq!(before["streams"], verdict["streams"]);
     let streams = verdict["streams"].as_array().expect("streams");
     assert!(streams.len() > 3 && streams.iter().any(|stream| stream["acknowledged"].as_u64() > Some(0)));
@@ -246,6 +253,79 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     let (code, verdict) = stage.check(&["--mounted", "--hold-to", "power-loss"]);
     let lost = stream(&verdict, "buffered");
     assert_eq!((code, count(lost, "lost")), (4, count(lost, "expected")));
-    let (code, verdict) = stage.check(&["--mounted"]);
+    let (code, verdict) = stage.check(&["--mounted", "--disk-cut"]);
     assert_eq!((code, stream(&verdict, "buffered")["verdict"].as_str()), (0, Some("lost-as-told")));
+}
+
+#[test]
+fn a_killed_process_is_no_power_cut_and_a_restart_since_is_one() {
+    let stage = Stage::new();
+    let run = stage.killed(&["--method", "buffered+fdatasync", "--turn", "100ms"]);
+    let boot = stage.journal(&run, "boot");
+    if cfg!(target_os = "linux") {
+        let (code, verdict) = stage.check(&["--run", &run]);
+        assert_eq!((code, verdict["no_cut"].as_str()), (1, Some("same-boot")), "{verdict}");
+        assert_eq!(stream(&verdict, "buffered+fdatasync")["verdict"], "no-cut");
+        assert!(boot.exists());
+    }
+    // As after a restart; and as a cut may leave the file.
+    for then in ["00000000-0000-0000-0000-000000000000\n", ""] {
+        std::fs::write(&boot, then).expect("written");
+        let (code, verdict) = stage.check(&["--run", &run]);
+        assert_eq!((code, verdict["no_cut"].is_null()), (0, true), "{verdict}");
+        assert_eq!(stream(&verdict, "buffered+fdatasync")["verdict"], "kept");
+    }
+}
+
+#[test]
+fn a_witness_is_reached_from_this_host_only_unless_told() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let help = seawall(&["witness", "--help"]).output().expect("ends");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("[default: 127.0.0.1:7643]"));
+    let token = dir.path().join("token");
+    std::fs::write(&token, "a token of this test only\n").expect("written");
+    for (listen, ip) in [("127.0.0.1:0", "127.0.0.1:"), ("0.0.0.0:0", "0.0.0.0:")] {
+        let mut witness = seawall(&["witness", "--listen", listen, "--token-file"]);
+        let mut witness =
+            witness.arg(&token).arg("--ledger").arg(dir.path().join("ledger")).spawn().expect("starts");
+        let line = first_line(&mut witness);
+        witness.kill().expect("is killed");
+        witness.wait().expect("ends");
+        assert!(line.starts_with(&format!("listening on {ip}")), "{line}");
+    }
+}
+
+#[test]
+fn what_a_false_witness_says_reaches_no_terminal_raw() {
+    let stage = Stage::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let text = b"\x1b[2J\x1b]0;title\x07\x1b]52;c;eA==\x07\nrun 00 broke no promise\xe2\x80\xae";
+    let mut frame = b"SWPW\x01\x0e".to_vec();
+    frame.extend(u16::try_from(text.len()).expect("is short").to_le_bytes());
+    frame.extend([0; 8]);
+    frame.extend(text);
+    frame.extend([0; 16]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().expect("accepts");
+                std::io::Write::write_all(&mut stream, &frame).expect("is sent");
+                // Until the other side has closed it.
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            }
+        });
+        let (disk, token) = (stage.path("disk"), stage.path("token"));
+        for word in ["run", "check"] {
+            let output = seawall(&[word, &disk, "--witness", &address, "--token-file", &token]).output();
+            let output = output.expect("ends");
+            let told = error(&output);
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains("refused") && told.contains("without a proof"), "{told}");
+            assert_eq!(told.lines().count(), 1, "{told:?}");
+            let raw =
+                |character: char| character != '\n' && (character.is_control() || character == '\u{202e}');
+            assert!(!told.contains(raw), "{told:?}");
+        }
+    });
 }

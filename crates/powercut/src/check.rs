@@ -9,16 +9,19 @@ use std::path::{Path, PathBuf};
 
 use seawall_sys::buffer::Aligned;
 use seawall_sys::durability::Class;
+use seawall_sys::process::boot;
 use seawall_sys::store::{Access, StoreFile};
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Held};
+use crate::ledger::{STREAMS_MAX, WINDOW_MAX};
 use crate::log;
 use crate::message::{Ack, Message, RunId, Told};
-use crate::run::JOURNAL_BYTES_MAX;
+use crate::record::is_length;
+use crate::run::{BOOT_FILE, JOURNAL_BYTES_MAX};
 use crate::stream::{Kind, Stream};
 use crate::token::Token;
-use crate::verdict::{Judgement, StreamVerdict, verdict};
+use crate::verdict::{Judgement, NoCut, StreamVerdict, verdict};
 use crate::wire::TcpWire;
 
 /// What is to be judged.
@@ -36,18 +39,31 @@ pub struct Question {
     pub hold_to: Option<Class>,
     /// The file system is known to be mounted, so that a folder that is not there is lost.
     pub missing_is_lost: bool,
+    /// Only the disk lost its power: that this host has not restarted does not tell whether there was a cut.
+    pub disk_cut: bool,
 }
+
+/// Records of a stream that are judged at most: their LSNs stay within 64 bits.
+const RECORDS_MAX: u64 = 1 << 40;
 
 fn ask(wire: &mut TcpWire, run: RunId) -> Result<(Told, Vec<(Stream, Ack)>)> {
     wire.send(&Message::Ask(run))?;
     let Message::Told(told) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
+    if told.streams > STREAMS_MAX || told.window > WINDOW_MAX {
+        let what =
+            format!("the witness knows a run of {} streams and a window of {}", told.streams, told.window);
+        return Err(Error::Protocol { what });
+    }
     let mut streams = Vec::new();
     for _ in 0..told.streams {
         let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("a stream")) };
         let Message::Held(ack) = wire.receive()? else { return Err(wire.unexpected("what it holds")) };
-        let bounded = stream.journal_bytes <= JOURNAL_BYTES_MAX && stream.record_bytes > 0;
-        if !bounded {
-            let what = format!("the witness knows a stream of {} bytes", stream.journal_bytes);
+        let bounded = stream.journal_bytes <= JOURNAL_BYTES_MAX && is_length(stream.record_bytes as usize);
+        if !bounded || ack.acknowledged > RECORDS_MAX || ack.trimmed > ack.acknowledged {
+            let what = format!(
+                "the witness knows a stream of {} bytes, records of {} and {} of them",
+                stream.journal_bytes, stream.record_bytes, ack.acknowledged
+            );
             return Err(Error::Protocol { what });
         }
         streams.push((stream, ack));
@@ -91,6 +107,16 @@ fn find(question: &Question, told: &Told) -> Result<PathBuf> {
     )))
 }
 
+/// Why it is known that no cut came while the run wrote, if it is.
+fn no_cut(told: &Told, folder: &Path, disk_cut: bool) -> Option<NoCut> {
+    if told.ended {
+        return Some(NoCut::EndedByItself);
+    }
+    // What cannot be read, or is empty as a cut may leave it, tells nothing.
+    let then = std::fs::read_to_string(folder.join(BOOT_FILE)).ok().filter(|boot| !boot.is_empty())?;
+    (!disk_cut && boot()? == then.trim()).then_some(NoCut::SameBoot)
+}
+
 /// Judges a run.
 ///
 /// # Errors
@@ -99,6 +125,7 @@ pub fn check(question: &Question) -> Result<Judgement> {
     let mut wire = TcpWire::connect(&question.witness, &question.token)?;
     let (told, streams) = ask(&mut wire, question.run.unwrap_or(RunId::LATEST))?;
     let folder = find(question, &told)?;
+    let no_cut = no_cut(&told, &folder, question.disk_cut);
     let mut verdicts = Vec::new();
     for (stream, ack) in streams {
         let path = folder.join(stream.file_name());
@@ -110,7 +137,7 @@ pub fn check(question: &Question) -> Result<Judgement> {
         };
         let promised = question.hold_to.unwrap_or(stream.class);
         verdicts.push(StreamVerdict {
-            verdict: verdict(&counts, ack.acknowledged, promised),
+            verdict: verdict(&counts, ack.acknowledged, promised, no_cut.is_some()),
             kind: stream.kind,
             promised: stream.class,
             acknowledged: ack.acknowledged,
@@ -124,6 +151,7 @@ pub fn check(question: &Question) -> Result<Judgement> {
         place: told.place,
         begun_unix_seconds: told.begun_unix_s,
         ended: told.ended,
+        no_cut,
         streams: verdicts,
     };
     wire.send(&Message::Judged { run: told.run, convicted: judgement.is_broken() })?;

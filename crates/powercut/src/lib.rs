@@ -14,7 +14,7 @@
 //! | `token` | who may speak, and was it changed on the way? |
 //! | `message`, `wire` | what is said, in which bytes, and how long may that take? |
 //! | `stream`, `record` | what is written, and how is it known again? |
-//! | `ledger`, `witness` | who was told what? |
+//! | `ledger`, `witness`, `lines` | who was told what, and what does the operator read of it? |
 //! | `run`, `writer`, `line` | who writes, and when is it said? |
 //! | `check`, `journal`, `log`, `verdict` | what is left, and does it break a promise? |
 //!
@@ -27,6 +27,7 @@ mod error;
 mod journal;
 mod ledger;
 mod line;
+mod lines;
 mod log;
 mod message;
 mod record;

@@ -25,17 +25,18 @@
 //!                 | 0 (6) | place (text) |                                          witness
 //!   12 judged     | run (16) | verdict (1) |                                        checker
 //!   13 done       |                                                                 witness
-//!   14 refused    | text |                                            may be untagged   witness
+//!   14 refused    | text |                                    untagged before welcome   witness
 //! ```
 //!
 //! A frame is valid if and only if (1) magic, version and kind are known; (2) n is within the bound and what the kind
-//! needs, texts being valid UTF-8; (3) its number is one more than that of the last frame in its direction; (4) its tag
+//! needs, texts being valid UTF-8 and a method's id of ASCII letters, digits, `+`, `-`, `_` and `:`; (3) its number is one more than that of the last frame in its direction; (4) its tag
 //! is the one of `token`, or zero where the table says untagged.
 
 use std::fmt;
 use std::str::FromStr;
 
 use seawall_sys::durability::Class;
+use seawall_sys::text::printable;
 
 use crate::error::{Error, Result};
 use crate::stream::{Kind, Stream};
@@ -47,6 +48,8 @@ pub(crate) const VERSION: u8 = 1;
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 512;
 /// The longest text in bytes; what is longer is cut.
 pub(crate) const TEXT_BYTES_MAX: usize = 400;
+/// The longest id of a commit method in bytes.
+const METHOD_BYTES_MAX: usize = 64;
 /// Bytes of a frame in front of its payload.
 pub(crate) const HEADER_BYTES: usize = 16;
 
@@ -274,14 +277,8 @@ impl Message {
                 };
                 let class = rest.class()?;
                 let (record_bytes, journal_bytes) = (rest.u32()?, rest.u64()?);
-                Self::Stream(Stream {
-                    number,
-                    kind,
-                    class,
-                    record_bytes,
-                    journal_bytes,
-                    method: rest.text()?,
-                })
+                let method = rest.method()?;
+                Self::Stream(Stream { number, kind, class, record_bytes, journal_bytes, method })
             }
             7 => Self::Ack(rest.ack()?),
             8 => Self::Held(rest.ack()?),
@@ -363,12 +360,24 @@ impl Rest<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
+    /// Text that a peer chose: shown, never obeyed, wherever it goes from here.
     fn text(&mut self) -> Result<String> {
         let text = std::mem::take(&mut self.0);
         if text.len() > TEXT_BYTES_MAX {
             return Err(odd(format!("a text of {} bytes", text.len())));
         }
-        String::from_utf8(text.to_vec()).map_err(|_| odd("a text that is not UTF-8".to_owned()))
+        let text = std::str::from_utf8(text).map_err(|_| odd("a text that is not UTF-8".to_owned()))?;
+        Ok(String::from_utf8_lossy(cut(&printable(text))).into_owned())
+    }
+
+    /// A method's id. It becomes part of a file's name, so it cannot lead anywhere else.
+    fn method(&mut self) -> Result<String> {
+        let method = self.text()?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_' | b':');
+        if method.len() > METHOD_BYTES_MAX || !method.bytes().all(plain) {
+            return Err(odd(format!("{method:?}, which is the id of no commit method")));
+        }
+        Ok(method)
     }
 
     fn class(&mut self) -> Result<Class> {

@@ -7,6 +7,7 @@
 //! Invariants: folder, journals and names are durable before the witness learns of the run; when the line to the witness
 //! fails, writing ends.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +27,8 @@ use crate::token::{Token, random};
 use crate::wire::TcpWire;
 use crate::writer::{JournalWriter, LogWriter, Turn, Writer};
 
+/// The file in a run's folder with the boot of the host that wrote it.
+pub(crate) const BOOT_FILE: &str = "boot";
 /// The longest journal in bytes: the judge reads it whole.
 pub const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 /// The window that a log needs at least, in records: its longest transaction and one more.
@@ -222,6 +225,15 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
+/// Notes which boot of this host writes, durably, so that `check` knows whether there was a restart since.
+fn note_boot(folder: &Path) -> Result<()> {
+    let Some(boot) = seawall_sys::process::boot() else { return Ok(()) };
+    let path = folder.join(BOOT_FILE);
+    let written = std::fs::File::create_new(&path)
+        .and_then(|mut file| file.write_all(boot.as_bytes()).and_then(|()| file.sync_all()));
+    written.map_err(|error| Error::io("write", &path, error))
+}
+
 /// Makes everything that will be written, durably.
 fn fill(
     mut prepared: Prepared,
@@ -248,6 +260,7 @@ fn fill(
             prepared.begun.not_available.iter().map(|(_, why)| why.as_str()).take(3).collect();
         return Err(Error::Asked(format!("no method can write here: {}", reasons.join("; "))));
     }
+    note_boot(&prepared.begun.folder)?;
     store::sync_directory(&prepared.begun.folder)?;
     store::sync_directory(&plan.folder)?;
     Ok(prepared)

@@ -4,7 +4,7 @@
 //!   loss found?   promised to outlive a power cut   acknowledged anything   verdict
 //!   -----------   -------------------------------   ---------------------   -------
 //!   -             -                                 no                      nothing to judge
-//!   no            -                                 yes                     kept
+//!   no            -                                 yes                     kept, or no cut if none came
 //!   yes           yes                               yes                     broken
 //!   yes           no                                yes                     lost as told
 //! ```
@@ -64,6 +64,8 @@ pub enum Verdict {
     Broken,
     /// Something acknowledged is not, and nobody promised that it would be.
     LostAsTold,
+    /// Everything acknowledged is there, but no cut came that could have taken it: it proves nothing.
+    NoCut,
     /// Nothing was acknowledged.
     NothingToJudge,
 }
@@ -76,6 +78,7 @@ impl Verdict {
             Self::Kept => "kept",
             Self::Broken => "BROKEN",
             Self::LostAsTold => "lost as told",
+            Self::NoCut => "no cut",
             Self::NothingToJudge => "nothing to judge",
         }
     }
@@ -101,6 +104,27 @@ pub struct StreamVerdict {
     pub verdict: Verdict,
 }
 
+/// Why it is known that no power cut came while a run wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoCut {
+    /// The run told the witness that it was done.
+    EndedByItself,
+    /// The host is in the boot that the run wrote in.
+    SameBoot,
+}
+
+impl NoCut {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndedByItself => "no cut came: it ended by itself",
+            Self::SameBoot => "no cut came: this host has not restarted since",
+        }
+    }
+}
+
 /// The verdict on one run.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Judgement {
@@ -112,15 +136,18 @@ pub struct Judgement {
     pub begun_unix_seconds: u64,
     /// Whether it ended by itself, without any cut.
     pub ended: bool,
+    /// Why it is known that no cut came while it wrote; absent if one came, or nobody can tell.
+    pub no_cut: Option<NoCut>,
     /// By stream.
     pub streams: Vec<StreamVerdict>,
 }
 
 /// Which verdict counts mean.
-pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class) -> Verdict {
+pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class, no_cut: bool) -> Verdict {
     match (counts.is_loss(), promised) {
         _ if counts.phantom > 0 => Verdict::Broken,
         _ if acknowledged == 0 => Verdict::NothingToJudge,
+        (false, _) if no_cut => Verdict::NoCut,
         (false, _) => Verdict::Kept,
         (true, Class::PowerLoss) => Verdict::Broken,
         (true, _) => Verdict::LostAsTold,
@@ -150,8 +177,8 @@ impl Judgement {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let how = if self.ended { "ended by itself: no cut came in its time" } else { "was cut off" };
-        writeln!(out, "run {} in {} {how}\n", self.run, self.place)?;
+        let how = self.no_cut.map_or("was cut off", NoCut::name);
+        writeln!(out, "run {} in {}: {how}\n", self.run, self.place)?;
         writeln!(
             out,
             "{:26} {:14} {:>12} {:>9} {:>9} {:>6} {:>6} {:>9} {:>7}  verdict",
@@ -195,10 +222,13 @@ mod tests {
         let phantom = Counts { phantom: 1, ..Counts::default() };
         for class in Class::ALL {
             let broken = if class == Class::PowerLoss { Verdict::Broken } else { Verdict::LostAsTold };
-            assert_eq!(verdict(&clean, 3, class), Verdict::Kept);
-            assert_eq!(verdict(&lost, 3, class), broken);
-            assert_eq!(verdict(&phantom, 0, class), Verdict::Broken);
-            assert_eq!(verdict(&Counts::default(), 0, class), Verdict::NothingToJudge);
+            assert_eq!(verdict(&clean, 3, class, false), Verdict::Kept);
+            assert_eq!(verdict(&clean, 3, class, true), Verdict::NoCut);
+            for no_cut in [false, true] {
+                assert_eq!(verdict(&lost, 3, class, no_cut), broken);
+                assert_eq!(verdict(&phantom, 0, class, no_cut), Verdict::Broken);
+                assert_eq!(verdict(&Counts::default(), 0, class, no_cut), Verdict::NothingToJudge);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How does a message get to the other side, and how long may that take?
 //!
-//! Invariants: every wait has an end; what is kept of a peer is one frame; after any error the connection is finished.
+//! Invariants: every wait has an end; what is kept of a peer is one frame; after any error the connection is finished;
+//! before the proof a witness takes a hello and a proof of their exact lengths, and nothing else.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -8,12 +9,17 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::{HEADER_BYTES, Message, read_header};
-use crate::token::{Key, NONCE_BYTES, TAG_BYTES, Tag, Token, random};
+use crate::token::{Key, NONCE_BYTES, Nonce, TAG_BYTES, Tag, Token, random};
 
 /// How long a connection may take to be made, and its first messages to arrive.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an answer may take: the other side may be swapping, but not for ever.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// How often a connection is tried that ends before the proof.
+const CONNECTS_MAX: u32 = 6;
+/// How long until the second try; each later one waits once more as long.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// Which side of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +38,24 @@ struct End<T> {
     next: u64,
     timeout: Duration,
     frame: Vec<u8>,
+    /// Whether a refusal is taken: only a witness refuses, so a witness takes none.
+    takes_refusals: bool,
+    /// The only kind and payload bytes that are taken next, as long as nothing is proven.
+    only: Option<(u8, usize)>,
 }
 
 impl<T> End<T> {
     fn new(io: T, peer: String) -> Self {
-        Self { io, peer, key: None, next: 0, timeout: HELLO_TIMEOUT, frame: Vec::new() }
+        Self {
+            io,
+            peer,
+            key: None,
+            next: 0,
+            timeout: HELLO_TIMEOUT,
+            frame: Vec::new(),
+            takes_refusals: false,
+            only: None,
+        }
     }
 
     fn explain(&self, error: io::Error) -> Error {
@@ -99,6 +118,11 @@ impl<R: Read> Ear<R> {
         let mut header = [0; HEADER_BYTES];
         self.fill(&mut header)?;
         let (kind, bytes, number) = read_header(&header)?;
+        if self.0.only.is_some_and(|only| only != (kind, bytes)) {
+            let what =
+                format!("{} sent a frame of kind {kind} before it proved to know the token", self.0.peer);
+            return Err(Error::Protocol { what });
+        }
         let mut frame = std::mem::take(&mut self.0.frame);
         frame.clear();
         frame.extend(header);
@@ -113,13 +137,20 @@ impl<R: Read> Ear<R> {
         let message = Message::decode(kind, &frame[HEADER_BYTES..]);
         self.0.frame = frame;
         // A refusal before both sides have proven who they are cannot be proven either, and ends it all the same.
-        let early = self.0.next <= 1 && tag == [0; TAG_BYTES] && matches!(message, Ok(Message::Refused(_)));
+        let refused = self.0.takes_refusals && matches!(message, Ok(Message::Refused(_)));
+        let early = refused && self.0.next <= 1 && tag == [0; TAG_BYTES];
         if !early && (!proven || number != self.0.next) {
             return Err(Error::NotAuthentic { peer: self.0.peer.clone() });
         }
         self.0.next += 1;
         match message? {
-            Message::Refused(text) => Err(Error::Refused { text }),
+            Message::Refused(text) if early => {
+                Err(Error::Refused { text: format!("{text} (said without a proof that it knows the token)") })
+            }
+            Message::Refused(text) if refused => Err(Error::Refused { text }),
+            Message::Refused(_) => Err(Error::Protocol {
+                what: format!("{} refused, which is the witness's to do", self.0.peer),
+            }),
             message => Ok(message),
         }
     }
@@ -190,28 +221,54 @@ impl<R: Read, W: Write> Wire<R, W> {
     /// # Errors
     /// As [`Wire::receive`].
     pub(crate) fn greet(&mut self, token: &Token, side: Side) -> Result<()> {
+        self.greet_telling(token, side, || {})
+    }
+
+    /// As [`Wire::greet`]; a witness calls `said_hello` when the first half is done.
+    ///
+    /// # Errors
+    /// As [`Wire::receive`].
+    pub(crate) fn greet_telling(
+        &mut self,
+        token: &Token,
+        side: Side,
+        said_hello: impl FnOnce(),
+    ) -> Result<()> {
         let ours = random::<NONCE_BYTES>()?;
         match side {
             Side::Runner => {
+                self.ear.0.takes_refusals = true;
                 self.send(&Message::Hello(ours))?;
                 let Message::Challenge(theirs) = self.receive()? else {
                     return Err(self.unexpected("challenge"));
                 };
-                let session = token.session(&ours, &theirs);
-                self.know(session.to_witness, session.from_witness);
-                self.send(&Message::Proof)?;
-                let Message::Welcome = self.receive()? else { return Err(self.unexpected("welcome")) };
-                Ok(())
+                self.prove(token, &ours, &theirs)
             }
             Side::Witness => {
+                self.ear.0.only = Some((Message::Hello([0; NONCE_BYTES]).kind(), NONCE_BYTES));
                 let Message::Hello(theirs) = self.receive()? else { return Err(self.unexpected("hello")) };
+                said_hello();
+                self.ear.0.only = Some((Message::Proof.kind(), 0));
                 self.send(&Message::Challenge(ours))?;
                 let session = token.session(&theirs, &ours);
                 self.know(session.from_witness, session.to_witness);
                 let Message::Proof = self.receive()? else { return Err(self.unexpected("proof")) };
+                self.ear.0.only = None;
                 self.send(&Message::Welcome)
             }
         }
+    }
+
+    /// The runner's second half of a greeting.
+    ///
+    /// # Errors
+    /// As [`Wire::receive`].
+    pub(crate) fn prove(&mut self, token: &Token, ours: &Nonce, theirs: &Nonce) -> Result<()> {
+        let session = token.session(ours, theirs);
+        self.know(session.to_witness, session.from_witness);
+        self.send(&Message::Proof)?;
+        let Message::Welcome = self.receive()? else { return Err(self.unexpected("welcome")) };
+        Ok(())
     }
 
     /// The error for a message that does not belong here.
@@ -221,11 +278,22 @@ impl<R: Read, W: Write> Wire<R, W> {
 }
 
 impl TcpWire {
-    /// Connects to a witness and proves who is speaking.
+    /// Connects to a witness and proves who is speaking. A connection that the witness ended before the proof, to make
+    /// room in a flood of strangers, is made again a few times.
     ///
     /// # Errors
     /// As [`Wire::greet`], and [`Error::Io`] if there is no way there.
     pub(crate) fn connect(address: &str, token: &Token) -> Result<Self> {
+        for again in 1..CONNECTS_MAX {
+            match Self::connect_once(address, token) {
+                Err(Error::Gone { .. }) => std::thread::sleep(RETRY_AFTER * again),
+                made => return made,
+            }
+        }
+        Self::connect_once(address, token)
+    }
+
+    fn connect_once(address: &str, token: &Token) -> Result<Self> {
         let failed =
             |source| Error::Io { operation: "reach the witness at", place: address.to_owned(), source };
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -317,6 +385,22 @@ mod tests {
         let refused = wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner);
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
         assert!(matches!(witness.join().expect("ends"), Err(Error::NotAuthentic { .. })));
+    }
+
+    #[test]
+    fn what_a_false_witness_says_is_bounded_shown_and_marked_as_unproven() {
+        let said = "\u{1b}]0;title\u{7}\nrun 00 broke no promise\u{202e}".repeat(8);
+        let refused = Message::Refused(said);
+        let mut payload = Vec::new();
+        refused.payload(&mut payload);
+        let frame = [&Message::header(14, payload.len(), 0)[..], &payload, &[0; super::TAG_BYTES]].concat();
+        let (near, mut far) = pair();
+        far.write_all(&frame).expect("is sent");
+        let told = wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner).expect_err("is refused");
+        assert!(matches!(told, Error::Refused { .. }), "{told:?}");
+        let told = told.to_string();
+        assert!(told.contains("without a proof") && told.len() < 600, "{told}");
+        assert!(told.chars().all(|character| !character.is_control() && character != '\u{202e}'), "{told}");
     }
 
     /// Keeps what is written, for a look at the bytes.

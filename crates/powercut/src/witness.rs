@@ -3,12 +3,17 @@
 //! One thread a connection. What has arrived is entered in the ledger together, made durable by one commit, and only
 //! then confirmed.
 //!
-//! Invariants: nobody without the token learns or changes anything, nor keeps out who has it: of those that have proven
-//! nothing yet the oldest goes when one more comes; connections are bounded; a connection that breaks the rules is told
-//! why and ended, and disturbs no other.
+//! Invariants: nobody without the token learns or changes anything, or writes a line of the operator's; connections are
+//! bounded; a connection that breaks the rules is told why and ended, and disturbs no other.
+//!
+//! Connections that have proven nothing yet are at most [`STRANGERS_MAX`]. When one more comes, one of them goes: of the
+//! address that has most of them, one that has not even said hello, the oldest. So connections that are only held open
+//! keep nobody out, and a flood keeps out nobody who comes from another address. The limit of this: a flood from a
+//! client's own address that says hello each time, [`STRANGERS_MAX`] times within the client's round trip, ends that
+//! client's connection; the client tries again six times.
 
 use std::collections::HashMap;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +23,7 @@ use seawall::Log;
 
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, STREAMS_MAX};
+use crate::lines::Lines;
 use crate::message::{Ack, Begin, Message, RunId};
 use crate::token::Token;
 use crate::wire::{Side, TcpWire};
@@ -25,7 +31,7 @@ use crate::wire::{Side, TcpWire};
 /// Connections at the same time of those who know the token.
 const CONNECTIONS_MAX: usize = 64;
 /// Connections at the same time that have not proven it yet.
-const STRANGERS_MAX: usize = 64;
+const STRANGERS_MAX: usize = 128;
 /// How long a runner may be silent before its connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How often it is looked whether to stop.
@@ -42,14 +48,42 @@ struct State {
     ledger: Mutex<Ledger>,
     log: Arc<Log>,
     guests: Mutex<HashMap<u64, Guest>>,
-    told: Box<dyn Fn(&str) + Send + Sync>,
+    lines: Lines,
 }
 
 /// One connection.
 struct Guest {
     stream: TcpStream,
-    /// Whether it has proven to know the token.
-    known: bool,
+    /// The network it comes from.
+    from: IpAddr,
+    standing: Standing,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It was accepted.
+    Silent,
+    /// It said hello.
+    Hello,
+    /// It has proven to know the token.
+    Known,
+}
+
+/// The network of an address: of IPv6 the first 64 bits, which one host has to itself.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Which connection goes when there are too many that have proven nothing: number, network and standing of each.
+fn who_goes(strangers: &[(u64, IpAddr, Standing)]) -> Option<u64> {
+    let of = |network: &IpAddr| strangers.iter().filter(|(_, from, _)| from == network).count();
+    let most = strangers.iter().map(|(_, from, _)| of(from)).max()?;
+    let crowded = strangers.iter().filter(|(_, from, _)| of(from) == most);
+    crowded.min_by_key(|(number, _, standing)| (*standing, *number)).map(|(number, _, _)| *number)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,8 +107,14 @@ impl Witness {
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let log = ledger.log();
-        let (guests, told) = (Mutex::default(), Box::new(told));
-        Ok(Self { listener, state: Arc::new(State { token, ledger: Mutex::new(ledger), log, guests, told }) })
+        let state = State {
+            token,
+            ledger: Mutex::new(ledger),
+            log,
+            guests: Mutex::default(),
+            lines: Lines::new(told),
+        };
+        Ok(Self { listener, state: Arc::new(state) })
     }
 
     /// Where it listens.
@@ -92,6 +132,7 @@ impl Witness {
         let mut number = 0;
         let mut trouble = None;
         while !stop.load(Ordering::Relaxed) {
+            self.state.lines.tick();
             match self.listener.accept() {
                 Ok((stream, peer)) => {
                     (number, trouble) = (number + 1, None);
@@ -105,7 +146,7 @@ impl Witness {
                 Err(error) => {
                     let kind = Some(error.kind());
                     if trouble != kind {
-                        (self.state.told)(&format!("cannot accept a connection: {error}; tries again"));
+                        self.state.lines.tell(&format!("cannot accept a connection: {error}; tries again"));
                     }
                     trouble = kind;
                     std::thread::sleep(LOOK_EVERY);
@@ -124,15 +165,20 @@ impl State {
         let (Ok(kept), Ok(mut wire)) = (kept, wire) else { return };
         {
             let mut guests = lock(&self.guests);
-            let strangers = guests.iter().filter(|(_, guest)| !guest.known).map(|(number, _)| *number);
-            if strangers.clone().count() >= STRANGERS_MAX
-                && let Some(oldest) = strangers.min()
-                && let Some(guest) = guests.remove(&oldest)
+            let strangers: Vec<_> = guests
+                .iter()
+                .filter(|(_, guest)| guest.standing != Standing::Known)
+                .map(|(number, guest)| (*number, guest.from, guest.standing))
+                .collect();
+            if strangers.len() >= STRANGERS_MAX
+                && let Some(goes) = who_goes(&strangers)
+                && let Some(guest) = guests.remove(&goes)
             {
                 // Its thread ends by itself then.
                 let _ = guest.stream.shutdown(Shutdown::Both);
             }
-            guests.insert(number, Guest { stream: kept, known: false });
+            let from = network(peer.ip());
+            guests.insert(number, Guest { stream: kept, from, standing: Standing::Silent });
         }
         let spawned = std::thread::Builder::new().name("powercut-witness".to_owned()).spawn(move || {
             if let Err(error) = state.converse(number, &mut wire) {
@@ -143,13 +189,19 @@ impl State {
                     Error::NotAuthentic { .. } => wire.refuse("the token is another one".to_owned()),
                     other => wire.refuse(other.to_string()),
                 }
-                (state.told)(&format!("{}: {error}", wire.peer()));
+                let line = format!("{}: {error}", wire.peer());
+                let known = lock(&state.guests).get(&number).map(|guest| guest.standing);
+                if known == Some(Standing::Known) {
+                    state.lines.tell(&line);
+                } else {
+                    state.lines.tell_of_stranger(&line);
+                }
             }
             lock(&state.guests).remove(&number);
         });
         if let Err(error) = spawned {
             lock(&self.guests).remove(&number);
-            (self.told)(&format!("{peer}: no thread for it: {error}"));
+            self.lines.tell_of_stranger(&format!("{peer}: no thread for it: {error}"));
         }
     }
 
@@ -173,18 +225,22 @@ impl State {
     /// [`Error::Refused`] if too many have.
     fn recognise(&self, number: u64) -> Result<()> {
         let mut guests = lock(&self.guests);
-        if guests.values().filter(|guest| guest.known).count() >= CONNECTIONS_MAX {
+        if guests.values().filter(|guest| guest.standing == Standing::Known).count() >= CONNECTIONS_MAX {
             let text = format!("{CONNECTIONS_MAX} others are connected; try again later");
             return Err(Error::Refused { text });
         }
         if let Some(guest) = guests.get_mut(&number) {
-            guest.known = true;
+            guest.standing = Standing::Known;
         }
         Ok(())
     }
 
     fn converse(&self, number: u64, wire: &mut TcpWire) -> Result<()> {
-        wire.greet(&self.token, Side::Witness)?;
+        wire.greet_telling(&self.token, Side::Witness, || {
+            if let Some(guest) = lock(&self.guests).get_mut(&number) {
+                guest.standing = Standing::Hello;
+            }
+        })?;
         self.recognise(number)?;
         wire.patience(IDLE_TIMEOUT)?;
         loop {
@@ -203,7 +259,7 @@ impl State {
                     let lsn = lock(&self.ledger).judged(run, convicted)?;
                     self.log.commit(lsn)?;
                     let verdict = if convicted { "broke a promise" } else { "broke no promise" };
-                    (self.told)(&format!("run {run} {verdict}"));
+                    self.lines.tell(&format!("run {run} {verdict}"));
                     wire.send(&Message::Done)?;
                 }
                 // A checker has nothing more to ask.
@@ -225,12 +281,12 @@ impl State {
         self.log.commit(lsn)?;
         wire.send(&Message::Done)?;
         let run = begin.run;
-        (self.told)(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
+        self.lines.tell(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
         let ended = self.acknowledgements(wire, run);
         let sum = lock(&self.ledger).tell(run)?;
         let sum: u64 = sum.streams.iter().map(|(_, ack)| ack.acknowledged).sum();
         let how = if ended.is_ok() { "ended by itself" } else { "was cut off" };
-        (self.told)(&format!("run {run} {how} after {sum} acknowledgements"));
+        self.lines.tell(&format!("run {run} {how} after {sum} acknowledgements"));
         ended
     }
 
@@ -364,9 +420,9 @@ mod tests {
             (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(), "no power-cut protocol"),
             (vec![0xFF; HEADER_BYTES], "no power-cut protocol"),
             (wrong_length, "a payload of 65535 bytes"),
-            (not_a_hello, "hello"),
-            (early_ack, "hello"),
-            (text_as_number, "token"),
+            (not_a_hello, "kind 9 before it proved"),
+            (early_ack, "kind 7 before it proved"),
+            (text_as_number, "kind 1 before it proved"),
         ] {
             let mut stranger = stage.stranger();
             stranger.write_all(&sent).expect("is sent");
@@ -379,5 +435,122 @@ mod tests {
         }
         assert!(matches!(stage.knows(b"another of 16 by"), Err(Error::Refused { .. })));
         stage.answers();
+    }
+
+    /// One frame without a tag.
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        [&Message::header(kind, payload.len(), 0)[..], payload, &[0; 16]].concat()
+    }
+
+    const OBEYED: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]52;c;eA==\u{7}\nrun 00 broke no promise\u{202e}";
+
+    #[test]
+    fn no_kind_of_frame_but_a_hello_is_taken_before_the_proof_and_nothing_of_it_is_told() {
+        let stage = Stage::new();
+        for kind in (0..=16).filter(|kind| *kind != 1) {
+            let mut stranger = stage.stranger();
+            stranger.write_all(&frame(kind, OBEYED.as_bytes())).expect("is sent");
+            // A reset in place of an orderly end is no difference here.
+            let _ = stranger.read_to_end(&mut Vec::new());
+            let told = lock(&stage.told).last().cloned().unwrap_or_default();
+            assert!(told.contains(&format!("kind {kind} before it proved")), "{told}");
+            assert!(
+                !told.contains("title") && told.chars().all(|character| !character.is_control()),
+                "{told}"
+            );
+        }
+        // The same behind a hello, where a proof belongs.
+        let mut stranger = stage.stranger();
+        stranger.write_all(&[frame(1, &[7; 32]), frame(14, OBEYED.as_bytes())].concat()).expect("is sent");
+        let _ = stranger.read_to_end(&mut Vec::new());
+        let told = lock(&stage.told).last().cloned().unwrap_or_default();
+        assert!(told.contains("kind 14 before it proved"), "{told}");
+        stage.answers();
+    }
+
+    #[test]
+    fn what_one_with_the_token_says_is_shown_and_not_obeyed_and_its_refusal_is_not_taken() {
+        let stage = Stage::new();
+        let mut wire = stage.knows(TOKEN).expect("gets in");
+        let begin = Begin { run: RunId([3; 16]), streams: 1, window: 1, place: OBEYED.to_owned() };
+        let stream = crate::stream::Stream {
+            number: 0,
+            kind: crate::stream::Kind::Log,
+            class: seawall_sys::durability::Class::PowerLoss,
+            record_bytes: 4096,
+            journal_bytes: 1 << 20,
+            method: "log".to_owned(),
+        };
+        wire.send(&Message::Begin(begin)).expect("begins");
+        wire.send(&Message::Stream(stream)).expect("begins");
+        assert_eq!(wire.receive().expect("is taken"), Message::Done);
+        wire.send(&Message::Refused(OBEYED.to_owned())).expect("is sent");
+        assert!(wire.receive().is_err(), "a witness is never refused");
+        let all = loop {
+            let all = lock(&stage.told).join("|");
+            if all.contains("witness's to do") {
+                break all;
+            }
+            std::thread::yield_now();
+        };
+        assert!(all.contains("began: \\u{1b}[2J") && all.contains("was cut off"), "{all}");
+        assert!(all.chars().all(|character| !character.is_control() && character != '\u{202e}'), "{all}");
+        let mut wire = stage.knows(TOKEN).expect("gets in");
+        wire.send(&Message::Ask(RunId([3; 16]))).expect("asks");
+        let Message::Told(told) = wire.receive().expect("answers") else { panic!("is told") };
+        assert!(told.place.starts_with("\\u{1b}"), "{}", told.place);
+    }
+
+    #[test]
+    fn lines_about_strangers_are_bounded_however_many_there_are() {
+        let stage = Stage::new();
+        for _ in 0..5 * crate::lines::STRANGER_LINES_MAX {
+            let mut stranger = stage.stranger();
+            stranger.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
+            let _ = stranger.read_to_end(&mut Vec::new());
+        }
+        stage.answers();
+        let told = lock(&stage.told).iter().filter(|line| line.contains("no power-cut protocol")).count();
+        // A slow machine may have come into the next minute or two.
+        assert!(told as u64 <= 3 * crate::lines::STRANGER_LINES_MAX, "{told} lines");
+    }
+
+    #[test]
+    fn a_slow_client_gets_in_through_a_flood_of_open_connections() {
+        let stage = Stage::new();
+        for _ in 0..5 {
+            let mut slow = TcpWire::over(stage.stranger(), "the witness".to_owned()).expect("a wire");
+            let ours = crate::token::random().expect("random");
+            slow.send(&Message::Hello(ours)).expect("says hello");
+            let Message::Challenge(theirs) = slow.receive().expect("is challenged") else {
+                panic!("a challenge")
+            };
+            // Within its round trip three times as many come as are kept.
+            let flood: Vec<TcpStream> = (0..3 * STRANGERS_MAX).map(|_| stage.stranger()).collect();
+            let mut last = stage.stranger();
+            last.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
+            let _ = last.read_to_end(&mut Vec::new());
+            slow.prove(&Token::of(TOKEN), &ours, &theirs).expect("was not cut off");
+            drop(flood);
+        }
+    }
+
+    #[test]
+    fn of_the_address_with_most_strangers_the_oldest_goes_that_has_said_least() {
+        let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
+        use Standing::{Hello, Silent};
+        for (strangers, goes) in [
+            (&[][..], None),
+            (&[(7, near, Hello)], Some(7)),
+            (&[(1, near, Hello), (2, near, Silent), (3, near, Silent)], Some(2)),
+            (&[(1, far, Silent), (2, near, Hello), (3, near, Hello)], Some(2)),
+            (&[(1, far, Hello), (5, near, Hello), (4, near, Silent), (9, near, Hello)], Some(4)),
+        ] {
+            assert_eq!(who_goes(strangers), goes, "{strangers:?}");
+        }
+        let v6 = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
+        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+        assert_eq!(v6("::ffff:10.0.0.1"), near);
     }
 }

@@ -24,6 +24,12 @@ pub struct Kept {
     pub mark: Mark,
 }
 
+/// What tells this boot of the system from every other; `None` where the system does not say.
+#[must_use]
+pub fn boot() -> Option<String> {
+    os::process::boot()
+}
+
 /// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal is not sent to it.
 ///
 /// # Errors

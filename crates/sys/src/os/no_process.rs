@@ -18,6 +18,10 @@ pub(crate) fn mark_of_child(_: u32) -> Option<String> {
     None
 }
 
+pub(crate) fn boot() -> Option<String> {
+    None
+}
+
 pub(crate) fn ask_to_end(_: u32) -> io::Result<()> {
     Ok(())
 }

@@ -19,14 +19,19 @@ pub(crate) fn mark_of_child(pid: u32) -> Option<String> {
     state_and_mark(pid).map(|(_, mark)| mark)
 }
 
-fn state_and_mark(pid: u32) -> Option<(char, String)> {
+pub(crate) fn boot() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(boot.trim().to_owned())
+}
+
+fn state_and_mark(pid: u32) -> Option<(char, String)> {
+    let boot = boot()?;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, so the fields are counted from behind it: the first is the state.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
     let started = fields.nth(18)?;
-    Some((state, format!("{}/{started}", boot.trim())))
+    Some((state, format!("{boot}/{started}")))
 }
 
 pub(crate) fn ask_to_end(pid: u32) -> io::Result<()> {
