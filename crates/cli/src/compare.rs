@@ -10,6 +10,7 @@ use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::Style;
 use seawall_gauge::result::RunResult;
+use seawall_sys::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
 fn sides(results: &[PathBuf], with: &[String]) -> Result<Vec<Side>, Failure> {
     let own = |path: &PathBuf| {
         let result = RunResult::read(path).map_err(Failure::Told)?;
-        Ok(Side::own(&path.display().to_string(), &result))
+        Ok(Side::own(&printable(&path.display().to_string()), &result))
     };
     let published = |id: &String| Side::published(id.trim()).map_err(Failure::Usage);
     results.iter().map(own).chain(with.iter().map(published)).collect()

@@ -8,12 +8,16 @@ use crate::report_args::Report;
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::report::html::{self, Named};
 use seawall_gauge::result::RunResult;
+use seawall_sys::text::printable;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
     let read = |path: &std::path::PathBuf| {
-        Ok((path.display().to_string(), RunResult::read(path).map_err(Failure::Told)?))
+        Ok((
+            printable(&path.display().to_string()).into_owned(),
+            RunResult::read(path).map_err(Failure::Told)?,
+        ))
     };
     let results = options.results.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     let published = options.with.iter().map(|id| Side::published(id.trim()).map_err(Failure::Usage));

@@ -6,10 +6,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cell::Cell;
 use std::fmt;
+use std::io::Read as _;
 
 /// Latencies in nanoseconds.
 #[derive(Clone, PartialEq)]
@@ -137,14 +140,114 @@ impl Latency {
         Ok(STANDARD.encode(bytes))
     }
 
+    /// Reads what [`Self::encode`] wrote; whatever else is refused before memory is taken for it.
     fn decode(text: &str) -> Result<Self, String> {
-        let bytes = STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
+        let packed = STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
+        let plain = unpacked(&packed)?;
+        let header = Header::of(&plain)?;
+        spend(header.histogram_bytes())?;
         let mut histogram: Histogram<u64> = HdrDeserializer::new()
-            .deserialize(&mut bytes.as_slice())
+            .deserialize(&mut plain.as_slice())
             .map_err(|error| format!("not an HdrHistogram V2: {error}"))?;
+        if histogram.len() > SAMPLES_MAX {
+            return Err(format!("{} samples are more than a run can take", histogram.len()));
+        }
         histogram.auto(true);
         Ok(Self(histogram))
     }
+}
+
+/// The finest histogram that is read: this program keeps three digits.
+const DIGITS_MAX: u64 = 3;
+/// The widest histogram that is read, nanoseconds: one that grew, by powers of two, to hold an hour.
+const RANGE_MAX_NS: u64 = 1 << 43;
+/// The most samples: an hour at 100 million a second.
+const SAMPLES_MAX: u64 = 400_000_000_000;
+/// Counts of [`DIGITS_MAX`] digits over [`RANGE_MAX_NS`]: 1,024 for each power of two from 2,048 on, and its first 2,048.
+const COUNTS_MAX: u64 = 1024 * (43 - 11 + 3);
+
+/// What stands before the counts of an `HdrHistogram` V2, unpacked.
+///
+/// ```text
+///   0  cookie   4  bytes of counts   8  offset   12  digits   16  lowest   24  highest   32  ratio   40  counts
+/// ```
+struct Header {
+    highest_ns: u64,
+}
+
+const HEADER_BYTES: usize = 40;
+/// A count or a run of zeros takes nine bytes at most.
+const PLAIN_BYTES_MAX: u64 = HEADER_BYTES as u64 + 9 * COUNTS_MAX;
+
+impl Header {
+    fn of(plain: &[u8]) -> Result<Self, String> {
+        // By hand, because the byte order is the format's and not a machine's.
+        let number = |from: usize, bytes: usize| {
+            plain[from..from + bytes].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+        };
+        if plain.len() < HEADER_BYTES {
+            return Err("not an HdrHistogram V2: it ends within its header".to_owned());
+        }
+        let (counts_bytes, digits, highest_ns) = (number(4, 4), number(12, 4), number(24, 8));
+        if digits > DIGITS_MAX {
+            return Err(format!("a histogram of {digits} digits is refused: results have {DIGITS_MAX}"));
+        }
+        if highest_ns > RANGE_MAX_NS {
+            return Err("a histogram that reaches beyond an hour is refused".to_owned());
+        }
+        if counts_bytes > (plain.len() - HEADER_BYTES) as u64 {
+            return Err("not an HdrHistogram V2: it claims more counts than it has".to_owned());
+        }
+        Ok(Self { highest_ns })
+    }
+
+    /// What the histogram takes in memory, at most.
+    fn histogram_bytes(&self) -> u64 {
+        let powers = u64::from(64 - self.highest_ns.leading_zeros()).saturating_sub(11) + 2;
+        8 * 1024 * powers
+    }
+}
+
+/// The deflated histogram, unpacked; no further than the largest that is read.
+fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
+    // A cookie and a length stand before what is deflated.
+    let deflated = packed.get(8..).ok_or("not an HdrHistogram V2: it ends within its header")?;
+    let mut plain = Vec::new();
+    ZlibDecoder::new(deflated)
+        .take(PLAIN_BYTES_MAX + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| format!("not an HdrHistogram V2: {error}"))?;
+    if plain.len() as u64 > PLAIN_BYTES_MAX {
+        return Err("a histogram has more counts than three digits up to an hour take".to_owned());
+    }
+    Ok(plain)
+}
+
+thread_local! {
+    /// Bytes that histograms read by this thread may still take; `None`: as many as they like. Serde gives a
+    /// deserializer of a field no other way to know what its neighbours took.
+    static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Runs `read`, during which the histograms that this thread reads may take `bytes` together.
+pub(crate) fn within<T>(bytes: u64, read: impl FnOnce() -> T) -> T {
+    /// Gives the budget back however `read` ends.
+    struct Restored(Option<u64>);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            BUDGET.set(self.0);
+        }
+    }
+    let _restored = Restored(BUDGET.replace(Some(bytes)));
+    read()
+}
+
+fn spend(bytes: u64) -> Result<(), String> {
+    let Some(left) = BUDGET.get() else { return Ok(()) };
+    let left =
+        left.checked_sub(bytes).ok_or("its histograms take more memory than a file of its size may")?;
+    BUDGET.set(Some(left));
+    Ok(())
 }
 
 /// What stands in a result file: figures for people and scripts, and the histogram they came from.
@@ -229,5 +332,48 @@ mod tests {
         assert_eq!(serde_json::from_str::<Latency>(&text).expect("read back"), latency);
         let wrong = text.replace("\"count\":5000", "\"count\":4999");
         assert!(serde_json::from_str::<Latency>(&wrong).is_err());
+    }
+
+    fn packed(histogram: &Histogram<u64>) -> String {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("packed");
+        STANDARD.encode(bytes)
+    }
+
+    #[test]
+    fn a_histogram_that_no_run_makes_is_refused() {
+        let made = |high, digits, count| {
+            let mut histogram = Histogram::new_with_bounds(1, high, digits).expect("bounds");
+            histogram.record_n(1, count).expect("in range");
+            packed(&histogram)
+        };
+        assert!(Latency::decode(&made(3_600_000_000_000, 3, 5)).is_ok(), "an hour is within");
+        let cases = [
+            (made(60_000_000_000, 4, 1), "digits"),
+            (made(60_000_000_000, 5, 1), "digits"),
+            (made(u64::MAX / 2, 3, 1), "hour"),
+            (made(60_000_000_000, 3, u64::MAX / 2), "samples"),
+            ("AAAA".to_owned(), "header"),
+            ("not base64!".to_owned(), "base64"),
+        ];
+        for (text, why) in cases {
+            let refusal = Latency::decode(&text).expect_err(why);
+            assert!(refusal.contains(why), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_sample_of_an_hour_can_be_read_back() {
+        let text = serde_json::to_string(&of([1, 3_600_000_000_000])).expect("stored");
+        assert_eq!(serde_json::from_str::<Latency>(&text).expect("read back").count(), 2);
+    }
+
+    #[test]
+    fn histograms_share_a_budget_while_one_holds() {
+        let text = packed(of([1, 2]).histogram());
+        let many = |n| (0..n).try_for_each(|_| Latency::decode(&text).map(drop));
+        assert_eq!(within(1 << 20, || many(4)), Ok(()));
+        assert!(within(1 << 20, || many(5)).expect_err("too many").contains("memory"));
+        assert_eq!(many(5), Ok(()), "the budget ended with its reading");
     }
 }

@@ -19,6 +19,7 @@ use crate::result::{Measured, MethodResult, RunResult};
 use crate::stats::{Ratio, paired_ratio};
 use seawall_sys::durability::Class;
 use seawall_sys::method::Set;
+use std::collections::HashMap;
 
 /// What a commit of a method outlives, as far as the evidence bears it out. Best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,14 +191,15 @@ pub fn same(ratio: &Ratio) -> bool {
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
 #[must_use]
 pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
-    let (mut values, mut bases) = (Vec::new(), Vec::new());
-    for round in row.rounds.iter().filter(|round| round.commits > 0) {
-        let same = |other: &&crate::result::Round| other.round == round.round && other.commits > 0;
-        if let Some(other) = base.rounds.iter().find(same) {
-            values.push(round.p50_ns as f64);
-            bases.push(other.p50_ns as f64);
-        }
-    }
+    let bases: HashMap<u32, u64> = base
+        .rounds
+        .iter()
+        .filter(|round| round.commits > 0)
+        .map(|round| (round.round, round.p50_ns))
+        .collect();
+    let ran = row.rounds.iter().filter(|round| round.commits > 0);
+    let pairs = ran.filter_map(|round| Some((round.p50_ns as f64, *bases.get(&round.round)? as f64)));
+    let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
     paired_ratio(&values, &bases)
 }
 

@@ -6,6 +6,8 @@
 //! Invariants: figures are what was measured, unrounded; judgements (ranks, findings) are computed from them
 //! when told, never stored; no path of the machine is stored but the mount point's.
 
+mod file;
+
 use crate::latency::Latency;
 use crate::study::Study;
 use seawall_sys::counters::Counts;
@@ -248,33 +250,14 @@ impl RunResult {
         })
     }
 
-    /// Reads a result file.
+    /// Reads a result file, which anybody may have written: its memory grows with the file's real size only, and its
+    /// strings are safe to print.
     ///
     /// # Errors
-    /// In words, with the file's name: it is missing, is no result, or is of a newer version.
+    /// In words, with the file's name: it is missing, no regular file or too large, is no result, is of a newer version,
+    /// or claims more than a run can have.
     pub fn read(path: &Path) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Head {
-            format: String,
-            version: u32,
-        }
-        let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-        let head: Head = serde_json::from_str(&text)
-            .map_err(|error| format!("{name} is not a result of `seawall bench --json`: {error}"))?;
-        if head.format != FORMAT {
-            return Err(format!(
-                "{name} is not a result of `seawall bench --json`: its format is {:?}",
-                head.format
-            ));
-        }
-        if head.version > VERSION {
-            return Err(format!(
-                "{name} is of format version {}, this program reads up to {VERSION}: use a newer seawall",
-                head.version
-            ));
-        }
-        serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))
+        file::read(path)
     }
 
     /// The result as the text of its file.

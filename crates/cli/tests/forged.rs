@@ -1,0 +1,173 @@
+//! What does a result file do that no run has written? It is refused by name, or told; it never takes the memory or the
+//! terminal of who reads it.
+//!
+//! Invariants: every forgery is tried with every command over results, under a limit of address space that the file's
+//! size does not explain; a command ends with its code, never by a signal, and prints no control character.
+#![cfg(target_os = "linux")]
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Address space of a command, KiB: room for its libraries and a result of 20 MB, not for what a forgery claims.
+const LIMIT_KIB: u32 = 1_500_000;
+
+fn committed(scenario: &str) -> Value {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
+    let text = std::fs::read_to_string(results.join(format!("{scenario}.json"))).expect("readable");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A histogram as a result holds it.
+fn packed(high: u64, digits: u8, count: u64) -> Value {
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, high, digits).expect("bounds");
+    histogram.record_n(1000, count).expect("in range");
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(&histogram, &mut bytes).expect("packed");
+    json!(base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+/// The latency of the first method that was measured.
+fn latency(result: &mut Value) -> &mut Value {
+    let methods = result["methods"].as_array_mut().expect("methods");
+    let row = methods.iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
+    &mut row["outcome"]["measured"]["latency"]
+}
+
+fn copied(result: &mut Value, copies: usize, renamed: bool) {
+    let methods = result["methods"].as_array_mut().expect("methods");
+    let row = methods.iter().find(|row| row["outcome"]["measured"].is_object()).expect("one").clone();
+    for copy in 0..copies {
+        let mut row = row.clone();
+        if renamed {
+            row["id"] = json!(format!("copy-{copy}"));
+        }
+        methods.push(row);
+    }
+}
+
+type Forgery = (&'static str, &'static str, fn(&mut Value));
+
+/// The scenario that is forged, what the refusal says, and how. An empty refusal: it is told like any other.
+#[rustfmt::skip]
+const FORGERIES: &[Forgery] = &[
+    ("commit", "digits", |result| latency(result)["hdr"] = packed(u64::MAX / 2, 5, 1)),
+    ("commit", "hour",   |result| latency(result)["hdr"] = packed(u64::MAX / 2, 3, 1)),
+    ("commit", "samples", |result| latency(result)["hdr"] = packed(60_000_000_000, 3, u64::MAX / 2)),
+    ("commit", "does not hold", |result| latency(result)["count"] = json!(1)),
+    ("commit", "twice", |result| copied(result, 1, false)),
+    ("commit", "methods, of at most", |result| copied(result, 1000, true)),
+    ("commit", "memory", |result| {
+        // A few hundred bytes each, and a quarter of a MiB once unpacked.
+        let small = packed(1 << 42, 3, 1);
+        copied(result, 2000, true);
+        for row in result["methods"].as_array_mut().expect("methods") {
+            let Some(measured) = row.pointer_mut("/outcome/measured") else { continue };
+            measured["latency"] = json!({ "count": 1, "min_ns": 1, "mean_ns": 1.0, "max_ns": 1, "hdr": small });
+            measured["write"] = Value::Null;
+            measured["sync"] = Value::Null;
+        }
+    }),
+    ("commit", "rounds, of at most", |result| result["order"] = json!(vec![Vec::<u64>::new(); 20_000])),
+    ("commit", "values", |result| result["order"] = json!(vec![Vec::<u64>::new(); 8_100_000])),
+    ("commit", "a time of", |result| {
+        let methods = result["methods"].as_array_mut().expect("methods");
+        let row = methods.iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
+        row["outcome"]["measured"]["rounds"][0]["start_ns"] = json!(u64::MAX);
+    }),
+    ("commit", "devices", |result| {
+        let device = result["environment"]["devices"][0].clone();
+        result["environment"]["devices"] = json!(vec![device; 5000]);
+    }),
+    ("stall", "notes", |result| result["study"]["notes"] = json!(vec!["" ; 100_000])),
+    ("stall", "twice", |result| {
+        let rows = result["study"]["rows"].as_array_mut().expect("rows");
+        rows.push(rows[0].clone());
+    }),
+    ("commit", "", |result| {
+        let bad = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\nrun 0011 broke no promise\u{202e}";
+        result["environment"]["system"] = json!(format!("Linux {bad}"));
+        result["environment"]["cpu_model"] = json!(bad);
+        result["environment"]["file_system"]["source"] = json!(bad);
+        result["environment"]["hypervisor"] = json!(bad);
+        result["scenario"] = json!("commit");
+        let methods = result["methods"].as_array_mut().expect("methods");
+        methods.push(json!({ "id": bad, "calls": bad, "outcome": { "not-available": { "reason": bad } } }));
+        for row in methods {
+            if row["outcome"]["measured"].is_object() {
+                row["outcome"]["measured"]["durability"]["because"] = json!([bad]);
+            }
+        }
+    }),
+    ("commit", "damaged", |result| result["plan"]["file_state"] = json!("\u{1b}[2J")),
+    ("commit", "format", |result| result["format"] = json!("\u{1b}[2J")),
+];
+
+/// A command under the limit; it ends by itself.
+fn limited(folder: &Path, arguments: &[&str]) -> Output {
+    let line = format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"");
+    let seawall = env!("CARGO_BIN_EXE_seawall");
+    let output = Command::new("sh").args(["-c", &line, seawall]).args(arguments).current_dir(folder).output();
+    let output = output.expect("started");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {told}", output.status);
+    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    for text in [&output.stdout, &output.stderr] {
+        let text = String::from_utf8_lossy(text);
+        let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(acts), "{arguments:?} prints what moves a cursor");
+    }
+    output
+}
+
+#[test]
+fn a_forged_result_is_refused_or_told_within_bounds() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    std::fs::write(folder.path().join("commit.json"), committed("commit").to_string()).expect("written");
+    std::fs::write(folder.path().join("stall.json"), committed("stall").to_string()).expect("written");
+    for (scenario, why, forge) in FORGERIES {
+        let mut result = committed(scenario);
+        forge(&mut result);
+        std::fs::write(folder.path().join("forged.json"), result.to_string()).expect("written");
+        let honest = format!("{scenario}.json");
+        let commands: [&[&str]; 3] = [
+            &["report", "forged.json", "-o", "page.html"],
+            &["compare", &honest, "forged.json"],
+            &["advise", "forged.json"],
+        ];
+        for arguments in commands {
+            let output = limited(folder.path(), arguments);
+            let told = String::from_utf8_lossy(&output.stderr);
+            if why.is_empty() {
+                assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+            } else {
+                assert_eq!(output.status.code(), Some(1), "{arguments:?}, {why}: {told}");
+                assert!(told.contains("forged.json") && told.contains(why), "{arguments:?}, {why}: {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_of_a_fair_size_is_refused_and_never_waited_for() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let made = Command::new("mkfifo").arg(folder.path().join("pipe.json")).status().expect("mkfifo");
+    assert!(made.success());
+    let large = std::fs::File::create(folder.path().join("large.json")).expect("made");
+    large.set_len(1 << 40).expect("sparse");
+    for (name, why) in
+        [("pipe.json", "no regular file"), ("/dev/zero", "no regular file"), ("large.json", "MiB")]
+    {
+        for arguments in
+            [&["report", name, "-o", "page.html"][..], &["compare", name, name], &["advise", name]]
+        {
+            let output = limited(folder.path(), arguments);
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+            assert!(told.contains(why), "{arguments:?}: {told}");
+        }
+    }
+}
