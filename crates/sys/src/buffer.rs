@@ -1,4 +1,4 @@
-//! Where does a transaction's memory live? In a buffer aligned for direct I/O.
+//! Provides heap buffers aligned for direct I/O, and memory hints for the kernel and the processor.
 //!
 //! Invariant: [`Aligned::as_slice`] starts at a multiple of [`ALIGNMENT`], because `O_DIRECT` and
 //! `FILE_FLAG_NO_BUFFERING` refuse anything less than the device's block size.

@@ -1,6 +1,7 @@
-//! Where does chance come from that must be the same on every machine? From a seed.
+//! Seeded pseudo-random numbers (`SplitMix64`), the same on every machine.
 //!
-//! `SplitMix64` (Steele, Lea, Flood 2014): small, fast, every seed is a good one; no cryptography is meant.
+//! `SplitMix64` (Steele, Lea, Flood 2014) is small and fast, and every seed is a good one; it is not for
+//! cryptography.
 
 /// A sequence of its own for each seed.
 #[derive(Clone, Debug)]

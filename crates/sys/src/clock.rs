@@ -1,4 +1,4 @@
-//! What time is it? The only clock of Seawall: monotonic for measuring, wall clock for naming results.
+//! Seawall's only clock: monotonic for measuring, wall clock for naming results.
 //!
 //! Invariant: nothing measured uses the wall clock, because it can jump.
 

@@ -1,4 +1,4 @@
-//! How is a row of the table run? [`open`] turns it into a [`Commit`], and one loop drives any of them.
+//! Turns a row of the method table into a [`Commit`], which writes and syncs; one loop drives any of them.
 //!
 //! ```text
 //!   loop { commit.write(offset, bytes)?; commit.sync()?; }

@@ -1,11 +1,11 @@
-//! What did the devices do? The kernel's block counters, summed over the leaf devices.
+//! Reads the kernel's block-device counters, summed over the leaf devices.
 //!
 //! `/sys/block/<dev>/stat` (kernel `Documentation/block/stat.rst`), counted from 1: field 5 writes completed,
 //! field 7 sectors (512 B) written, field 16 flush requests completed (Linux 5.5). Discards are counted apart
 //! and left out.
 //!
-//! Invariants: whole-device counters, so neighbours are in them, and a reader takes an idle baseline first;
-//! where the system has no counters there is no [`Reader`], never zeros.
+//! Invariants: the counters are those of whole devices, so other programs' I/O is in them, and a reader takes an idle
+//! baseline first; where the system has no counters there is no [`Reader`], never zeros.
 
 use crate::error::Result;
 use crate::inspect::Environment;

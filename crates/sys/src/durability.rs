@@ -1,4 +1,4 @@
-//! What does an acknowledged write outlive? Computed from the method's reach and everything under it.
+//! Computes the durability class of an acknowledged write from its method's reach and the storage stack below.
 //!
 //! ```text
 //!   reach of the calls          what is under them                                      class
@@ -16,8 +16,8 @@
 //!
 //! [`classify`] is pure: a decision over [`Surroundings`], tried over all its inputs below.
 //!
-//! Invariants: a class never exceeds what the reach allows; every lowering carries its reason; the promiser
-//! is named, because a hypervisor's promise is less than a device's.
+//! Invariants: a class never exceeds what the reach allows; every lowering states its reason; the component that
+//! promises durability is named, because a hypervisor's promise is less than a device's.
 
 use crate::method::{Depth, Method, OpenSync, Reach, Sync};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Which engines are there: who carries a commit to the kernel, and may it here?
+//! Lists the I/O engines, probes which of them this process may use, and sets one up for a log.
 //!
 //! | engine | what it is | what it needs |
 //! | --- | --- | --- |
@@ -6,11 +6,11 @@
 //! | `io_uring` | requests on a ring, a whole batch in one system call, from registered memory to a registered file | Linux 5.6 that allows it |
 //! | `overlapped` | requests on an overlapped handle | Windows |
 //!
-//! A row of the method table belongs to one engine ([`Method::engine`]). [`Engine::probe`] finds out whether the system
-//! has an engine and lets this process use it, which is not the same: containers often forbid `io_uring`.
+//! A row of the method table belongs to one engine ([`Method::engine`]). [`Engine::probe`] checks that the system has
+//! an engine and that this process may use it, which is not the same: containers often forbid `io_uring`.
 //!
-//! [`Works`] is an engine at work for somebody who writes many files, one after the other, in several lanes, from
-//! memory that stays the same: the log. Its lanes are [`Commit`]s like any others.
+//! [`Works`] is the state that an engine shares between the segments of a log: many files, written one after the
+//! other, by several writers, from the same memory. What it opens are [`Commit`]s like any others.
 //!
 //! Invariant: an engine that is refused is [`Unavailable`] with its reason; another one takes over only where the caller
 //! says so.

@@ -1,7 +1,6 @@
-//! What does a failed call tell? The operation, the path and the system's own error, all three kept.
+//! Defines the error of a failed system call: operation, path and the system's own error.
 //!
-//! Invariant: nothing recognises an error by its text; [`Error::kind`] and [`Error::raw_os_error`] are there
-//! for that.
+//! Invariant: no error is recognised by its text; use [`Error::kind`] and [`Error::raw_os_error`].
 
 use std::fmt;
 use std::io;

@@ -1,9 +1,9 @@
-//! How does a thread that writes nothing make another thread's writes durable? Through a descriptor of its own.
+//! Syncs a file through a descriptor of its own, for a thread that writes nothing.
 //!
-//! The `stall` scenario asks what that does to the writer. The calls are the same that the method table makes; here
-//! they stand alone, on a descriptor that is opened for nothing else.
+//! The `stall` scenario measures how such syncs delay the writer. The calls are those of the method table, made on a
+//! descriptor that is opened for nothing else.
 //!
-//! Invariant: what a system lacks is refused with a reason; a sync call is never replaced by another.
+//! Invariant: a call that the system lacks is refused with a reason; a sync call is never replaced by another.
 
 use crate::commit::uninterrupted;
 use crate::error::{Error, Result};

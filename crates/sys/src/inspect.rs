@@ -1,10 +1,10 @@
-//! What machine, file system and devices are under a path, and does any of them lie?
+//! Inspects the machine, file system and devices under a path, and detects layers that ignore syncs.
 //!
 //! [`environment`] answers for a folder; [`Environment::surroundings`] boils the answer down to what
 //! [`crate::durability::classify`] needs.
 //!
-//! Invariants: what the system does not tell is `None` or `Unknown`, never a guess; nothing here writes; every
-//! lie comes with the evidence for it.
+//! Invariants: what the system does not report is `None` or `Unknown`, never a guess; nothing here writes; every
+//! [`FoundLie`] comes with the evidence for it.
 
 use crate::clock::Resolution;
 use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings};

@@ -1,4 +1,4 @@
-//! How is the journal file made, in which state are its blocks, and how is that verified?
+//! Creates the journal file in one of five file states and verifies the state of its blocks.
 //!
 //! ```text
 //!   state          made by                                       extents afterwards

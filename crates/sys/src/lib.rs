@@ -1,22 +1,22 @@
-//! Where does Seawall touch the operating system? Here, and nowhere else.
+//! Seawall's operating-system layer: commit methods, durability classes, storage inspection and clocks.
 //!
 //! * [`methods`] is the table of commit methods: how each opens, writes and syncs. Data, for every system.
 //! * [`method`] says what a row of that table is made of, and how deep its calls reach.
 //! * [`durability`] computes what an acknowledged write outlives, from a row and its surroundings.
 //! * [`commit`] runs a row: [`open`] gives a [`Commit`], the very code that gauge and log both use.
-//! * [`engine`] says which engines carry commits, and sets one up for a log.
+//! * [`engine`] lists the I/O engines, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
 //! * [`raw_device`] holds a block device that nobody uses, to overwrite it.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
-//!   [`residency`] tells what is in the page cache: what the gauge's scenarios ask for.
-//! * [`store`] is what the log asks of its directory beside the commits.
+//!   [`residency`] reports what is in the page cache: for the gauge's scenarios.
+//! * [`store`] is the log's access to its directory apart from commits.
 //! * [`text`] shows text of unknown origin without obeying it.
-//! * [`thread`] keeps a thread's accounts.
-//! * [`chance`] is a generator that gives the same numbers on every machine.
-//! * [`process`] keeps track of processes that outlive this one.
+//! * [`thread`] reads a thread's CPU time and waiting time.
+//! * [`chance`] is a seeded random generator, the same on every machine.
+//! * [`process`] starts and tracks processes that outlive this one.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!

@@ -1,4 +1,4 @@
-//! What is a commit method made of, and how deep do its calls reach?
+//! Defines a commit method, one value each for open, write and sync, and derives how deep its calls reach.
 //!
 //! A [`Method`] is a row of the table in [`crate::methods`]: plain data, one value for each of *open*, *write*
 //! and *sync*. How far its calls push a transaction is derived from those values by [`Method::reach`] and is

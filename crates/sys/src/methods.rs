@@ -1,8 +1,7 @@
-//! Which commit methods are there? This table: one row a method, for every system, compiled everywhere.
+//! The table of commit methods: one row per method, for every system, compiled everywhere.
 //!
-//! Gauge and log read the same rows, and [`crate::open`] runs them; [`here`] gives those of the system at
-//! hand. Sources: the man pages named in the rows; the published experiments' programs for
-//! [`Set::Published`].
+//! The gauge and the log read the same rows, and [`crate::open`] runs them; [`here`] gives those of the system at
+//! hand. Sources: the man pages named in the rows; the published experiments' programs for [`Set::Published`].
 //!
 //! Invariants (tested below): ids are unique within a system; every row is executable on its system; no row
 //! reaches deeper than its calls; each system has its published rows and at least one durable row.

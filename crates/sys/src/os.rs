@@ -1,4 +1,4 @@
-//! Which operating system? The one decision, made here; every folder below offers the same items.
+//! Selects the operating system's implementation; every folder below offers the same items.
 //!
 //! | item | meaning |
 //! | --- | --- |
@@ -12,11 +12,11 @@
 //! | `flush` | syncing through a descriptor of its own |
 //! | `residency` | what is in the page cache |
 //! | `wait` | sleeping until a word changes |
-//! | `memory` | what the kernel is told about a buffer |
-//! | `prefetch` | what the processor is told about a buffer |
-//! | `raw_device` | who uses a block device |
+//! | `memory` | hints to the kernel about a buffer |
+//! | `prefetch` | hints to the processor about a buffer |
+//! | `raw_device` | processes and mounts that use a block device |
 //! | `process` | processes that outlive their starter |
-//! | `thread` | what the kernel knows about the calling thread |
+//! | `thread` | the kernel's accounts of the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
 

@@ -1,10 +1,10 @@
-//! How is a process kept track of that outlives the one that started it? By its number and a [`Mark`].
+//! Starts processes that outlive their parent and tracks them by process id and a [`Mark`].
 //!
-//! Numbers are used again: a process is only ever signalled while its mark, made of the boot and the time at which it
-//! started, is the one that was noted down.
+//! Process ids are reused: a process is only signalled while its mark, made of the boot and its start time, equals
+//! the recorded one.
 //!
-//! Invariants: a process whose mark differs is another one, and is left alone; one that has ended and was not yet waited
-//! for counts as ended.
+//! Invariants: a process whose mark differs is another one, and is left alone; a process that has ended and was not
+//! yet waited for counts as ended.
 
 use crate::os;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-//! How much of a file is in the page cache?
+//! Reports how much of a file is in the page cache.
 //!
-//! Linux answers by cachestat(2) (6.5) or mincore(2); other systems do not tell.
+//! Linux uses cachestat(2) (6.5) or mincore(2); other systems do not report it.
 //!
 //! Invariant: an unknown share is `None`, never a guess from what was read before.
 

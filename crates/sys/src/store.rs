@@ -1,10 +1,9 @@
-//! How does the log reach its directory: files read around the cache, names made durable, space reserved?
+//! The log's access to its directory apart from commits: uncached reads, space reservation, directory syncs.
 //!
-//! The commit methods of the table write what is acknowledged; this is everything else that the log asks of the
-//! system.
+//! Acknowledged records are written by the commit methods of the table; this file holds the log's other system calls.
 //!
 //! Invariants: every error names call and path; a directory is durable only after [`sync_directory`] (a no-op on
-//! systems that journal names themselves and let nobody sync them, which `os/store_*.rs` says where it applies).
+//! systems that journal names themselves and offer no sync of them, which `os/store_*.rs` documents).
 
 use crate::error::{Error, Result};
 use crate::os::store;

@@ -1,6 +1,6 @@
-//! What did a thread cost, and how long did it wait for a CPU?
+//! Measures a thread's CPU time and its wait for a CPU, and pins it to one CPU.
 //!
-//! Invariant: numbers that the system does not keep are `None`, never 0.
+//! Invariant: a number that the system does not keep is `None`, never 0.
 
 use crate::error::Result;
 use crate::os;

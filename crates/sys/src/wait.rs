@@ -1,10 +1,10 @@
-//! How does a thread sleep until a word changes, and how is it woken, at the price of one system call?
+//! Blocks a thread until a word changes, and wakes it, for one system call each.
 //!
-//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin); illumos has no such call, so there one
-//! lock and one condition serve all words: right, but everyone wakes.
+//! Linux, macOS and Windows wait on an address in memory (futex(2) and its kin); illumos has no such call, so there
+//! one lock and one condition variable serve all words, and every waiter wakes.
 //!
-//! Invariant: [`wait`] may return without cause, so its caller looks again; a wake after the change of the word
-//! is never lost.
+//! Invariant: [`wait`] may return without cause, so its caller checks the word again; a wake after the change of the
+//! word is never lost.
 
 use std::sync::atomic::AtomicU32;
 

@@ -1,4 +1,4 @@
-//! By which calls can the same bytes be put into a file, and nothing more? The rows of the `path` scenario.
+//! The write calls of the `path` scenario: each puts the same bytes into a file and syncs nothing.
 //!
 //! ```text
 //!   seek+write   lseek, write    two calls, as a RandomAccessFile makes them
@@ -8,8 +8,8 @@
 //!   mapped       none            a copy into a shared mapping
 //! ```
 //!
-//! Invariants: nothing is synced, so nothing here is durable; a short write is an error, because the figure would be
-//! that of two calls.
+//! Invariants: nothing is synced, so nothing here is durable; a short write is an error, because it would measure two
+//! calls.
 
 use crate::commit::{OpenError, Target};
 use crate::error::{Error, Result};

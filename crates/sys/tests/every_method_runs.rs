@@ -1,4 +1,6 @@
-//! Does every row of the table write what it is told, on a real file? Content, never latencies.
+//! Tests that every row of the method table writes the given bytes to a real file, or is refused with a reason.
+//!
+//! The tests assert content, never latencies.
 
 use seawall_sys::buffer::Aligned;
 use seawall_sys::durability::FileState;

@@ -1,4 +1,4 @@
-//! What does the CPU say of itself and of a hypervisor? x86 answers any program by CPUID; other CPUs do not.
+//! Reads the CPU's brand and the hypervisor's name by CPUID on x86; other CPUs have no such instruction.
 //!
 //! Leaves used: 1 (ECX bit 31: a hypervisor is present), `0x4000_0000` (the hypervisor's name in EBX, ECX, EDX),
 //! `0x4000_0003` (Hyper-V only, EBX bit 0: this partition may create others), `0x8000_0002` to `0x8000_0004`

@@ -1,6 +1,6 @@
-//! How do Unix systems sync a file through a descriptor of its own? Opened for reading, as the published test did.
+//! Unix: syncs a file through a descriptor of its own, opened for reading as the published test opens it.
 //!
-//! Invariant: each call is the one that its name says; macOS' fsync is fsync, not `F_FULLFSYNC`.
+//! Invariant: each method makes exactly the call that its name states; macOS' fsync is fsync, not `F_FULLFSYNC`.
 
 use super::unix::FSYNC;
 use crate::flush::Flush;

@@ -1,4 +1,4 @@
-//! How does Windows sync a file through a handle of its own? `FlushFileBuffers`, which needs the right to write.
+//! Windows: syncs a file through a handle of its own by `FlushFileBuffers`, which needs the right to write.
 
 use crate::flush::Flush;
 use std::fs::File;

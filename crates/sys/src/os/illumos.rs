@@ -1,4 +1,4 @@
-//! How does illumos run its rows? With positional writes and the POSIX sync calls and flags.
+//! illumos: opens rows of the method table as positional writes with the POSIX sync calls and flags.
 //!
 //! On ZFS each of them is a commit of the intent log, open(2) and `O_DSYNC` there.
 

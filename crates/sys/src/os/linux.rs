@@ -1,4 +1,4 @@
-//! How does Linux run its rows? By one of three journals: positional calls, a mapping, or a ring.
+//! Linux: opens rows of the method table as positional writes, a shared mapping or an `io_uring`.
 //!
 //! Invariant: the open flags come from the row alone; each call's flags too.
 

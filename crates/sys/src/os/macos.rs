@@ -1,4 +1,4 @@
-//! How does macOS run its rows? With positional writes, and with `fcntl` where fsync(2) is not enough.
+//! macOS: opens rows of the method table as positional writes, with `fcntl` where fsync(2) is not enough.
 //!
 //! Apple's fsync(2): data goes to the drive, which may keep it in its cache; `F_FULLFSYNC` asks the drive to
 //! flush it, `F_BARRIERFSYNC` (fcntl(2)) to keep the order.

@@ -1,4 +1,4 @@
-//! What do systems without readable block counters offer? No reader, so that nobody takes a zero for a count.
+//! Systems without readable block counters: offers no reader, so that a zero is never taken for a count.
 
 use crate::counters::Counts;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! What do systems offer whose processes are not kept track of here? Nothing: none is started, and the reason is told.
+//! Systems without process tracking: refuses to start a detached process, with the reason.
 
 use std::io;
 use std::process::{Child, Command};

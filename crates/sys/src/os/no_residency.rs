@@ -1,4 +1,4 @@
-//! What do systems offer that do not tell what is cached? That it is unknown.
+//! Systems that do not report cached pages: answers that the share is unknown.
 
 use crate::error::Result;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What do systems without `io_uring` offer in its place? Nothing: rings cannot be made, and say so.
+//! Systems without `io_uring`: refuses to make rings, with the reason.
 
 use crate::commit::{Commit, OpenError, Target, Unavailable};
 use crate::method::Method;

@@ -1,4 +1,4 @@
-//! How do macOS and illumos run their rows? By positional writes, then at most one sync call.
+//! macOS and illumos: runs rows by positional writes and at most one sync call.
 //!
 //! Invariant: the sync call is chosen once, at open, from the row alone.
 

@@ -1,6 +1,6 @@
-//! What is the processor told about memory? That it is about to be written.
+//! Hints to the processor that memory is about to be written.
 //!
-//! Invariant: advice only. It changes no byte, and a processor that does not take it does the same work later.
+//! Invariant: the hint is only advice: it changes no byte, and a processor that ignores it does the same work later.
 
 /// The unit in which processors move memory, in bytes.
 #[cfg(target_arch = "x86_64")]

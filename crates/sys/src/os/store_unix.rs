@@ -1,7 +1,7 @@
-//! How do Unix systems read around the cache, reserve space and make names durable?
+//! Unix: reads around the page cache, reserves space and syncs directories.
 //!
-//! Invariant: a file system without `O_DIRECT` (`EINVAL` at open) is opened through the cache; nothing that is
-//! acknowledged is ever written through here.
+//! Invariant: a file system without `O_DIRECT` (`EINVAL` at open) is opened through the cache; no acknowledged record
+//! is written here.
 
 use std::fs::{File, OpenOptions};
 use std::io;

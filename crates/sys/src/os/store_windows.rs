@@ -1,7 +1,7 @@
-//! How does Windows read around the cache, reserve space and make names durable?
+//! Windows: reads around the cache and reserves space; a directory cannot be synced there.
 //!
-//! NTFS journals names and lets nobody sync a directory, so [`sync_directory`] has nothing to call. Around the
-//! cache go the handles opened without buffering, as Microsoft's "File Buffering" describes them.
+//! NTFS journals names and offers no sync of a directory, so [`sync_directory`] has nothing to call. Handles opened
+//! without buffering bypass the cache, as Microsoft's "File Buffering" describes.
 
 use std::fs::{File, OpenOptions};
 use std::io;

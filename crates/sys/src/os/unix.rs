@@ -1,4 +1,4 @@
-//! What do the Unix systems share? Turning a `-1` into an error, fsync, and opening the journal.
+//! Unix: turns a `-1` into an error, syncs, opens the journal and reads CPU clocks.
 //!
 //! Invariant: every call's return code passes through [`check`].
 

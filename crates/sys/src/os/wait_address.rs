@@ -1,4 +1,4 @@
-//! How do macOS and Windows wait on an address? By their calls for it, which the crate `atomic-wait` makes.
+//! macOS and Windows: wait on an address by the crate `atomic-wait`.
 
 use std::sync::atomic::AtomicU32;
 

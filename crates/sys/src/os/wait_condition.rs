@@ -1,6 +1,6 @@
-//! How do systems without a wait on an address wait? On one condition, shared by all words.
+//! Systems without a wait on an address: threads wait on one condition variable shared by all words.
 //!
-//! Invariant: the word is looked at under the lock, and who wakes takes the lock first: a change made before the
+//! Invariant: the word is read under the lock, and a waking thread takes the lock first: a change made before the
 //! wake is seen by the waiter, or the waiter is already asleep and woken.
 
 use std::sync::atomic::{AtomicU32, Ordering};

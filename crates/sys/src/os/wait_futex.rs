@@ -1,6 +1,6 @@
-//! How does Linux wait on an address? By futex(2), private to the process.
+//! Linux: waits on an address by futex(2), private to the process.
 //!
-//! Invariant: whatever the call answers (woken, another value, a signal), the caller looks at the word again.
+//! Invariant: whatever the call returns (woken, another value, a signal), the caller reads the word again.
 
 use std::ptr::null;
 use std::sync::atomic::AtomicU32;

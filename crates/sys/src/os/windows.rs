@@ -1,7 +1,7 @@
-//! How does Windows run its rows? By one of three journals: positional calls, a mapping, or overlapped writes.
+//! Windows: opens rows of the method table as positional writes, a mapping or overlapped writes.
 //!
-//! Invariants: the open flags come from the row alone; every handle shares reading, writing and deleting, so
-//! that several lanes can hold one journal open.
+//! Invariants: the open flags come from the row alone; every handle shares reading, writing and deleting, so that
+//! several segment writers can hold one journal open.
 
 mod call;
 pub(crate) mod inspect;

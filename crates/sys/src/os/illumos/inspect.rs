@@ -1,7 +1,7 @@
-//! What does illumos tell about a path? statvfs(2) for the file system, mnttab(5) for what is mounted and how.
+//! illumos: inspects a path by statvfs(2) for the file system and mnttab(5) for its mount.
 //!
-//! Invariant: what belongs to a ZFS dataset and not to its mount (`sync`, `logbias`, a separate log device) is
-//! not told here: `sync=disabled` goes unseen, and whoever judges a result must ask `zfs get sync,logbias`.
+//! Invariant: what belongs to a ZFS dataset and not to its mount (`sync`, `logbias`, a separate log device) is not
+//! visible here: `sync=disabled` goes undetected, and a result must be judged together with `zfs get sync,logbias`.
 
 use crate::durability::Medium;
 use crate::error::{Error, Result};

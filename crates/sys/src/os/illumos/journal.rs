@@ -1,4 +1,4 @@
-//! How does illumos reserve, zero, forget and map out a file's blocks?
+//! illumos: reserves, zeroes, evicts from the cache and maps out a file's blocks.
 
 use crate::commit::OpenError;
 use crate::error::{Error, Result};

@@ -1,5 +1,6 @@
-//! What has the kernel counted for the calling thread? getrusage(3C) of the LWP: times and context switches;
-//! the wait for a CPU is a microstate that only `/proc` tells and this program does not read.
+//! illumos: reads the calling thread's CPU times and context switches by getrusage(3C) of the LWP.
+//!
+//! The wait for a CPU is a microstate that only `/proc` reports and this program does not read.
 
 use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};

@@ -1,4 +1,4 @@
-//! Which sync calls does Linux have, and how are they called?
+//! Linux: makes the write, sync and cache-dropping system calls.
 //!
 //! Invariant: each call is named as its man page is, because the name ends up in error messages and the
 //! strace tests look for it.

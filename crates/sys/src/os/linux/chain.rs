@@ -1,4 +1,4 @@
-//! In which order do the requests of one batch go to the ring, and what do their completions mean?
+//! Orders the `io_uring` requests of one batch and interprets their completions.
 //!
 //! ```text
 //!   RingLinkedFdatasync  write → write → fdatasync → write → fdatasync     one submission, linked
@@ -6,7 +6,7 @@
 //!   RingFdatasync        write, write | fdatasync | write | fdatasync      a submission for each part
 //! ```
 //!
-//! Pure: no ring and no file, so that every answer of a kernel can be tried.
+//! It has no ring and no file, so that every answer of a kernel can be tested.
 //!
 //! Invariants:
 //! * a step is done when its own completion says so in full: a write by its count, a sync by 0;

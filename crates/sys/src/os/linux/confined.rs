@@ -1,6 +1,7 @@
-//! How do containers forbid `io_uring`? By a seccomp filter that answers its three calls with an error number.
+//! Forbids `io_uring` by a seccomp filter, as containers do; for tests.
 //!
-//! For tests: the filter holds for the calling thread and for the threads that it starts, for good.
+//! The filter answers the three calls of `io_uring` with an error number. It applies to the calling thread and the
+//! threads that it starts, permanently.
 
 use crate::error::{Error, Result};
 use crate::os::unix::check;

@@ -1,4 +1,4 @@
-//! How are Linux's block counters read? `/sys/block/<dev>/stat`, opened once and read again at offset 0.
+//! Linux: reads block counters from `/sys/block/<dev>/stat`, opened once and read again at offset 0.
 
 use crate::counters::Counts;
 use crate::error::{Error, Result};

@@ -1,19 +1,19 @@
-//! What does Linux tell about a path? `/proc/self/mountinfo`, `/sys`, and a few calls, put together.
+//! Linux: inspects a path by `/proc/self/mountinfo`, `/sys` and a few system calls.
 //!
-//! | file | question |
+//! | module | what it does |
 //! | --- | --- |
-//! | `roots` | where is it read from? |
-//! | `mounts` | which mount is a path on? |
-//! | `kinds` | what does a file system's name tell? |
-//! | `stack` | what does a mount stand on, down to the leaf disks? |
-//! | `devices` | what is one block device? |
-//! | `machine`, `hypervisor` | what machine is this, and does it really exist? |
-//! | `lies` | who turns syncs into nothing? |
-//! | `zfs` | what do the ZFS tools tell, which no file does? |
-//! | `calls` | which system calls does all that need? |
+//! | `roots` | reads `/proc` and `/sys` below roots that a test can move |
+//! | `mounts` | finds the mount of a path |
+//! | `kinds` | looks up a file system's properties by its name |
+//! | `stack` | walks from a mount down to the leaf disks |
+//! | `devices` | describes one block device |
+//! | `machine`, `hypervisor` | describe the machine and its hypervisor |
+//! | `lies` | detects layers that ignore syncs |
+//! | `zfs` | runs the ZFS tools for what no file shows |
+//! | `calls` | makes the system calls |
 //!
-//! Invariants: the only failures are those of the path itself; whatever else is not told is `None` or
-//! `Unknown`; reading and judging are apart, so that a test can put a made-up `/proc` and `/sys` in place.
+//! Invariants: the only failures are those of the path itself; every other unknown is `None` or `Unknown`; reading
+//! and judging are separate, so that a test can put a made-up `/proc` and `/sys` in place.
 
 mod calls;
 mod devices;

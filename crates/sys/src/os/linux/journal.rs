@@ -1,6 +1,7 @@
-//! How does Linux reserve, zero, forget and map out a file's blocks?
+//! Linux: reserves, zeroes, evicts from the cache and maps out a file's blocks (FIEMAP).
 //!
-//! FIEMAP: `Documentation/filesystems/fiemap.rst` of the kernel. The reply is a header followed by extents:
+//! FIEMAP is described in `Documentation/filesystems/fiemap.rst` of the kernel. The reply is a header followed by
+//! extents:
 //!
 //! ```text
 //!   fm_start u64 | fm_length u64 | fm_flags u32 | fm_mapped_extents u32 | fm_extent_count u32 | reserved u32

@@ -1,4 +1,4 @@
-//! How does the mapped row run? By copying into a shared mapping and calling msync(2) on that range.
+//! Linux: runs the mapped row by copying into a shared mapping and calling msync(2) on that range.
 //!
 //! Invariants: the mapping covers exactly `journal_bytes`, and the file is at least that long when it is
 //! made; no reference into the mapping is ever formed, only raw copies, because other processes may write it.

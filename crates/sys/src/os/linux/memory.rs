@@ -1,6 +1,6 @@
-//! What is the kernel told about memory? That a buffer had better lie in large pages.
+//! Linux: advises the kernel to back a buffer by large pages.
 //!
-//! Invariant: advice only. It changes no byte, and a kernel that does not take it changes nothing else either.
+//! Invariant: the call is only advice: it changes no byte, and a kernel may ignore it.
 
 use crate::buffer::LARGE_PAGE;
 

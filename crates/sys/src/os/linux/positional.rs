@@ -1,6 +1,6 @@
-//! How do the rows that call `pwrite` or `pwritev2` run, with any sync behind?
+//! Linux: runs the rows that write by `pwrite` or `pwritev2`, with any sync behind.
 //!
-//! Invariant: one write loop for all of them; the sync is chosen once, at open.
+//! Invariant: all rows share one write loop; the sync is chosen once, at open.
 
 use super::call;
 use crate::Commit;

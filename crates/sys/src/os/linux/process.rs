@@ -1,4 +1,4 @@
-//! How does Linux tell processes apart? By the boot and the tick at which they started, from /proc.
+//! Linux: identifies and signals processes; the boot and the start tick from /proc tell them apart.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;

@@ -1,10 +1,9 @@
-//! How are requests handed to an `io_uring`, and when may their memory be touched again?
+//! Submits requests to an `io_uring` and waits until the kernel no longer uses their memory.
 //!
-//! Invariants:
-//! * [`Queue::run`] returns only when the kernel is done with everything that it took: also when a call failed, in which
-//!   case the completions are awaited by looking at the ring, without another call;
-//! * after a failed call the queue is finished: what it did not take then will never be taken, because the ring is not
-//!   entered again.
+//! Invariants: * [`Queue::run`] returns only when the kernel is done with everything that it took: also when a call
+//! failed, in which case the completions are awaited by polling the ring's memory, without another call; * after a
+//! failed call the queue is finished: requests that the kernel had not taken are never taken, because the ring is not
+//! entered again.
 
 use super::chain::{Chain, STEPS_MAX, Step};
 use crate::commit::{OpenError, Piece, Unavailable};

@@ -1,4 +1,4 @@
-//! How does Linux tell what is cached? cachestat(2) since 6.5, mincore(2) on a mapping before.
+//! Linux: reports cached bytes of a file by cachestat(2) (since 6.5) or mincore(2) on a mapping.
 
 use crate::error::{Error, Result};
 use crate::os::unix::check;

@@ -1,4 +1,4 @@
-//! How do the `io_uring` rows of the gauge run? One write, and where the row says so one fdatasync, on a ring of its own.
+//! Linux: runs the gauge's `io_uring` rows: one write, and if the row says so one fdatasync, on its own ring.
 //!
 //! ```text
 //!   RingFdatasync        submit write, wait; then submit fdatasync, wait
@@ -6,10 +6,10 @@
 //!   None                 submit write (with RWF_DSYNC), wait
 //! ```
 //!
-//! The requests are made and judged by `chain.rs` and `queue.rs`, the same as for a log.
+//! `chain.rs` and `queue.rs` make the requests and interpret the completions, as they do for a log.
 //!
-//! Invariant: what the kernel reads lives in a buffer that this value owns, and it is leaked, not freed, if a request
-//! might still be taken when the value is dropped (a polling ring takes requests by itself).
+//! Invariant: the kernel reads from a buffer that this value owns, and it is leaked, not freed, if a request might
+//! still be taken when the value is dropped (a polling ring takes requests by itself).
 
 use super::queue::{Journal, Queue, Settings};
 use crate::Commit;

@@ -1,17 +1,17 @@
-//! How does `io_uring` serve a log? One ring for each lane, for as long as the log is open.
+//! Linux: runs `io_uring` for a log: one ring per segment writer, for as long as the log is open.
 //!
 //! ```text
 //!   lane 0: ring, all of the log's buffers registered, place for one file ← the segment that it wrote last
 //!   lane 1: the same
 //! ```
 //!
-//! A file comes into its ring's place with the first batch that is written to it, by one call, and leaves it when it is
-//! closed. Everything of a batch goes in one submission, straight from the log's memory: see `chain.rs`. What does not
-//! lie in a registered buffer (segment headers, a transaction longer than a buffer) is written on the same ring from
-//! where it lies.
+//! A file comes into its ring's place with the first batch that is written to it, by one call, and leaves it when it
+//! is closed. A batch goes out in one submission, straight from the log's memory: see `chain.rs`. Bytes outside the
+//! registered buffers (segment headers, a transaction longer than a buffer) are written on the same ring as ordinary
+//! writes.
 //!
-//! Invariants: a ring carries one batch at a time; a ring whose call failed is never entered again; rings that poll are
-//! not used, because they take a processor for themselves.
+//! Invariants: a ring has one batch in flight at a time; a ring whose call failed is never entered again; rings that
+//! poll are not used, because they take a processor for themselves.
 
 use super::queue::{Journal, Queue, Settings};
 use crate::commit::{Commit, OpenError, Piece, Target, Unavailable};

@@ -1,4 +1,4 @@
-//! What has the kernel counted for the calling thread?
+//! Linux: reads the calling thread's CPU and run-queue wait times from `schedstat`.
 //!
 //! `/proc/thread-self/schedstat` (kernel `Documentation/scheduler/sched-stats.rst`) holds three numbers: time
 //! on a CPU, time waiting on a run queue, both nanoseconds, and timeslices. The file is opened once a thread

@@ -1,10 +1,10 @@
-//! How does the classic mistake with `io_uring` look? A write and its fdatasync in one submission, not linked.
+//! Reproduces a known `io_uring` bug for crash tests: a write and its fdatasync submitted unlinked.
 //!
-//! The kernel may run the sync first, or beside the write, and then it covers nothing. Exists so that the crash
-//! harness can show that it catches this; no row of the table uses it.
+//! The kernel may run the sync before the write or at the same time, and then the sync covers nothing. The crash
+//! harness uses it to show that it catches this bug; no row of the table does.
 //!
-//! Invariants: what the kernel reads lives in a buffer that this value owns; both completions are reaped before
-//! `write` returns, and the buffer is leaked if that failed.
+//! Invariants: the kernel reads from a buffer that this value owns; both completions are reaped before `write`
+//! returns, and the buffer is leaked if that failed.
 
 use crate::Commit;
 use crate::buffer::Aligned;

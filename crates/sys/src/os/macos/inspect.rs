@@ -1,7 +1,7 @@
-//! What does macOS tell about a path? statfs(2) for the file system, sysctl(3) for the machine; nothing, without
-//! the I/O Kit, about the drive's cache.
+//! macOS: inspects a path by statfs(2) for the file system and sysctl(3) for the machine.
 //!
-//! Invariant: a drive's write cache is `Unknown`, which counts as volatile: Apple's drives have one.
+//! Invariant: a drive's write cache, which only the I/O Kit reports, is `Unknown`, which counts as volatile: Apple's
+//! drives have one.
 
 use crate::durability::Medium;
 use crate::error::{Error, Result};

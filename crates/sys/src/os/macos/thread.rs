@@ -1,5 +1,7 @@
-//! What has the kernel counted for the calling thread? User and system time, microseconds (`thread_info` with
-//! `THREAD_BASIC_INFO`); switches and run-queue waits are not told by thread.
+//! macOS: reads the calling thread's user and system time in microseconds.
+//!
+//! The call is `thread_info` with `THREAD_BASIC_INFO`; the system reports no context switches and run-queue waits per
+//! thread.
 
 use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};

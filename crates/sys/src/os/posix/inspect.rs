@@ -1,4 +1,4 @@
-//! What do macOS and illumos tell alike? The system's name, its load, and how C's texts are read.
+//! macOS and illumos: reads the system's name, its load and C strings.
 
 use crate::error::{Error, Result};
 use crate::inspect::Pressure;

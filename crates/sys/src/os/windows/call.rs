@@ -1,4 +1,4 @@
-//! Which Win32 calls write and flush, and how is their answer turned into a result?
+//! Windows: makes the write and flush calls and turns their return codes into results.
 //!
 //! Invariant: every call's return code passes through [`check`], and `GetLastError` is read at once.
 

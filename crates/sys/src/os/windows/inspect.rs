@@ -1,7 +1,7 @@
-//! What does Windows tell about a path, and is it Windows?
+//! Windows: inspects a path, and recognises Wine.
 //!
 //! Invariants: Wine is recognised by an export that only its ntdll has; under it no disk is listed, because Wine
-//! makes up one for each letter, and whatever flags promise is a lie that is named.
+//! invents one for each letter, and promises made by flags are reported as a lie.
 
 use super::ntdll;
 use super::storage::{self, Disk};

@@ -1,4 +1,4 @@
-//! How does Windows reserve, zero, forget and map out a file's blocks?
+//! Windows: reserves, zeroes, evicts from the cache and maps out a file's blocks.
 //!
 //! NTFS keeps two lengths: the file's size, and the *valid data length*, up to which it has been written.
 //! `SetEndOfFile` moves the first and gives the clusters; the second stays behind. Bytes past it read as zeros,

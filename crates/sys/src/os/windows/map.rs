@@ -1,5 +1,6 @@
-//! How does the mapped row run? By copying into a view of the file, then `FlushViewOfFile` on that range and
-//! `FlushFileBuffers` on the file: the first only hands the pages to the system, the second waits for the device.
+//! Windows: runs the mapped row by copying into a view of the file and flushing view and file.
+//!
+//! `FlushViewOfFile` only hands the range's pages to the system; `FlushFileBuffers` waits for the device.
 //!
 //! Invariants: the view covers exactly `journal_bytes`, and the file is at least that long when it is made; no
 //! reference into the view is ever formed, only raw copies, because other processes may write it. An I/O error

@@ -1,4 +1,4 @@
-//! What does `ntdll.dll` offer beyond Win32? `NtFlushBuffersFileEx`, the true version, and Wine's own exports.
+//! Windows: calls `ntdll.dll` for `NtFlushBuffersFileEx`, the true version and Wine's own exports.
 //!
 //! Invariant: exports that not every Windows has are looked up at run time, so that their absence is a reason
 //! and not a program that does not start.

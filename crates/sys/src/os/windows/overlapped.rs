@@ -1,11 +1,11 @@
-//! How do the overlapped rows run? One `WriteFile` that may return before the write is done, then
-//! `GetOverlappedResult`, which waits on the request's own event.
+//! Windows: runs the overlapped rows by `WriteFile` and `GetOverlappedResult`.
 //!
-//! Invariants:
-//! * what the system reads and writes (the bytes and the `OVERLAPPED`) lives on the heap and is owned by this
-//!   value; it is leaked, not freed, if the request might still be in flight when the value is dropped;
-//! * at most one request is in flight, and `write` returns only when it has completed;
-//! * each completion's count is held against the length, by the same loop as everywhere.
+//! `WriteFile` may return before the write is done; `GetOverlappedResult` waits on the request's own event.
+//!
+//! Invariants: * what the system reads and writes (the bytes and the `OVERLAPPED`) lives on the heap and is owned by
+//! this value; it is leaked, not freed, if the request might still be in flight when the value is dropped; * at most
+//! one request is in flight, and `write` returns only when it has completed; * each completion's count is checked
+//! against the length, by the same loop as everywhere.
 
 use super::call::{self, check};
 use crate::Commit;

@@ -1,6 +1,6 @@
-//! How do the rows that call `WriteFile` at an offset run, with any flush behind?
+//! Windows: runs the rows that write by `WriteFile` at an offset, with any flush behind.
 //!
-//! Invariants: one write loop for all of them; the flush is chosen once, at open.
+//! Invariants: all rows share one write loop; the flush is chosen once, at open.
 
 use super::call;
 use super::ntdll::Flush;

@@ -1,5 +1,6 @@
-//! What does Windows tell about the disks under a volume? What their drivers answer to a few control codes,
-//! all of which a program without privileges may send on a handle opened for nothing.
+//! Windows: describes the disks under a volume by control codes to their drivers.
+//!
+//! A program without privileges may send all of these codes, on a handle opened without access rights.
 //!
 //! Invariants: an answer is read only as far as the driver filled it; a code that a driver refuses leaves its
 //! fields `None` or `Unknown`; nothing is written.

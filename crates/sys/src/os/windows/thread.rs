@@ -1,6 +1,8 @@
-//! What has the kernel counted for the calling thread? User and kernel time in units of 100 ns
-//! (`GetThreadTimes`), in steps of the scheduler's tick. `QueryThreadCycleTime` is finer but counts cycles, and
-//! Microsoft warns against turning them into time. Switches and run-queue waits are not told by thread.
+//! Windows: reads the calling thread's user and kernel time in units of 100 ns.
+//!
+//! The call is `GetThreadTimes`, in steps of the scheduler's tick. `QueryThreadCycleTime` is finer but counts cycles,
+//! and Microsoft warns against turning them into time. The system reports no context switches and run-queue waits per
+//! thread.
 
 use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};

@@ -1,8 +1,8 @@
-//! Which volume is a path on, and what does Windows tell about its file system?
+//! Windows: finds the volume of a path and describes its file system.
 //!
-//! Invariant: under Wine the file system's name and flags are not taken over, because Wine says `NTFS` of
-//! whatever it does not recognise as FAT or a CD; and a root is never taken for a folder, because Wine's `Z:` is
-//! all of the host's mounts.
+//! Invariant: under Wine the file system's name and flags are ignored, because Wine reports `NTFS` for everything
+//! that it does not recognise as FAT or a CD; and a root is never taken for a folder, because Wine's `Z:` is all of
+//! the host's mounts.
 
 use super::call::{check, narrow, wide};
 use super::storage::Disk;

@@ -1,14 +1,15 @@
-//! What does Wine let through of the host's file systems? On Linux: the folder's `st_dev`, and a look at
-//! `/proc/self/mountinfo` through the path prefix `\\?\unix\`. Together they name what is mounted, where Wine
-//! itself would say `NTFS`.
+//! Windows under Wine: identifies the Linux host's file system behind a path.
+//!
+//! It reads the folder's `st_dev` and `/proc/self/mountinfo` through the path prefix `\\?\unix\`. Together they name
+//! what is mounted, where Wine itself would report `NTFS`.
 //!
 //! ```text
 //!   FSCTL_GET_OBJECT_ID under Wine     st_dev u64 | st_ino u64 | …           (Windows: an object's own number)
 //!   a line of mountinfo, proc(5)       36 35 98:0 /root /mount options … - type source super-options
 //! ```
 //!
-//! Invariant: nothing is concluded unless the second half of the answer is the file's index, which is `st_ino`
-//! under Wine: otherwise a Wine that answers differently would name somebody else's file system.
+//! Invariant: nothing is concluded unless the second half of the answer is the file's index, which is `st_ino` under
+//! Wine: otherwise a Wine that answers differently would yield the wrong file system.
 
 use super::call::check;
 use super::storage::ask;

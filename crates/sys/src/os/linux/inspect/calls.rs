@@ -1,6 +1,6 @@
-//! Which system calls does inspection make itself? Six questions that no file in `/proc` answers.
+//! Makes the system calls of inspection, for the facts that no file in `/proc` shows.
 //!
-//! Invariant: none of them changes anything.
+//! Invariant: no call changes anything.
 
 use super::lies::Swallowed;
 use crate::error::{Error, Result};

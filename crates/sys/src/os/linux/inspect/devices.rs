@@ -1,7 +1,8 @@
-//! What is one block device? Its folder in `/sys/devices` tells (kernel `Documentation/ABI/stable/sysfs-block`).
+//! Describes one block device from its folder in `/sys/devices`.
 //!
-//! A partition has no `queue` folder; its disk's applies. A device made of others says so by `dm/`, `md/`,
-//! `loop/` or `slaves/`; what it stands on is [`super::stack`]'s question.
+//! The attributes are those of the kernel's `Documentation/ABI/stable/sysfs-block`. A partition has no `queue`
+//! folder; its disk's applies. A device made of others shows `dm/`, `md/`, `loop/` or `slaves/`; [`super::stack`]
+//! finds what it stands on.
 //!
 //! Invariant: an attribute that the kernel does not show is `None` or `Unknown`.
 

@@ -1,10 +1,10 @@
-//! Is this a virtual machine, and whose? Firmware tables, the CPU's word, and the kernel's.
+//! Detects a virtual machine and its hypervisor from firmware tables, CPUID and the kernel.
 //!
-//! Two names may be known: the product (Firecracker, QEMU, a cloud) and the engine under it, which the CPU
-//! tells (KVM). The product is the one that plays the disk, so it comes first: `Firecracker (KVM)`.
+//! Two names may be known: the product (Firecracker, QEMU, a cloud) and the engine under it, which CPUID reports
+//! (KVM). The product is the one that emulates the disk, so it comes first: `Firecracker (KVM)`.
 //!
-//! Invariants: [`name`] is pure; without a name, a bare sign gives `unknown hypervisor`; a machine that shows
-//! no sign is taken for a real one.
+//! Invariants: [`name`] is pure; without a name, a bare sign gives `unknown hypervisor`; a machine without any sign
+//! counts as physical.
 
 use super::calls;
 use super::machine::has_hypervisor_flag;

@@ -1,6 +1,6 @@
-//! What does a file system's name tell? Where it keeps its data, and whether it overwrites in place.
+//! Looks up by a file system's name where it keeps its data and whether it overwrites in place.
 //!
-//! Invariant: a name that is not in the table says nothing; its medium is then told by what is under it.
+//! Invariant: a name that is not in the table states nothing; the medium then follows from the device below.
 
 use crate::durability::Medium;
 

@@ -1,11 +1,11 @@
-//! Who turns syncs into nothing here? Mount options, preloaded libraries, and filters on system calls.
+//! Detects layers that ignore syncs: mount options, preloaded libraries and system-call filters.
 //!
-//! The swallowing of syncs is asked for directly, by syncs that must fail: that of no descriptor, and that of a
-//! pipe. If libc's function succeeds where the bare system call fails, what answers to that name is not the C
-//! library's, whatever its own name; if the bare system call succeeds without a descriptor, a filter in the
-//! kernel answers (`systemd-nspawn --suppress-sync`).
+//! Swallowed syncs are tested directly, by syncs that must fail: that of no descriptor, and that of a pipe. If libc's
+//! function succeeds where the bare system call fails, that function is not the C library's, whatever the name of its
+//! library; if the bare system call succeeds without a descriptor, a filter in the kernel answers (`systemd-nspawn
+//! --suppress-sync`).
 //!
-//! Invariant: every lie carries its evidence; pure but for the one property that only `zfs` tells.
+//! Invariant: every lie carries its evidence; nothing is read but the one property that only the `zfs` tool reports.
 
 use super::mounts::Mount;
 use super::roots::Roots;

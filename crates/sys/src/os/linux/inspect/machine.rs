@@ -1,6 +1,6 @@
-//! What machine is this, and how busy is it? `/proc`, parsed.
+//! Parses `/proc` for the CPU, memory, load pressure and container of the machine.
 //!
-//! Invariant: pure but for reading below [`Roots`]; what is not there is `None`.
+//! Invariant: its only side effect is reading below [`Roots`]; a missing fact is `None`.
 
 use super::mounts::Mount;
 use super::roots::{Roots, names};

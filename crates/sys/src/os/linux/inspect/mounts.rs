@@ -1,4 +1,6 @@
-//! Which mount is a path on? `/proc/self/mountinfo`, parsed (kernel `Documentation/filesystems/proc.rst` 3.5).
+//! Parses `/proc/self/mountinfo` and finds the mount of a path.
+//!
+//! The format is that of the kernel's `Documentation/filesystems/proc.rst` 3.5:
 //!
 //! ```text
 //!   36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
@@ -13,7 +15,7 @@
 //!      parent's id
 //! ```
 //!
-//! Invariants: pure, over text; a line that does not look like this is passed over, never guessed at.
+//! Invariants: the functions are pure, over text; a line of another form is skipped, never guessed at.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

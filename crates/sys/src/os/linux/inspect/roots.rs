@@ -1,6 +1,6 @@
-//! Where do facts come from? From `/proc`, `/sys` and a few files, all below roots that a test can move.
+//! Reads facts from `/proc`, `/sys` and a few files, below roots that a test can move.
 //!
-//! Invariant: what cannot be read is `None`; nothing here fails and nothing here decides.
+//! Invariant: an unreadable fact is `None`; nothing here fails and nothing here decides.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What does a mount stand on? The walk from a file system down to the leaf disks.
+//! Walks from a mount's file system down to its leaf disks.
 //!
 //! ```text
 //!   mount ── st_dev, or the source ──> device ── partition ──────> its disk
@@ -10,8 +10,8 @@
 //!     └── overlay > the mount that its upperdir is on
 //! ```
 //!
-//! Invariants: bounded, whatever the links say; each device once, above what it stands on; a property of a
-//! lower file system (memory, copy on write, a lie) is one of all above it, because their syncs end there.
+//! Invariants: the walk is bounded for any links; each device is listed once, above the devices below it; a property
+//! of a lower file system (memory, copy on write, a lie) is one of all above it, because their syncs end there.
 
 use super::devices;
 use super::kinds::{Kind, kind};

@@ -1,4 +1,4 @@
-//! Does the walk tell the truth? Made-up machines here, the machine at hand in `real`.
+//! Tests inspection on simulated `/proc` and `/sys` trees; `real` tests it on the running machine.
 
 mod fixture;
 mod real;

@@ -1,6 +1,6 @@
-//! What do the ZFS tools tell? A pool's devices and a dataset's `sync` property are in no file.
+//! Runs the ZFS tools for a pool's devices and a dataset's `sync` property, which no file shows.
 //!
-//! Invariant: run only for a ZFS mount; where the tools are absent or refuse, nothing is told.
+//! Invariant: the tools run only for a ZFS mount; where they are absent or refuse, the facts stay unknown.
 
 use std::process::{Command, Stdio};
 

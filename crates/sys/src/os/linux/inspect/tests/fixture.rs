@@ -1,4 +1,4 @@
-//! What does a made-up machine look like? `/proc`, `/sys` and a mount table in a temporary folder.
+//! Test fixture: builds a simulated machine (`/proc`, `/sys` and a mount table) in a temporary folder.
 
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
 use crate::os::linux::inspect::mounted;

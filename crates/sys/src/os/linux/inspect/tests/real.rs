@@ -1,6 +1,6 @@
-//! Is the machine at hand told truly? Its root, its memory, and a small file system mounted for the purpose.
+//! Tests inspection on the running machine: root, memory, and file systems mounted for the purpose.
 //!
-//! What cannot be had here, for want of root or a tool, is printed as `SKIPPED`.
+//! A test that lacks root or a tool prints `SKIPPED`.
 
 use crate::counters::Reader;
 use crate::durability::{Lie, Medium};
