@@ -1,7 +1,7 @@
-//! Which method, and how is it set in the software that people run?
+//! Turns the best commit method into settings of well-known databases and queues.
 //!
-//! Each product is a table from its settings to rows of the method table: its setting is recommended from the
-//! rows that were measured, never by analogy. Sources: the products' manuals for the versions named.
+//! Each product is a table from its settings to rows of the method table: the recommended setting follows from the
+//! measured rows, never from analogy. Sources: the products' manuals for the versions named.
 //!
 //! Invariants: only methods that outlive a power cut and are not contradicted are recommended; where the default
 //! is as good as the best within noise, it stays; a rate is that of the measured row, with its basis.

@@ -1,4 +1,4 @@
-//! How do machines, systems and runs differ, method by method?
+//! Compares results and published tables method by method, with intervals and caveats.
 //!
 //! ```text
 //!   side A (the base)   side B   side C …        own results and published tables alike (`side`, `published`)
@@ -6,9 +6,9 @@
 //!             difference of B against A = value B / value A - 1, from unrounded values only
 //! ```
 //!
-//! Invariants: a difference is computed from unrounded values and never from printed ones; its interval comes
-//! from the rounds of both sides or is said to be not stated; two rows whose commits do not outlive the same
-//! thing, or do not ask the device for the same, are told apart and never ranked.
+//! Invariants: a difference is computed from unrounded values and never from printed ones; its interval comes from
+//! the rounds of both sides or is reported as not stated; two rows of different durability classes, or with different
+//! requests to the device, are marked as such and never ranked.
 
 pub mod caveats;
 pub mod families;

@@ -1,4 +1,4 @@
-//! Did the device do what the class claims? Its own counters say: writes, sectors and flushes per commit.
+//! Checks a claimed durability class against the device's counters: writes, sectors and flushes per commit.
 //!
 //! ```text
 //!   claimed class   device cache    flushes per commit       verdict
@@ -15,8 +15,8 @@
 //!   power loss      write-back           less                contradicted
 //! ```
 //!
-//! Invariants: without counters there are no figures, never zeros; the idle baseline is scaled to the method's
-//! time and taken off; counters are the whole device's, so a busy baseline is told with every verdict.
+//! Invariants: without counters there are no figures, never zeros; the idle baseline is scaled to the method's time
+//! and subtracted; counters are the whole device's, so a busy baseline is reported with every verdict.
 
 use crate::lookup;
 use crate::result::{Measured, MethodResult, RunResult};

@@ -1,4 +1,4 @@
-//! How is a figure written? With three significant digits and its unit, the same everywhere.
+//! Formats figures with three significant digits and a unit.
 //!
 //! Invariants: a unit is chosen after rounding, so that nothing reads `1000 µs`; every duration of the tight
 //! form ends in a unit of two columns, so that right-aligned columns line up.

@@ -1,11 +1,11 @@
-//! What should the reader of a result know, in plain words, and what can be done about it?
+//! Derives findings from a result: sentences about its validity, the machine and the cost, with remedies.
 //!
-//! [`RULES`] is a table: each row looks at the ranking and says nothing, or one sentence with its figures and a
-//! remedy. `trust` asks whether the figures mean what they say, `machine` whether the machine disturbed
-//! them, `cost` why they are as high as they are.
+//! [`RULES`] is a table: each row inspects the ranking and yields nothing, or one sentence with its figures and a
+//! remedy. `trust` checks that the figures are valid, `machine` whether the machine disturbed them, `cost` why they
+//! are as high as they are.
 //!
-//! Invariants: a finding concerns what the reader would otherwise conclude wrongly; a healthy run prints few;
-//! what holds for many methods is said once; rules are pure and tried alone.
+//! Invariants: a finding prevents a wrong conclusion; a healthy run prints few; a finding that holds for many methods
+//! is printed once; rules are pure and tested alone.
 
 mod cost;
 mod machine;

@@ -1,8 +1,7 @@
-//! How are latencies kept and told? In `HdrHistogram`s of nanoseconds, three significant digits, never clipped.
+//! Records latencies in `HdrHistogram`s of nanoseconds, three significant digits, never clipped.
 //!
-//! Invariant: a percentile is told only if the samples can carry it: with fewer than ten samples beyond it, it
-//! is marked as uncertain, and with none it is refused, because then it is just the maximum under another
-//! name.
+//! Invariant: a percentile is reported only if there are enough samples: with fewer than ten samples beyond it, it is
+//! marked as uncertain, and with none it is refused, because then it is just the maximum under another name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,21 +1,21 @@
-//! What does one durable commit cost here, by which method, is it true, and why?
+//! Measures the latency and durability of each commit method on a disk, and judges and reports the results.
 //!
-//! The walk of a run, in the order of its files:
+//! The modules, in the order of a run:
 //!
-//! 1. [`plan`] says what is to be measured, and refuses what makes no sense; [`preflight`] what cannot be
+//! 1. [`plan`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot be
 //!    measured here.
-//! 2. [`rig`] is the machine under the gauge: the real one, or a simulated one with a virtual clock.
+//! 2. [`rig`] is the measured machine: the real one, or a simulated one with a virtual clock.
 //!    [`stage`] is the same for scenarios that need more than one journal and one loop.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
-//! 4. [`result`] is what comes out: environment, histograms, counters; written after every round. Scenarios other
+//! 4. [`result`] is the result: environment, histograms, counters; written after every round. Scenarios other
 //!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
-//!    settings; [`require`] holds it against what was demanded.
-//! 6. [`report`] tells it: table, Markdown, CSV, JSON, HTML; [`compare`] sets several beside each other.
+//!    settings; [`require`] checks it against requirements.
+//! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several.
 //!
-//! Invariants: judging is pure and works on a result read back from its file just as well; nothing is
-//! measured by one module and named by another; a method that did not run is listed with its reason.
+//! Invariants: judging is pure and works equally on a result read back from its file; nothing is measured by one
+//! module and named by another; a method that did not run is listed with its reason.
 
 // Tests within the crate watch runs as those beside it do, with one file for both.
 #[cfg(test)]

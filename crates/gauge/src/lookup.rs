@@ -1,7 +1,7 @@
-//! Which row of the method table does a row of a result name? A result may come from another system.
+//! Finds the row of the method table that a result's row names, for results of any system.
 //!
-//! Invariant: a row that this program does not know (a newer program's) is `None`, and whatever would need its
-//! calls stays silent about it.
+//! Invariant: a row that this program does not know (a newer program's) is `None`, and code that would need its calls
+//! omits it.
 
 use crate::result::{MethodResult, RunResult};
 use seawall_sys::method::{Method, System};

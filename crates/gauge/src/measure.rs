@@ -1,4 +1,4 @@
-//! How is one commit timed? By this loop, the only one, whatever the method and the rig.
+//! Runs and times commits in the one loop that every method and every rig share.
 //!
 //! ```text
 //!        t0            t1           t2
@@ -13,8 +13,8 @@
 //! every 64 commits; the waiting that goes with ordinary commits (measured over the spans without slow ones)
 //! is taken off.
 //!
-//! Invariants: nothing allocates between t0 and t2; nothing is recorded of a commit that failed; after the
-//! first error the loop ends.
+//! Invariants: nothing allocates between t0 and t2; a failed commit is not recorded; after the first error the loop
+//! ends.
 
 use crate::latency::Latency;
 use crate::result::Tail;

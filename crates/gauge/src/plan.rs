@@ -1,7 +1,7 @@
-//! What is to be measured? A [`Plan`], checked before anything is touched.
+//! Defines what a run measures, and checks it before anything is written: [`Plan`].
 //!
-//! Invariant: a plan that passed [`Plan::check`] can be carried out on any file system that has the space;
-//! what was refused names the option and the remedy.
+//! Invariant: a plan that passed [`Plan::check`] can be carried out on any file system that has the space; a refusal
+//! names the option and the remedy.
 
 use crate::result::PlanRecord;
 use bytesize::ByteSize;

@@ -1,6 +1,6 @@
-//! May this plan run here? Decided from what was found, before anything is written.
+//! Decides from the inspected environment whether a plan may run, before anything is written.
 //!
-//! Invariant: a refusal names the thing and the remedy; what is merely worth knowing is a finding, not a
+//! Invariant: a refusal names the thing and the remedy; a fact that does not forbid the run is a finding, not a
 //! refusal.
 
 use crate::figures::plural;

@@ -1,9 +1,9 @@
-//! What should a durable commit cost on such a device? Ranges to hold a result against.
+//! Gives the expected range of commit latency for a device, from published measurements.
 //!
 //! The ranges are collected from published measurements of 4–16 KiB commits, whose quality varies.
 //!
-//! Invariants: a range flags and never fails; what is behind a virtual disk is unknown and is said to be; below
-//! [`MEMORY_NS`] nothing is a device.
+//! Invariants: a result outside its range is flagged and never fails; the device behind a virtual disk is unknown and
+//! reported so; a latency below [`MEMORY_NS`] is never that of a device.
 
 use crate::figures::round_duration;
 use crate::lookup;

@@ -1,4 +1,4 @@
-//! Which method is best? The fastest median among methods that outlive the same thing.
+//! Ranks methods by median latency within each durability class, and picks the best durable one.
 //!
 //! ```text
 //!   standing                              recommended from

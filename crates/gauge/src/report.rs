@@ -1,14 +1,14 @@
-//! How is a result told? As a table for the terminal, as Markdown, as CSV; always from the same ranking.
+//! Renders a result as terminal table, Markdown, CSV or HTML, always from the same ranking.
 //!
 //! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
-//! * [`advice`] tells what to set in which product, and what to expect of it.
+//! * [`advice`] prints the settings of each product, and the rate to expect.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
-//! * [`study`] tells the table of a scenario other than `commit`, in all three forms.
-//! * [`preview`] tells what is under a folder before anything is measured.
+//! * [`study`] prints the table of a scenario other than `commit`, in all three forms.
+//! * [`preview`] describes what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
 //!
-//! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the
-//! terminal's report is wider than asked for; colour adds nothing that the words do not say.
+//! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the terminal's
+//! report is wider than the given width; colour adds nothing that the words do not state.
 
 pub mod advice;
 pub mod columns;

@@ -1,4 +1,4 @@
-//! Does the result meet what is demanded of it? `--require 'p99<10ms'`, or a preset.
+//! Parses requirements such as `--require 'p99<10ms'` and presets.
 //!
 //! ```text
 //!   requirement = part { ("," | "and") part }
@@ -8,10 +8,10 @@
 //!   rate        = "commits/s" | "MB/s"
 //! ```
 //!
-//! `<=` and `>=` stand for `<` and `>` with the bound included. Without a method the recommended durable one
-//! is held against the condition. `sync-` takes the sync alone, as etcd's own metric does.
+//! `<=` and `>=` stand for `<` and `>` with the bound included. Without a method the condition applies to the
+//! recommended durable one. `sync-` takes the sync alone, as etcd's own metric does.
 //!
-//! Invariants: what cannot be told is not met; an error names the token and the grammar.
+//! Invariants: a condition that cannot be decided is not met; an error names the token and the grammar.
 
 pub mod check;
 pub mod preset;

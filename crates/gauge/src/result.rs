@@ -1,10 +1,10 @@
-//! What comes out of a run? One [`RunResult`], the same in memory and in its JSON file.
+//! Defines the result of a run, [`RunResult`], and its versioned JSON file.
 //!
 //! The file is versioned: [`FORMAT`] and [`VERSION`] stand first. Within a version fields are only added, each
 //! with a default, so that an older file can be read by a newer program.
 //!
-//! Invariants: figures are what was measured, unrounded; judgements (ranks, findings) are computed from them
-//! when told, never stored; no path of the machine is stored but the mount point's.
+//! Invariants: figures are the measured ones, unrounded; judgements (ranks, findings) are computed from them when
+//! reported, never stored; no path of the machine is stored but the mount point's.
 
 mod file;
 

@@ -1,4 +1,4 @@
-//! What is under the gauge? A [`Rig`]: a journal, commit methods, clocks and counters.
+//! Defines the measured machine, a [`Rig`]: a journal, commit methods, clocks and counters.
 //!
 //! [`real`] is this machine; [`sim`] is a simulated disk with a virtual clock, on which every figure is exact,
 //! so that tables and findings can be compared to the byte.

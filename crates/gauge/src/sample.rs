@@ -1,6 +1,6 @@
-//! Which results do the tests of judging start from? These, of the simulated rig, to be spoilt one by one.
+//! Test fixture: results of the simulated rig, from which tests of judging start.
 //!
-//! Invariant: they are exact, so that a rule that speaks speaks because of what the test did.
+//! Invariant: they are exact, so that a finding is caused only by what the test changed.
 
 use crate::plan::{Amount, Plan, choose_methods};
 use crate::result::{Measured, Outcome, RunResult};

@@ -1,8 +1,8 @@
-//! Which workloads are there? [`SCENARIOS`]: one row each, one file each below; [`commit`] is the default.
+//! Lists the workloads, [`SCENARIOS`]: one row and one file each; [`commit`] is the default.
 //!
-//! Invariants: a scenario tells an [`Observer`] where it is and asks it whether to stop; it prints nothing. All but
-//! `commit`, whose table is the method table, put out a [`Study`], so that telling and comparing them needs no code of
-//! theirs; what they have to say of it in words is their row's `judge`.
+//! Invariants: a scenario reports its progress to an [`Observer`], which may stop it; it prints nothing. All but
+//! `commit`, whose table is the method table, produce a [`Study`], so that reporting and comparing them needs no code
+//! of their own; their findings come from their row's `judge`.
 
 mod budget;
 pub mod cached;

@@ -1,8 +1,8 @@
-//! What is under a scenario that needs more than one journal and one loop? A [`Stage`]: one block at a time.
+//! Runs one block of a scenario that needs several journals, threads or files: a [`Stage`].
 //!
-//! [`real`] runs a block with threads, files and the system's clock; [`sim`] works it out on a virtual clock, event by
-//! event, so that tables are the same to the byte. What is done with a block's figures (adding up, judging, telling)
-//! is the scenario's, and never knows which of the two they came from.
+//! [`real`] runs a block with threads, files and the system's clock; [`sim`] computes it on a virtual clock, event by
+//! event, so that tables are the same to the byte. The scenario adds up, judges and reports a block's figures without
+//! knowing which of the two they came from.
 //!
 //! Invariants: a stage writes only files that it created, and removes them when it is dropped; between two blocks
 //! everything that was written is at rest.

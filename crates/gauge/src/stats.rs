@@ -1,4 +1,4 @@
-//! Is one method faster than another, or is that noise?
+//! Compares methods statistically: paired ratios of round medians with a 95 % confidence interval.
 //!
 //! Methods run in blocks, all of them once a round, in random order. A round's medians are compared with each
 //! other only (paired), so that drift between rounds cancels; the rounds' log ratios give a mean and, by

@@ -1,7 +1,7 @@
-//! What comes out of a scenario other than `commit`? A [`Study`]: a table that describes itself.
+//! Defines a scenario's self-describing result table: a [`Study`].
 //!
 //! ```text
-//!   RunResult ── study ─┬─ settings, facts       what was asked for, what holds for all rows
+//!   RunResult ── study ─┬─ settings, facts       the parameters, what holds for all rows
 //!                       ├─ places                the file systems it ran on, if there are several
 //!                       ├─ columns               key, title, unit, which way is better, where the value comes from
 //!                       └─ rows ── outcome ── latencies · figures · calls · series · rounds
@@ -11,8 +11,8 @@
 //! no code for any one scenario: [`Study::value`] is every cell.
 //!
 //! Invariants: ids of rows and keys of columns are unique and stay the same from run to run, so that runs can be
-//! compared by them; figures are unrounded; a row that did not run says why; what a column does not find in a row
-//! is unknown, never zero. Within a format version fields are only added, each with a default.
+//! compared by them; figures are unrounded; a row that did not run states the reason; a value that a column does not
+//! find in a row is unknown, never zero. Within a format version fields are only added, each with a default.
 
 use crate::latency::{Latency, Percentile};
 use crate::result::{Round, Tail};

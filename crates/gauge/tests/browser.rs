@@ -1,12 +1,11 @@
-//! Does the HTML report work where it is read? Loaded into headless Chromium, wide and as narrow as a phone, light
-//! and dark, and printed.
+//! Tests the HTML report in headless Chromium: wide and narrow, light and dark, and printed.
 //!
-//! A probe is put behind the page's own scripts; it writes what it finds into the document, which is dumped.
+//! A probe script runs after the page's own scripts; it writes its findings into the document, which is dumped.
 //!
-//! `REPORT_PAGES=DIR` keeps the pages of the scenarios, to be looked at.
+//! `REPORT_PAGES=DIR` keeps the pages of the scenarios for inspection.
 //!
-//! Invariants: whatever the browser's console says is a failure; figures are compared with the result that the
-//! page was made from, not with the page's own data; ignored by their own word, run by `cargo xtask test`.
+//! Invariants: any message in the browser's console is a failure; figures are compared with the result that the page
+//! was made from, not with the page's own data; the tests are `#[ignore]`d and run by `cargo xtask test`.
 #![cfg(target_os = "linux")]
 
 use base64::Engine as _;

@@ -1,9 +1,9 @@
-//! Do the reports say what they said before? Compared to the byte, on the simulated rig.
+//! Snapshot tests: the reports of simulated runs are compared to the byte.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p seawall-gauge --test report` rewrites the files; only on purpose.
 //!
-//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its
-//! width; a result read back from its file is told alike.
+//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its width;
+//! a result read back from its file gives the same report.
 #![cfg(target_os = "linux")]
 
 mod snapshot;

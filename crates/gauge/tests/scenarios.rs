@@ -1,9 +1,9 @@
-//! Do the scenarios measure and say what they did before? Compared to the byte, on the simulated stage.
+//! Snapshot tests: the scenarios' tables and findings on the simulated stage are compared to the byte.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p seawall-gauge --test scenarios` rewrites the files; only on purpose.
 //!
-//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its width; a
-//! result read back from its file is told alike; what was planted is found.
+//! Invariants: each case is measured with a fixed seed, so its figures are exact; every terminal line fits its width;
+//! a result read back from its file gives the same report; every planted fault is found.
 
 #[cfg(target_os = "linux")]
 mod snapshot;

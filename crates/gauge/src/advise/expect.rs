@@ -1,4 +1,4 @@
-//! How many commits a second are to be expected of each product, under each setting? A range, and what it stands on.
+//! Estimates each product's commit rate under each setting, as a range with its basis.
 //!
 //! ```text
 //!   one client       most   1 / (fewest syncs x p50)
@@ -12,7 +12,7 @@
 //! * p50, p90: of the row that makes the same calls.
 //! * metadata: 2 where the product writes into a file that grows or is unwritten and the run did not, because each sync
 //!   then commits metadata of the file system as well; otherwise 1.
-//! * own work: what the product itself takes for a small transaction, where this project has measured it
+//! * own work: the product's own time for a small transaction, where this project has measured it
 //!   (`cargo xtask observe`); zero where it has not, and that is said.
 //!
 //! Invariants: pure; only rows that outlive a power cut and are not contradicted give a range; every range names its

@@ -1,10 +1,11 @@
-//! What does each product call, under which setting? PostgreSQL, MySQL, MariaDB, SQLite, etcd, Kafka, RocksDB.
+//! Lists each product's settings and the commit method that each one uses: PostgreSQL, MySQL, SQLite and others.
 //!
-//! Sources: PostgreSQL manual, `wal_sync_method` (16 to 18); MySQL 8.4 manual, `innodb_flush_method` and
-//! `innodb_use_fdatasync`; MariaDB knowledge base, "InnoDB flush method" (11.0); SQLite, `PRAGMA synchronous`;
-//! etcd, "Hardware recommendations"; Kafka, topic and broker settings; RocksDB, `SanitizeOptions` in its source.
+//! Products: PostgreSQL, MySQL, MariaDB, SQLite, etcd, Kafka, RocksDB. Sources: PostgreSQL manual, `wal_sync_method`
+//! (16 to 18); MySQL 8.4 manual, `innodb_flush_method` and `innodb_use_fdatasync`; MariaDB knowledge base, "InnoDB
+//! flush method" (11.0); SQLite, `PRAGMA synchronous`; etcd, "Hardware recommendations"; Kafka, topic and broker
+//! settings; RocksDB, `SanitizeOptions` in its source.
 //!
-//! Invariant: a setting stands beside the id of the row that makes the same calls; a system without such a row
+//! Invariant: a setting refers to the row of the method table that makes the same calls; a system without such a row
 //! gets no line.
 
 use super::{Choice, Setting, choose};

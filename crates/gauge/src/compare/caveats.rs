@@ -1,4 +1,4 @@
-//! What must a reader of a comparison know before believing a difference?
+//! Lists the caveats of a comparison: differing promises, conditions and unstated facts.
 //!
 //! Invariant: pure; each caveat names the sides it concerns.
 

@@ -1,7 +1,7 @@
-//! Which sides can be compared with which? Those of one scenario that share a figure and a row: [`Families`].
+//! Groups the sides of a comparison by scenario, shared figure and shared rows: [`Families`].
 //!
-//! Invariants: every side stands in exactly one comparison, or alone with the reason why; the order is the one that
-//! was asked for.
+//! Invariants: every side belongs to exactly one comparison, or stands alone with the reason; the order is the
+//! requested one.
 
 use super::Comparison;
 use super::side::Side;

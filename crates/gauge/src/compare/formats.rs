@@ -1,6 +1,6 @@
-//! How does a comparison get into documents and other tools? As Markdown, CSV and JSON.
+//! Exports a comparison as Markdown, CSV and JSON.
 //!
-//! Invariants: CSV and JSON hold unrounded values; what is not known is empty or null, never 0.
+//! Invariants: CSV and JSON hold unrounded values; an unknown value is empty or null, never 0.
 
 use super::families::Families;
 use super::text::{interval, lonely, marked, name, percent, printed};

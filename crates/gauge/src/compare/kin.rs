@@ -1,7 +1,9 @@
-//! Which method of one system answers to which of another? By what a programmer would write instead; whether it
-//! promises the same is computed, never assumed.
+//! Maps each commit method to its counterpart on other systems.
 //!
-//! Invariants (tested below): every id is one of its system's table; none stands twice.
+//! The counterpart is what a programmer would write there instead; whether it promises the same is computed, never
+//! assumed.
+//!
+//! Invariants (tested below): every id is one of its system's table; no id occurs twice.
 
 use seawall_sys::method::System;
 

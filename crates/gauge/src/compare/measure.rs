@@ -1,6 +1,6 @@
-//! By which figure are sides compared? By one of these, or by a column that a scenario or a source brings.
+//! Defines the figures by which sides are compared: built-in measures and columns of scenarios and sources.
 //!
-//! Invariant: a measure has one unit, and lower is not always better: a rate says so.
+//! Invariant: a measure has one unit, and a measure states whether lower or higher is better.
 
 use crate::figures::{bytes, count, rate_tight, significant, tight};
 use crate::result::{Measured, Round};

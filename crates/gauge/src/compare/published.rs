@@ -1,4 +1,4 @@
-//! Which published figures can a result be set beside? Those of the files in `published/`, embedded.
+//! Reads the published tables in `published/`, embedded in the program.
 //!
 //! The format is described in `published/README.md`. Cells are kept as printed; values are computed from
 //! them, and a column that the source rounded is computed again from the one that it rounded.

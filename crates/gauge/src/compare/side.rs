@@ -1,6 +1,6 @@
-//! What can stand in a comparison? A result of one's own, or a published table: both become a [`Side`].
+//! Represents a measured result or a published table as a [`Side`] of a comparison.
 //!
-//! Invariant: a side keeps unrounded values; what was printed stays beside them as text.
+//! Invariant: a side keeps unrounded values, and the printed form as text.
 
 use super::measure::{Measure, OWN};
 use super::published::{self, PREFIX, Table};

@@ -1,4 +1,4 @@
-//! Are sides compared as they should be? On the published tables, which are exact, and on the simulated rig.
+//! Tests comparisons on the published tables, which are exact, and on simulated results.
 //!
 //! Invariant: expected figures are computed here from the printed times, not taken from the code under test.
 

@@ -1,7 +1,7 @@
-//! What does `seawall compare` print? The sides, one table a pair, the caveats, and what the sources got wrong.
+//! Formats a comparison for the terminal: sides, one table per pair, caveats and errors of the sources.
 //!
-//! Invariant: no line is wider than the width; a difference stands under the class that both sides share, or
-//! under a heading that says that they share none.
+//! Invariant: no line is wider than the width; a difference appears under the durability class that both sides share,
+//! or under a heading that states that they share none.
 
 use super::families::Families;
 use super::{Comparison, Difference, Line, caveats, published};

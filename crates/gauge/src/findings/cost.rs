@@ -1,6 +1,6 @@
-//! Why does a commit cost what it does? Metadata, amplification, copies, stalls.
+//! Findings about commit cost: metadata writes, amplification, copy-on-write and stalls.
 //!
-//! Invariant: only methods that outlive a power cut are looked at, because the others are baselines.
+//! Invariant: only methods of the class power loss are inspected, because the others are baselines.
 
 use super::machine::tail_wait;
 use super::{Found, Severity, say};

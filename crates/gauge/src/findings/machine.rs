@@ -1,6 +1,6 @@
-//! Did the machine, the neighbours or the length of the run disturb the figures?
+//! Findings about disturbances: CPU waits, neighbours' I/O, drift and runs that are too short.
 //!
-//! Invariant: thresholds are constants beside the rule that uses them, so that a finding can be argued with.
+//! Invariant: thresholds are constants beside the rule that uses them, so that a finding can be checked.
 
 use super::{Found, Severity, say};
 use crate::evidence;

@@ -1,6 +1,6 @@
-//! What should the reader of any scenario's table know? What holds for all of them; the rest is the scenario's own.
+//! Findings that apply to the table of any scenario; a scenario's own come from its row of the table.
 //!
-//! Invariants: rules look at the result alone; what a scenario has to say comes from its row of the table of scenarios,
+//! Invariants: rules read the result alone; a scenario's own findings come from its row of the table of scenarios,
 //! found by the name in the result, so that an old result is judged by a newer program.
 
 use super::{Finding, Severity};

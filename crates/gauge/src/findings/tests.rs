@@ -1,3 +1,5 @@
+//! Tests the findings: a healthy run has none, and each planted fault is found.
+
 use super::*;
 use crate::result::{Outcome, RunResult, Tail};
 use crate::rig::sim::Plant;

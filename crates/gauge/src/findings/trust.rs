@@ -1,6 +1,6 @@
-//! Do the figures mean what they say? Lies, contradictions, and what the promise rests on.
+//! Findings about validity: layers that ignore syncs, contradicted classes and the basis of the promise.
 //!
-//! Invariant: a rule names its evidence, never a suspicion alone.
+//! Invariant: a rule states its evidence, never a suspicion alone.
 
 use super::{Found, Severity, say};
 use crate::evidence::{NEIGHBOUR, Verdict};

@@ -1,7 +1,7 @@
-//! How is advice told? Product by product: what to set, why, and what to expect; as text or as JSON.
+//! Renders the advice product by product, settings, reason and expected rate, as text or JSON.
 //!
-//! Invariants: pure; no line is wider than asked for; text and JSON say the same; a product of which nothing can be
-//! said is not there.
+//! Invariants: pure; no line is wider than the given width; text and JSON have the same content; a product without
+//! advice is omitted.
 
 use super::text::Page;
 use super::{Role, Style, facts};

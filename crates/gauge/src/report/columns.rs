@@ -1,7 +1,7 @@
-//! Which columns has the table? These: one row a column, for the terminal and for Markdown.
+//! Defines the columns of the result table, one row each, for the terminal and for Markdown.
 //!
-//! Invariants: a cell shows `-` for what is not known and never 0; a percentile with fewer than ten samples
-//! beyond it is marked `~`, one with none is `-`.
+//! Invariants: a cell shows `-` for an unknown value and never 0; a percentile with fewer than ten samples beyond it
+//! is marked `~`, one with none is `-`.
 
 use crate::evidence::PerCommit;
 use crate::figures::{rate_tight, significant, tight};

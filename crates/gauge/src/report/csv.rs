@@ -1,8 +1,8 @@
-//! How does a result get into other tools? As CSV: one row a method, every raw figure, units in the heads.
+//! Exports a result as CSV: one row per method, unrounded figures, units in the column heads.
 //!
 //! RFC 4180: lines end in CRLF, a field with a comma, a quote or a line end is quoted, a quote is doubled.
 //!
-//! Invariants: figures are unrounded; what is unknown or refused is an empty field; rows are in table order, and
+//! Invariants: figures are unrounded; an unknown or refused value is an empty field; rows are in table order, and
 //! methods without figures have a row too.
 
 use crate::latency::Latency;

@@ -1,6 +1,6 @@
-//! Under which conditions were the figures measured? The lines above the table.
+//! Renders the lines above the table: the conditions under which the figures were measured.
 //!
-//! Invariant: what the system did not tell is said to be unknown, or left out where nothing hangs on it.
+//! Invariant: a fact that the system did not report is printed as unknown, or omitted where nothing depends on it.
 
 use crate::figures::{bytes, duration_ns, plural, rate, round_duration};
 use crate::rank::{Ranking, Standing};

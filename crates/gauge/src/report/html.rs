@@ -1,4 +1,4 @@
-//! How is a result shown? As one HTML file with pictures, tables and words, which needs nothing but itself.
+//! Renders results as one self-contained HTML file with charts, tables and findings.
 //!
 //! ```text
 //!   page ─┬─ comparison              of several results of one scenario       html/versus.rs

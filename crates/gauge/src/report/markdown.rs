@@ -1,4 +1,4 @@
-//! How is a result told in a document? As Markdown, with every column.
+//! Renders a result as Markdown with every column.
 //!
 //! Invariant: the published experiment's two figures, elapsed time and cost of a write, are computed from
 //! unrounded values: rounding first once made 0.008 ms read as 0.03.

@@ -1,6 +1,6 @@
-//! What is under a folder, told without measuring anything? The lines of `seawall bench --dry-run`.
+//! Describes what is under a folder without measuring, for `seawall bench --dry-run`.
 //!
-//! Invariant: what the system did not tell is left out, never made up.
+//! Invariant: a fact that the system did not report is omitted, never invented.
 
 use super::facts::{Fact, place};
 use super::text::wrapped;

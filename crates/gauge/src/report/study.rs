@@ -1,4 +1,4 @@
-//! How is a scenario's self-describing table told? On a terminal, as Markdown and as CSV, with no code for any one.
+//! Renders any scenario's self-describing table for the terminal, from its columns and rows alone.
 //!
 //! ```text
 //!   title · facts
@@ -7,8 +7,8 @@
 //!   what did not run · how to read it · findings with remedies
 //! ```
 //!
-//! Invariants: no line of the terminal's report is wider than asked for; a figure is told alike everywhere but in CSV,
-//! where it is raw; what is unknown is `-`, on paper as on the screen, and empty in CSV.
+//! Invariants: no line of the terminal's report is wider than the given width; a figure has the same form everywhere
+//! but in CSV, where it is raw; an unknown value is `-` in Markdown and on the terminal, and empty in CSV.
 
 mod paper;
 

@@ -1,4 +1,4 @@
-//! What does an operator see? The report for a terminal, from the headline down to the settings.
+//! Renders the terminal report, from the headline down to the recommended settings.
 //!
 //! ```text
 //!   title · headline · facts

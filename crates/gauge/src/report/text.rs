@@ -1,4 +1,4 @@
-//! How does text fit into a width? Wrapped at spaces, with a label before the first line; a [`Page`] gathers lines.
+//! Wraps text to a width, with a label before the first line; a [`Page`] collects lines.
 //!
 //! Invariant: no line is wider than the width; a word that is wider is cut into pieces of it. Every character
 //! used in reports is one column wide.

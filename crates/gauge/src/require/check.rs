@@ -1,4 +1,4 @@
-//! Is a condition met? Three answers: met, missed, cannot tell; only the first passes.
+//! Checks a requirement against a result: met, missed or cannot tell; only the first passes.
 //!
 //! Invariant: a percentile without a sample beyond it is refused, not replaced by the maximum.
 

@@ -1,4 +1,4 @@
-//! What do well-known systems ask of a disk? This table.
+//! Lists the disk requirements of well-known systems as presets.
 //!
 //! Invariant: a preset names its source, and says how it must be measured to mean what the source means.
 

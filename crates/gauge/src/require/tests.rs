@@ -1,3 +1,5 @@
+//! Tests the parser of requirements, its errors and the presets.
+
 use super::*;
 
 #[test]

@@ -1,7 +1,7 @@
-//! How is this machine put under the gauge? A journal file of our own in the folder that was named.
+//! Runs commits on the real machine, in a journal file of its own in the given folder.
 //!
-//! Invariants: only files that this rig created are written, and they are removed when it is dropped, however
-//! the run ended; a raw device is written only if the caller said so.
+//! Invariants: only files that this rig created are written, and they are removed when it is dropped, however the run
+//! ended; a raw device is written only if the caller permits it.
 
 use super::{Lane, MadeJournal, Rig};
 use seawall_sys::buffer::Aligned;

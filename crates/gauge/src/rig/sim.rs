@@ -1,4 +1,4 @@
-//! How does a disk look on which every figure is exact? Like this one: costs by rule, time by a virtual clock.
+//! Simulates a disk with exact costs and a virtual clock.
 //!
 //! ```text
 //!   a commit costs   copy 2 µs  +  transfer 20 µs if the calls reach the device  +  flush 25 µs if stable
@@ -6,8 +6,8 @@
 //!   it counts        1 write and its sectors if it reaches the device, 1 flush if stable
 //! ```
 //!
-//! A [`Plant`] adds what a real machine might do: stalls, waiting for a CPU, a device that counts no flushes, a
-//! method that is missing, a call that fails. The findings are then held against what was planted.
+//! A [`Plant`] adds the faults of a real machine: stalls, waiting for a CPU, a device that counts no flushes, a
+//! method that is missing, a call that fails. Tests check the findings against what was planted.
 //!
 //! Invariant: the same seed gives the same nanoseconds, so results can be compared to the byte.
 

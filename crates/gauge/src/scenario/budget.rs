@@ -1,7 +1,7 @@
-//! How is the run's time shared among its blocks? Equally, with what a block costs beyond its measuring taken off.
+//! Divides a run's time among its blocks, net of what each block costs beyond its measuring.
 //!
-//! Invariant: a block is never shorter than [`BLOCK_MIN_NS`], because a few samples tell nothing; a run of many blocks
-//! in little time is therefore longer than asked.
+//! Invariant: a block is never shorter than [`BLOCK_MIN_NS`], because a few samples tell nothing; a run of many
+//! blocks in little time is therefore longer than requested.
 
 use super::BlockStart;
 

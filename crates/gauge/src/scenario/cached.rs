@@ -1,8 +1,9 @@
-//! Does a sync cost more, the more of the file is in the cache? The published test on a huge file, mended.
+//! Scenario `cached`: the cost of fsync against how much of a huge file is in the page cache.
 //!
-//! The original: 100 × (seek, read, write, fsync) of 4 KiB at random places of a 16 GiB file on a machine of 16 GiB, cold,
-//! then after reading the file in through the cache and around it, on two file systems; told by `timex` (real, user,
-//! sys) and `truss -c` (calls, seconds). On one of them each fsync walked the list of all cached pages: 4 s of CPU each.
+//! The original, a published test: 100 × (seek, read, write, fsync) of 4 KiB at random places of a 16 GiB file on a
+//! machine of 16 GiB, cold, then after reading the file in through the cache and around it, on two file systems;
+//! reported by `timex` (real, user, sys) and `truss -c` (calls, seconds). On one of them each fsync walked the list
+//! of all cached pages: 4 s of CPU each.
 //!
 //! ```text
 //!   drop the cache · read the row's share in · measure what is cached · 100 × (seek, read, write, fsync) · accounts
@@ -11,7 +12,7 @@
 //! Mended: how much is cached is measured, not assumed, and swept; the CPU time inside each call is accounted, because
 //! it, not waiting, is the signal; each row starts from a dropped cache, in an order drawn for each round.
 //!
-//! Invariant: a row never runs on what another row left in the cache.
+//! Invariant: a row never runs on pages that another row left in the cache.
 
 use super::rounds::{self, Course};
 use super::settings::Settings;

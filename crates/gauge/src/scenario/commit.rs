@@ -1,4 +1,4 @@
-//! What does one durable commit cost, by every method? The published experiment, mended.
+//! Scenario `commit`: the latency of one durable commit by every method.
 //!
 //! ```text
 //!   make the journal ─ prove each method ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
@@ -7,11 +7,11 @@
 //!                       open · warm · counters · commits · counters · close · settle
 //! ```
 //!
-//! The original ran its methods once, in fixed order, on one file, from unwritten extents, without a sync
+//! The published experiment ran its methods once, in fixed order, on one file, from unwritten extents, without a sync
 //! between: the first paid for the extents, and each paid for the dirty pages of the one before.
 //!
-//! Invariants: between two blocks the journal is at rest; what settling writes is in nobody's counters; a method
-//! that failed is not run again.
+//! Invariants: between two blocks the journal is at rest; writes of bringing it to rest are in no method's counters;
+//! a method that failed is not run again.
 
 use super::budget::Budget;
 use super::{Observer, RunError};

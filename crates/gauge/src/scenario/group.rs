@@ -1,6 +1,6 @@
-//! What does it bring to commit together? Commits a second and latency against the number of writers.
+//! Scenario `group`: commits per second and latency against the number of writers.
 //!
-//! No published experiment of ours; the question behind group commit, asked in three ways:
+//! No published experiment is behind it. It measures the gain of group commit in three ways:
 //!
 //! ```text
 //!   one shared file, each its own sync    the file system may merge the syncs, or serialise them
@@ -8,7 +8,7 @@
 //!   one Seawall log                       the log puts the transactions of many into one write
 //! ```
 //!
-//! Commits per flush, from the device's own counters, says how many commits shared one.
+//! Commits per flush, from the device's own counters, shows how many commits shared one.
 //!
 //! Invariant: every commit is acknowledged durable by the same rules as in the scenario `commit`, and timed by the same
 //! loop.

@@ -1,7 +1,7 @@
-//! What does other work on the same disk do to commits? The same commits without and with a load beside them.
+//! Scenario `interfere`: commit latency with and without another load on the same disk.
 //!
 //! ```text
-//!   none       nothing beside the commits
+//!   none       the commits alone
 //!   buffered   one thread writes 1 MiB at a time into the cache, in a file of its own, round and round
 //!   random     one thread writes 4 KiB at random places, around the cache
 //!   reads      one thread reads 4 KiB at random places, around the cache

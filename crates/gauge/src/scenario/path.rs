@@ -1,10 +1,10 @@
-//! What does the way of calling cost, with no disk in it? Seek and write against pwrite, and their kin.
+//! Scenario `path`: the cost of the write call itself, without a disk: seek and write, pwrite and others.
 //!
 //! The original: a Java program that writes blocks of 4,096 bytes into a preallocated file of 1 MiB on a memory file
 //! system, waits 50 µs by spinning between two, and prints for each of 50 iterations, after 20 of warming up,
-//! `mean,min,50,90,99,99.9,99.99,max,count` in nanoseconds. Its histogram ended at 1 s. It was a closed loop, in which a
-//! delay is charged to one write only. And its seek run closed and opened a file inside the timed call 50 times an
-//! iteration of 255,000 writes, which is what its 99.99 % showed; its pwrite run did not.
+//! `mean,min,50,90,99,99.9,99.99,max,count` in nanoseconds. Its histogram ended at 1 s. It was a closed loop, in
+//! which a delay is charged to one write only. And its seek run closed and opened a file inside the timed call 50
+//! times an iteration of 255,000 writes, which is what its 99.99 % showed; its pwrite run did not do that.
 //!
 //! Mended: nothing is clipped; files are opened before, never inside, the timed call; all ways take turns, iteration by
 //! iteration; each runs in the original's closed loop and on a schedule too; a percentile that an iteration's writes

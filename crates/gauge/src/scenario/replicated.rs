@@ -1,16 +1,16 @@
-//! What does a commit cost that is "replicated" instead of "on disk"? Engines beside the local methods.
+//! Scenario `replicated`: commit latency of replicated engines, compared with local durable commits.
 //!
 //! The published text behind it redefines committed: "replicated to multiple machines, not necessarily committed to
-//! disk". That is another promise, not a better or a worse one, so every row says what an acknowledged record outlives
-//! ([`promise`]), and every engine's heading says when it syncs:
+//! disk". That is another promise, not a better or a worse one, so every row states what an acknowledged record
+//! outlives ([`promise`]), and every engine's heading states when it syncs:
 //!
 //! ```text
 //!   local    one writer, or many: the durable methods and the Seawall log, as in the scenario `group`
 //!   engine   one client with 1 or 64 records in flight, each timed from its sending to its acknowledgement
 //! ```
 //!
-//! Invariants: only clusters that were named are spoken to; what an engine does not tell of its syncing is called
-//! unknown; a record counts when it was acknowledged, and an acknowledgement that does not come ends the row.
+//! Invariants: only clusters that the caller named are contacted; sync behaviour that an engine does not report is
+//! called unknown; a record counts when it was acknowledged, and a missing acknowledgement ends the row.
 
 pub mod promise;
 

@@ -1,7 +1,7 @@
-//! How do a scenario's rows take turns? In rounds, each over all rows in an order of its own.
+//! Runs a scenario's rows in rounds, each over all rows in an order of its own.
 //!
-//! Invariants: drift does not pick the winner, because no row runs twice before all have run; the result is whole and
-//! handed on after every round; a row that failed is not run again; warm-up rounds leave no trace in the figures.
+//! Invariants: drift does not pick the winner, because no row runs twice before all have run; the result is complete
+//! and handed on after every round; a row that failed is not run again; warm-up rounds leave no trace in the figures.
 
 use super::budget::Budget;
 use super::settings::Settings;

@@ -1,6 +1,6 @@
-//! What is asked of a scenario? Its [`Settings`]: the original's parameters, unless told otherwise.
+//! Defines and checks a scenario's parameters, [`Settings`]; the defaults are the original's.
 //!
-//! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; what was refused
+//! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; a refusal
 //! names the option and the remedy.
 
 use super::path::jvm::Jvm;

@@ -1,10 +1,10 @@
-//! What does a sync in one thread do to the appends of another? The published test, mended.
+//! Scenario `stall`: the delay that a sync in one thread causes to the appends of another.
 //!
-//! The original: one thread appends 1,024 bytes and sleeps 100 µs, again and again; another opens the same file, calls
-//! fsync, closes it and sleeps 500 µs. Against it the same appends with almost no fsync, so that only the kernel's
-//! writeback works. It printed each duration as it came, measured with a wall clock that can jump, and each append
-//! started only when the one before was done: a stall of 20 ms counted as one slow append, not as the 200 that it kept
-//! waiting.
+//! The original, a published test: one thread appends 1,024 bytes and sleeps 100 µs, again and again; another opens
+//! the same file, calls fsync, closes it and sleeps 500 µs. Against it the same appends with almost no fsync, so that
+//! only the kernel's writeback works. It printed each duration as it came, measured with a wall clock that can jump,
+//! and each append started only when the one before was done: a stall of 20 ms counted as one slow append, not as the
+//! 200 that it kept waiting.
 //!
 //! ```text
 //!   arrivals   |    |    |    |    |    |    |    |       every WRITE_SLEEP, whatever happens
@@ -12,8 +12,8 @@
 //!   sync                ├──────────────┤                  response: arrival to end
 //! ```
 //!
-//! Mended: appends arrive on schedule and are charged from there; each is told apart by whether a sync was in flight
-//! between its arrival and its end; designs that avoid the stall stand beside the one that has it.
+//! Mended: appends arrive on schedule and are charged from there; appends are separated by whether a sync was in
+//! flight between arrival and end; designs that avoid the stall are measured beside the one that has it.
 //!
 //! Invariants: [`analyse`] is pure and the same for a real and a simulated trace; an append that was never made because
 //! the run ended is counted as missed, not forgotten.

@@ -1,7 +1,7 @@
-//! How is this machine put under a scenario? By files of our own in the folders that were named.
+//! Runs scenario blocks on the real machine, in files of its own in the given folders.
 //!
-//! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is what
-//!   committing threads have in common.
+//! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is shared by
+//!   committing threads.
 //!
 //! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
 //! it is dropped, however the run ended; after a failed call no file is used again.

@@ -1,4 +1,4 @@
-//! How does a stage look on which every figure is exact? Events in order of a virtual clock, costs by rule.
+//! Simulates scenario blocks event by event on a virtual clock, with exact costs.
 //!
 //! ```text
 //!   copy 2 µs · transfer 20 µs · flush 25 µs, as on the simulated rig; a jitter of 0 to 1 µs from the seed

@@ -1,4 +1,4 @@
-//! Is a text what it was before? Compared to the byte with a file of `tests/snapshots`.
+//! Compares a text to the byte with a file of `tests/snapshots`.
 //!
 //! Invariant: a file is rewritten only on purpose, with `UPDATE_SNAPSHOTS=1`.
 

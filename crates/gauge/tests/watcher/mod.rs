@@ -1,4 +1,4 @@
-//! Who watches the runs of these tests? A [`Watcher`] that notes what it is told and may stop the run.
+//! Test double: a [`Watcher`] that records a run's progress and may stop it.
 
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{BlockStart, Observer};

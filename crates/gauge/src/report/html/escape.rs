@@ -1,4 +1,4 @@
-//! How does text get into a page without becoming markup? Through these, and no other way.
+//! Escapes text for HTML; all text of a page passes through these types.
 //!
 //! Invariant: whatever a file system, device or result file calls itself, the page shows it as text.
 

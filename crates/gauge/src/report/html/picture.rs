@@ -1,4 +1,4 @@
-//! What is in a picture? Shared x values and series of y values; `page.js` draws whatever stands here.
+//! Defines the data of a chart: shared x values and series of y values, drawn by `page.js`.
 //!
 //! ```text
 //!   HDR axis:  x = -log10(1 - p)     0 %   50 %   90 %   99 %   99.9 %   99.99 %

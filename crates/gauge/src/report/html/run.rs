@@ -1,7 +1,8 @@
-//! How is a commit run shown? Verdict, methods by class with their evidence, pictures, findings, settings, machine.
+//! Renders a commit run as HTML: verdict, methods by class, charts, findings, settings and machine.
 //!
 //! Invariants: the figures, ranks and words are those of the terminal's report; the line below which a power cut
-//! loses commits is drawn here as it is there; rows carry their unrounded figures as data, for tests and scripts.
+//! loses commits is drawn as in the terminal's report; rows carry their unrounded figures as data, for tests and
+//! scripts.
 
 use super::escape::{Id, Text, Words};
 use super::{Caption, Page, facts as fact_list, picture, scroll, table};

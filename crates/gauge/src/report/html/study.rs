@@ -1,6 +1,6 @@
-//! How is a scenario's study shown? From its columns and rows alone, with no code for any one scenario.
+//! Renders any scenario's table as HTML from its columns and rows alone.
 //!
-//! Invariant: a cell is what [`Study::value`] finds; what it does not find is `-`.
+//! Invariant: a cell is the result of [`Study::value`], or `-` where there is none.
 
 use super::escape::{Text, Words};
 use super::picture::{self, Axis, Kind};

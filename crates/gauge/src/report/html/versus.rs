@@ -1,7 +1,7 @@
-//! How are several results shown beside each other? One table a figure, and curves laid over each other.
+//! Renders a comparison of results as HTML: one table per figure, and overlaid curves.
 //!
-//! Invariants: differences are those of [`crate::compare`]; a difference between rows that do not promise the
-//! same is marked in words.
+//! Invariants: differences are those of [`crate::compare`]; a difference between rows of different promises is marked
+//! in words.
 
 use super::escape::{Id, Text, Words};
 use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll, table};

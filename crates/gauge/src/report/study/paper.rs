@@ -1,6 +1,7 @@
-//! How is a scenario's table told on paper and to other tools? As Markdown with every column, and as CSV.
+//! Renders any scenario's table as Markdown with every column, and as CSV.
 //!
-//! Invariants: Markdown shows a figure as the terminal does; CSV holds it raw, and what is unknown is an empty field.
+//! Invariants: Markdown shows a figure as the terminal does; CSV holds it raw, and an unknown value is an empty
+//! field.
 
 use super::super::csv::line as csv_line;
 use super::super::markdown::{add, escaped, row as markdown_row};

@@ -1,4 +1,4 @@
-//! How do a JVM's ways of writing compare with the native ones, and what is left of it once the record must be durable?
+//! Runs the `path` scenario's rows on JVMs beside the native rows, in memory, past the cache and durably.
 //!
 //! ```text
 //!   settings.jvms ── one description a JVM: its rows, and why one cannot run
@@ -6,11 +6,12 @@
 //!   a block       ── native: this process; else the JVM that was started, through a Machine
 //! ```
 //!
-//! Rows of JVMs and native ones take turns in the same rounds, on files made the same way. A JVM's row names the native
-//! one that makes the same calls: its class is that one's, and it is set against it.
+//! Rows of JVMs and native ones take turns in the same rounds, on files made the same way. A JVM's row names the
+//! native one that makes the same calls: it has the class of the native row and is compared with it.
 //!
-//! Invariants: warm-up rounds write without pauses, so that the JVM has compiled what is then timed; after each block
-//! everything is at rest; a row that cannot run says why, and a durable one is not run where nothing is.
+//! Invariants: warm-up rounds write without pauses, so that the JVM has compiled the timed code; after each block
+//! everything is at rest; a row that cannot run states the reason, and a durable row is not run where no row is
+//! durable.
 
 mod tell;
 

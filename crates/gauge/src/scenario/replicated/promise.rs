@@ -1,4 +1,4 @@
-//! What does a replicated engine promise, and what does an acknowledged record outlive there? [`outlives`].
+//! Computes what an acknowledged record outlives in a replicated engine: [`outlives`].
 //!
 //! ```text
 //!                         a node's process   one machine, with its disk   a power cut of all
@@ -8,10 +8,10 @@
 //!                                            become the leader
 //! ```
 //!
-//! Nodes that share a machine go with it, so there the middle column holds for nodes on machines of their own only.
+//! Nodes that share a machine fail with it, so the middle column applies to nodes on separate machines only.
 //!
-//! Invariants: nothing is assumed of an engine: what it does not tell is unknown, and so is what follows from it; more
-//! copies or an earlier sync never make a promise weaker (tested over all inputs).
+//! Invariants: nothing is assumed of an engine: a fact that it does not report is unknown, and so is what follows
+//! from it; more copies or an earlier sync never make a promise weaker (tested over all inputs).
 
 use seawall_sys::durability::{Class, Durability};
 

@@ -1,7 +1,7 @@
-//! How are 100 rewrites of a cached file run and accounted on this machine?
+//! Runs and accounts a block of the `cached` scenario: 100 rewrites of a cached file.
 //!
-//! Invariants: the file starts each block out of the cache; what is then cached is measured; the CPU clock is read
-//! outside the timed calls; every call's result is checked and its failures counted before the block ends with them.
+//! Invariants: the file starts each block uncached; the cached share is then measured; the CPU clock is read outside
+//! the timed calls; every call's result is checked and its failures counted before the block ends with them.
 
 use super::super::Until;
 use super::{Kind, RealStage};

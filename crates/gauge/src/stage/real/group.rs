@@ -1,7 +1,7 @@
-//! How do many writers commit at once on this machine? Into one file, one file each, or one log.
+//! Runs a block of the `group` scenario: many writers into one file, one file each, or one log.
 //!
 //! Invariants: files and log are made before the block and brought to rest after it, outside its time and counters;
-//! only the segments that the log goes on to in the block itself have their successors made beside its commits.
+//! only segments that the log starts during the block have their successors prepared concurrently with the commits.
 
 use super::super::{Block, Until};
 use super::writers::{Crew, LogLane, run as commit, slice};

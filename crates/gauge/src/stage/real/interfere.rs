@@ -1,7 +1,7 @@
-//! How does a load run beside commits on this machine? In a thread of its own, on a file of its own.
+//! Runs a block of the `interfere` scenario: a load in a thread and file of its own beside the commits.
 //!
-//! Invariants: the load moves before the first commit is timed and until after the last; a load that fails ends the
-//! block with its error, because figures beside a load that was not there would be a lie.
+//! Invariants: the load runs from before the first timed commit until after the last; a load that fails ends the
+//! block with its error, because the figures would claim a load that was absent.
 
 use super::super::{Block, Until};
 use super::writers::{Crew, run as commit, slice};

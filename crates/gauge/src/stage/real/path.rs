@@ -1,7 +1,7 @@
-//! How is one way of writing timed on this machine? Opened before, spun between, nothing but the call inside.
+//! Times one way of writing for the `path` scenario: only the write call lies between two clock readings.
 //!
-//! Invariant: between the two readings of the clock stands one write, with its sync if the way has one, and nothing
-//! else.
+//! Invariant: files are opened before; between the two readings of the clock lies one write, with its sync if the way
+//! has one, and nothing else.
 
 use super::super::Until;
 use super::{Kind, RealStage};

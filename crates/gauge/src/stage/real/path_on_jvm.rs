@@ -1,7 +1,7 @@
-//! How does a JVM's block run on this machine? Files are made here, as for native rows; the JVM opens, writes and times.
+//! Runs a JVM's block of the `path` scenario: files are made here, and the JVM opens, writes and times.
 //!
-//! Invariants: files are at rest before the JVM opens them and again after it has closed them; the JVM makes and removes
-//! none.
+//! Invariants: files are at rest before the JVM opens them and again after it has closed them; the JVM creates and
+//! removes no file.
 
 use super::super::Until;
 use super::{Kind, RealStage};

@@ -1,7 +1,7 @@
-//! How does a replicated engine run a block on this machine? Its client sends; this stage counts what the device did.
+//! Runs a block of a replicated engine: its client sends, and the device's counters are read here.
 //!
-//! Invariant: the device's counters are told only of clusters that were reached by this machine's own addresses, because
-//! of any other they would say nothing.
+//! Invariant: the device's counters are reported only for clusters reached by this machine's own addresses, because
+//! they say nothing of any other cluster.
 
 use super::super::{Block, Until};
 use super::RealStage;

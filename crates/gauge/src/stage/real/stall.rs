@@ -1,4 +1,4 @@
-//! How do one appending and one syncing thread run on this machine?
+//! Runs a block of the `stall` scenario: one appending and one syncing thread.
 //!
 //! Invariants: the appending thread allocates nothing and makes no call but its append between two readings of the
 //! clock; the syncing thread ends when the appending one has; the first error of either is the block's.

@@ -1,6 +1,6 @@
-//! How do several threads commit at once? Each on its lane, from one starting line, by the one loop that times.
+//! Runs several committing threads from a common start, each on its own lane by the shared timing loop.
 //!
-//! Invariant: the first error of any writer is the block's; the others are let finish their share.
+//! Invariant: the first error of any writer is the block's; the other writers finish their share.
 
 use super::super::{Block, Until};
 use super::of_log;

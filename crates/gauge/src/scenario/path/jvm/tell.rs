@@ -1,7 +1,7 @@
-//! What does the table with JVMs in it show, and what does it say?
+//! Computes the columns, notes and findings of the `path` table with JVM rows.
 //!
-//! Invariant: a figure that follows from others is worked out from unrounded ones, and a row is set only against the
-//! native row of the same calls, pace and file.
+//! Invariant: a derived figure is computed from unrounded ones, and a row is compared only with the native row of the
+//! same calls, pace and file.
 
 use super::super::super::settings::Settings;
 use super::super::{Trace, columns as native_columns, tally as native_tally};
