@@ -1,7 +1,8 @@
 //! How is it shown that nothing acknowledged is lost?
 //!
 //! Three programs, one after the other: the log's core on a simulated disk, simulated logs at rest that a disk damages,
-//! and the release binary and the library on recorded file systems, failing disks and kill -9.
+//! and `seawall` and the library on recorded file systems, failing disks and kill -9. The portion for every change runs
+//! what the tests are built from; the campaign builds for release, as what is published.
 //!
 //! | command | what |
 //! | --- | --- |
@@ -14,8 +15,8 @@
 
 use std::path::Path;
 
-use crate::second_kernel;
-use crate::shell::{cargo, output, root, status};
+use crate::shell::{cargo, command, output, root, status};
+use crate::{runner, second_kernel};
 
 /// States of the simulated disk for every change, and of the campaign.
 const STATES: [&str; 2] = ["5000000", "1000000000"];
@@ -66,13 +67,19 @@ fn real(arguments: &[&str]) -> Result<std::process::Command, String> {
     Ok(cargo(&words))
 }
 
+/// What the portion for every change runs, in the build of the tests.
+const PORTION: [&str; 8] =
+    ["--bin", "seawall", "--bin", "seawall-crash", "--example", "crash", "--example", "rot"];
+
 /// The portion for every change; gives what was skipped.
 ///
 /// # Errors
 /// What did not hold.
 pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>, String> {
-    status(simulated("crash", &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
-    status(simulated("rot", &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
+    let built = runner::programs(&PORTION)?;
+    let program = |label: &str| runner::program(&built, label);
+    status(command(&program("log/crash")?, &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
+    status(command(&program("log/rot")?, &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
     let mut arguments = vec!["--cap-seconds", CAP_SECONDS];
     // Whoever wants the report elsewhere says so.
     let told = more.iter().position(|argument| argument == "--results");
@@ -81,7 +88,7 @@ pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>, String> {
         arguments.extend(["--results", REPORT]);
     }
     arguments.extend(more.iter().map(String::as_str));
-    status(real(&arguments)?)?;
+    status(command(&program("crash/bin")?, &arguments))?;
     skipped(&root().join(report).join("crash.json"))
 }
 

@@ -11,6 +11,7 @@ mod observe;
 mod peers;
 mod replicated;
 mod rounds;
+mod runner;
 mod second_kernel;
 mod shell;
 mod tally;
@@ -30,7 +31,7 @@ const COMMANDS: [Command; 13] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
-        about: "everything CI runs: set-up, format, lints, tests, foreign targets, real file systems, licences",
+        about: "the quick checks, without root: format, lints, tests, documentation; --full: everything, as in CI; --list; --changed",
         run: test::run,
     },
     Command { name: "setup", about: "installs or names what this machine lacks for `test`", run: setup },

@@ -1,350 +1,158 @@
-//! What does CI run? These steps, in this order; the same on a developer's machine.
+//! `cargo xtask test`: the steps that hold the repository to its promises, in two tiers.
 //!
-//! Invariants: every step runs whatever became of those before it, so that one run tells everything; a step
-//! that could not run is printed as skipped with its reason and counted; in CI (`CI=true`) what was skipped for
-//! want of root, a loop device or a tool is a failure; the closing line counts what was really run.
+//! | command | what runs |
+//! | --- | --- |
+//! | `cargo xtask test` | the quick tier: no root, nothing to download but crates |
+//! | `cargo xtask test --full` | every step, as in CI |
+//! | `cargo xtask test STEP ...` | these steps, of either tier |
+//! | `--changed [REV]` behind the first two | of these only the steps that matter to what differs from REV (`HEAD`) |
+//! | `cargo xtask test --list` | the steps, and every test with the step that runs it, run none |
+//!
+//! Invariants: every step runs whatever became of those before it, so that one run tells everything; the closing lines
+//! count what was really run and name what was left out.
 
-use crate::shell::{cargo, command, has, is_root, status, tests};
-use crate::tally::Counts;
-use crate::{crash, deny, explore, jvm, peers, replicated, tools, wine};
-use std::process::Command;
+mod apart;
+mod changed;
+mod outcome;
+mod steps;
+mod summary;
 
-struct Step {
-    name: &'static str,
-    run: fn() -> Outcome,
+pub(crate) use apart::wait;
+pub(crate) use outcome::Tests;
+
+use crate::runner;
+use apart::Starter;
+use std::path::PathBuf;
+use std::time::Duration;
+use steps::{STEPS, Step, Tier};
+use summary::Summary;
+
+/// No step may take longer: whatever hangs is ended, so that CI does not wait for ever. Generous, because a machine may be
+/// slow and builds may be cold.
+const LIMIT: Duration = Duration::from_mins(20);
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq)]
+enum Wish {
+    /// Every step of the tier, or of both; of these those that matter to what differs from a revision.
+    Tier {
+        full: bool,
+        changed: Option<String>,
+    },
+    Named(Vec<String>),
+    List,
+    /// What [`apart`] starts: one step, whose outcome goes to a file.
+    Step {
+        name: String,
+        outcome: PathBuf,
+    },
 }
 
-/// What became of a step.
-enum Outcome {
-    /// One check that held.
-    Held,
-    /// One check that did not, and why.
-    Broken(String),
-    /// Tests were run; the error says why the runner was not content.
-    Tests(Counts, Result<(), String>),
-    /// The same, of tests that an earlier step had counted as ignored.
-    Owed(Counts, Result<(), String>),
-    /// Could not be run here, and why.
-    Skipped(String),
-}
-
-const STEPS: [Step; 27] = [
-    Step { name: "set-up", run: set_up },
-    Step { name: "format", run: || check(cargo(&["fmt", "--all", "--check"])) },
-    Step { name: "lints", run: lints },
-    Step { name: "tests", run: || run_tests(cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])) },
-    Step { name: "tests of peers", run: || run_tests(peers::tests()) },
-    Step { name: "promises of the log", run: || run_tests(cargo(&PROMISES)) },
-    Step { name: "orders of threads", run: || explored(explore::loom()) },
-    Step { name: "Miri", run: || explored(explore::miri()) },
-    Step { name: "fuzzing", run: fuzzing },
-    Step { name: "documentation", run: documentation },
-    Step { name: "builds for macOS", run: || builds_for("aarch64-apple-darwin") },
-    Step { name: "builds for illumos", run: || builds_for("x86_64-unknown-illumos") },
-    Step { name: "builds for Windows", run: || builds_for("x86_64-pc-windows-gnu") },
-    Step { name: "Windows tests", run: windows },
-    Step { name: "call sequences", run: || on_real_systems("calls::") },
-    Step { name: "calls of scenarios", run: || on_real_systems("scenarios::") },
-    Step { name: "scenarios everywhere", run: || on_real_systems("everywhere::") },
-    Step { name: "JVM", run: on_jvms },
-    Step { name: "calls of JVMs", run: || on_real_systems("jvm::") },
-    Step { name: "device evidence", run: || on_real_systems("evidence::") },
-    Step { name: "lies are caught", run: || on_real_systems("lies::") },
-    Step { name: "bad input", run: || on_real_systems("refusals::") },
-    Step { name: "failing calls of the log", run: || on_real_systems("log_faults::") },
-    Step { name: "crashes", run: crashes },
-    Step { name: "replicated", run: replicated_commit },
-    Step { name: "report in a browser", run: report_in_a_browser },
-    Step { name: "dependencies", run: dependencies },
-];
-
-/// With the features that tests and harnesses turn on, whose code would otherwise be seen by nobody.
-const LINTS: [&str; 7] = [
-    "clippy",
-    "--workspace",
-    "--all-targets",
-    "--features=seawall/mutants,seawall/bench,seawall/metrics",
-    "--quiet",
-    "--",
-    "-Dwarnings",
-];
-
-/// The simulated crash campaign, the sweep of failing operations, and every mutant: in release, because they count
-/// states by the million.
-const PROMISES: [&str; 7] = [
-    "test",
-    "--release",
-    "--package=seawall",
-    "--features=mutants,metrics",
-    "--tests",
-    "--quiet",
-    "--no-fail-fast",
-];
-
-const BROWSER: [&str; 7] = [
-    "test",
-    "--package=seawall-gauge",
-    "--test=browser",
-    "--quiet",
-    "--",
-    "--ignored",
-    // Each starts a browser of several processes.
-    "--test-threads=2",
-];
-
-/// Runs the named steps, or every step, then the summary.
-pub(crate) fn run(only: &[String]) -> Result<(), String> {
-    if let Some(unknown) = only.iter().find(|name| STEPS.iter().all(|step| step.name != name.as_str())) {
-        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        return Err(format!("there is no step `{unknown}`; there are: {}", known.join(", ")));
+/// Runs what was asked for, then the summary.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    match wish(arguments)? {
+        Wish::List => list(),
+        Wish::Step { name, outcome } => (step(&name)?.run)().write(&outcome),
+        Wish::Named(names) => {
+            let steps: Vec<&Step> = names.iter().map(|name| step(name)).collect::<Result<_, _>>()?;
+            run_steps(&steps, &[])
+        }
+        Wish::Tier { full, changed } => {
+            let differs = changed.as_deref().map(changed::files).transpose()?;
+            let due = |step: &&Step| {
+                let of_tier = full || step.tier == Tier::Quick;
+                of_tier && differs.as_ref().is_none_or(|files| changed::matters(step.paths, files))
+            };
+            let (due, left): (Vec<&Step>, Vec<&Step>) = STEPS.iter().partition(due);
+            let left: Vec<&str> = left.iter().map(|step| step.name).collect();
+            run_steps(&due, &left)
+        }
     }
-    let mut tally = Tally::default();
-    for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
+}
+
+fn run_steps(steps: &[&Step], left_out: &[&str]) -> Result<(), String> {
+    let starter = Starter::new()?;
+    let mut summary = Summary::default();
+    for step in steps {
         println!("\n== {} ==", step.name);
-        let started_ns = seawall_sys::clock::monotonic_ns();
-        let outcome = (step.run)();
-        let seconds = (seawall_sys::clock::monotonic_ns() - started_ns) as f64 / 1e9;
-        tally.add(step.name, seconds, outcome, in_ci());
+        summary.add(step, starter.run(step.name, LIMIT), in_ci());
     }
-    tally.close()
+    summary.close(left_out)
 }
 
-fn in_ci() -> bool {
+fn step(name: &str) -> Result<&'static Step, String> {
+    STEPS.iter().find(|step| step.name == name).ok_or_else(|| {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        format!("there is no step `{name}`; there are: {}", known.join(", "))
+    })
+}
+
+fn wish(arguments: &[String]) -> Result<Wish, String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Ok(match words[..] {
+        ["--list"] => Wish::List,
+        ["--step", name, "--outcome", path] => Wish::Step { name: name.to_owned(), outcome: path.into() },
+        [] => Wish::Tier { full: false, changed: None },
+        ["--full"] => Wish::Tier { full: true, changed: None },
+        ["--changed"] => Wish::Tier { full: false, changed: Some("HEAD".to_owned()) },
+        ["--changed", rev] => Wish::Tier { full: false, changed: Some(rev.to_owned()) },
+        ["--full", "--changed"] => Wish::Tier { full: true, changed: Some("HEAD".to_owned()) },
+        ["--full", "--changed", rev] => Wish::Tier { full: true, changed: Some(rev.to_owned()) },
+        _ => match words.iter().find(|word| word.starts_with('-')) {
+            Some(option) => {
+                return Err(format!(
+                    "{option} is unknown or stands in the wrong place; it is `cargo xtask test [--full] [--changed [REV]]`, \
+                     `cargo xtask test STEP ...` or `cargo xtask test --list`"
+                ));
+            }
+            None => Wish::Named(arguments.to_vec()),
+        },
+    })
+}
+
+/// Steps first, then tests.
+fn list() -> Result<(), String> {
+    println!("| step | tier | budget, s | matters to |\n| --- | --- | ---: | --- |");
+    for Step { name, tier, paths, budget_seconds, .. } in &STEPS {
+        let paths = if paths.is_empty() { "everything".to_owned() } else { paths.join(" ") };
+        println!("| {name} | {} | {budget_seconds} | {paths} |", tier.name());
+    }
+    println!("\n| test | run by |\n| --- | --- |");
+    for (test, ignored) in runner::list(&runner::build(&[])?)? {
+        println!("| {test} | {} |", steps::of_test(&test, ignored).unwrap_or("**no step**"));
+    }
+    Ok(())
+}
+
+/// Whether this is CI, where everything must run.
+pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
-}
-
-#[derive(Default)]
-struct Tally {
-    lines: Vec<String>,
-    counts: Counts,
-    skipped: u64,
-    /// Tests that were ignored by their own word and not run by a later step so far.
-    owed: u64,
-}
-
-impl Tally {
-    fn add(&mut self, name: &str, seconds: f64, outcome: Outcome, in_ci: bool) {
-        let told = match outcome {
-            Outcome::Held => {
-                self.counts.passed += 1;
-                "held".to_owned()
-            }
-            Outcome::Broken(reason) => {
-                self.counts.failed += 1;
-                format!("FAILED: {reason}")
-            }
-            Outcome::Tests(counts, result) => {
-                self.owed += counts.ignored;
-                self.add_tests(counts, result)
-            }
-            Outcome::Owed(counts, result) => {
-                self.owed = self.owed.saturating_sub(counts.passed + counts.failed);
-                self.add_tests(counts, result)
-            }
-            Outcome::Skipped(reason) if in_ci => {
-                self.counts.failed += 1;
-                format!("FAILED: skipped, which CI does not allow: {reason}")
-            }
-            Outcome::Skipped(reason) => {
-                self.skipped += 1;
-                format!("SKIPPED: {reason}")
-            }
-        };
-        println!("{told}");
-        self.lines.push(format!("  {name:<20} {seconds:>7.1} s  {told}"));
-    }
-
-    fn add_tests(&mut self, counts: Counts, result: Result<(), String>) -> String {
-        self.counts = self.counts.plus(counts);
-        match result {
-            Err(reason) => {
-                // A runner that failed without a failed test did not build or did not end well.
-                self.counts.failed += u64::from(counts.failed == 0);
-                format!("FAILED: {reason}")
-            }
-            Ok(()) if counts.passed == 0 => {
-                self.counts.failed += 1;
-                "FAILED: no test was run".to_owned()
-            }
-            Ok(()) if counts.ignored > 0 => {
-                format!("{} tests passed, {} left to the steps below", counts.passed, counts.ignored)
-            }
-            Ok(()) => format!("{} tests passed", counts.passed),
-        }
-    }
-
-    fn close(self) -> Result<(), String> {
-        println!("\n== summary ==");
-        for line in &self.lines {
-            println!("{line}");
-        }
-        if self.owed > 0 {
-            println!("  SKIPPED: {} tests are ignored by their own word, and no step ran them", self.owed);
-        }
-        let skipped = self.skipped + self.owed;
-        println!("{} passed, {} failed, {skipped} skipped", self.counts.passed, self.counts.failed);
-        if self.counts.failed == 0 { Ok(()) } else { Err("not everything held".to_owned()) }
-    }
-}
-
-fn check(command: Command) -> Outcome {
-    status(command).map_or_else(Outcome::Broken, |()| Outcome::Held)
-}
-
-/// Of the workspace, and of the package beside it that a stable compiler builds.
-fn lints() -> Outcome {
-    status(cargo(&LINTS)).and_then(|()| peers::lint()).map_or_else(Outcome::Broken, |()| Outcome::Held)
-}
-
-fn run_tests(command: Command) -> Outcome {
-    let (counts, result) = tests(command);
-    Outcome::Tests(counts, result)
-}
-
-fn explored((counts, result): (Counts, Result<(), String>)) -> Outcome {
-    Outcome::Tests(counts, result)
-}
-
-/// The same inputs for every change: what `cargo xtask fuzz` finds with other seeds goes into the corpus.
-const FUZZING: [&str; 2] = ["--seed", "1"];
-
-fn fuzzing() -> Outcome {
-    explore::fuzz(&FUZZING.map(str::to_owned)).map_or_else(Outcome::Broken, |()| Outcome::Held)
-}
-
-fn set_up() -> Outcome {
-    // The steps that need those count as skipped, or in CI as failed.
-    tools::lacking();
-    match tools::provide(&tools::TESTS) {
-        Ok(told) => {
-            println!("{told}");
-            Outcome::Held
-        }
-        Err(reason) => Outcome::Broken(reason),
-    }
-}
-
-fn documentation() -> Outcome {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
-    // Private items are documented too: who reads this documentation works on this code.
-    doc.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private-intra-doc-links");
-    check(doc)
-}
-
-fn builds_for(target: &str) -> Outcome {
-    if let Err(reason) = tools::provide_target(target) {
-        return Outcome::Skipped(format!("no standard library for {target}: {reason}"));
-    }
-    check(cargo(&["check", "--workspace", "--all-targets", "--quiet", "--target", target]))
-}
-
-/// The tests on file systems of their own, in a mount namespace that takes every mount with it when the tests
-/// end, even if they are killed.
-fn on_real_systems(module: &str) -> Outcome {
-    if !is_root() {
-        return Outcome::Skipped("mounting file systems needs root on Linux".to_owned());
-    }
-    let test = cargo(&["test", "--package", "seawall-cli", "--test", "real_systems", "--quiet"]);
-    let mut apart = vec!["--mount".to_owned(), "--propagation".to_owned(), "private".to_owned()];
-    apart.push(test.get_program().to_string_lossy().into_owned());
-    apart.extend(test.get_args().map(|argument| argument.to_string_lossy().into_owned()));
-    apart.extend(["--", "--ignored", "--test-threads=2", module].map(str::to_owned));
-    let (counts, result) = tests(command("unshare", &apart));
-    Outcome::Owed(counts, result)
-}
-
-/// The HTML report in headless Chromium: its tests are ignored where there may be none.
-fn report_in_a_browser() -> Outcome {
-    if !has("chromium") {
-        return Outcome::Skipped(
-            "Chromium is missing: nobody looked at the HTML report; `cargo xtask setup` installs it"
-                .to_owned(),
-        );
-    }
-    let (counts, result) = tests(cargo(&BROWSER));
-    Outcome::Owed(counts, result)
-}
-
-/// The Maven module's own tests, and its jar on each JDK.
-fn on_jvms() -> Outcome {
-    match jvm::test(in_ci()) {
-        Ok((counts, result)) => Outcome::Tests(counts, result),
-        Err(reason) => Outcome::Skipped(reason),
-    }
-}
-
-fn windows() -> Outcome {
-    let (counts, result) = wine::test();
-    Outcome::Tests(counts, result)
-}
-
-/// Power cuts, failing disks and kill -9, simulated and real.
-fn crashes() -> Outcome {
-    match crash::bounded(&[]) {
-        Ok(skipped) if skipped.is_empty() => Outcome::Held,
-        Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
-        Err(reason) => Outcome::Broken(reason),
-    }
-}
-
-/// A real `JetStream` of three nodes under the gauge.
-fn replicated_commit() -> Outcome {
-    match replicated::lacking() {
-        Some(reason) => Outcome::Skipped(reason),
-        None => replicated::nats().map_or_else(Outcome::Broken, |()| Outcome::Held),
-    }
-}
-
-fn dependencies() -> Outcome {
-    if in_ci() {
-        // Installs it first if need be, which takes minutes: CI has them.
-        deny::run(&[]).map_or_else(Outcome::Broken, |()| Outcome::Held)
-    } else if deny::present() {
-        deny::check().map_or_else(Outcome::Broken, |()| Outcome::Held)
-    } else {
-        Outcome::Skipped("cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned())
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, Outcome, STEPS, Tally};
+    use super::{Wish, run, step, wish};
 
-    fn after(outcome: Outcome, in_ci: bool) -> (u64, u64, u64, bool) {
-        let mut tally = Tally::default();
-        tally.add("a step", 0.1, outcome, in_ci);
-        (tally.counts.passed, tally.counts.failed, tally.skipped, tally.close().is_ok())
+    fn of(words: &[&str]) -> Result<Wish, String> {
+        wish(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn steps_are_unique() {
-        for (index, step) in STEPS.iter().enumerate() {
-            assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{}", step.name);
-        }
+    fn wishes_are_understood_or_refused() {
+        let tier = |full, changed: Option<&str>| Ok(Wish::Tier { full, changed: changed.map(str::to_owned) });
+        assert_eq!(of(&[]), tier(false, None));
+        assert_eq!(of(&["--full"]), tier(true, None));
+        assert_eq!(of(&["--changed"]), tier(false, Some("HEAD")));
+        assert_eq!(of(&["--full", "--changed", "main"]), tier(true, Some("main")));
+        assert_eq!(of(&["--list"]), Ok(Wish::List));
+        assert_eq!(of(&["format", "lints"]), Ok(Wish::Named(vec!["format".to_owned(), "lints".to_owned()])));
+        assert!(of(&["--fast"]).is_err_and(|told| told.contains("--fast is unknown")));
+        assert!(of(&["format", "--full"]).is_err());
     }
 
     #[test]
-    fn every_outcome_is_counted_for_what_it_is() {
-        let counts = |passed, failed| Counts { passed, failed, ignored: 0 };
-        let ended = || Err("ended".to_owned());
-        assert_eq!(after(Outcome::Held, true), (1, 0, 0, true));
-        assert_eq!(after(Outcome::Broken("why".into()), false), (0, 1, 0, false));
-        assert_eq!(after(Outcome::Tests(counts(7, 0), Ok(())), true), (7, 0, 0, true));
-        assert_eq!(after(Outcome::Tests(counts(6, 1), ended()), true), (6, 1, 0, false));
-        assert_eq!(after(Outcome::Tests(counts(0, 0), ended()), true), (0, 1, 0, false));
-        assert_eq!(after(Outcome::Tests(counts(0, 0), Ok(())), true), (0, 1, 0, false));
-        assert_eq!(after(Outcome::Skipped("no root".into()), false), (0, 0, 1, true));
-        assert_eq!(after(Outcome::Skipped("no root".into()), true), (0, 1, 0, false));
-    }
-
-    #[test]
-    fn an_ignored_test_is_owed_until_a_step_runs_it() {
-        let mut tally = Tally::default();
-        let first = Counts { passed: 5, failed: 0, ignored: 3 };
-        tally.add("tests", 0.1, Outcome::Tests(first, Ok(())), true);
-        assert_eq!(tally.owed, 3);
-        let second = Counts { passed: 2, failed: 0, ignored: 0 };
-        tally.add("evidence", 0.1, Outcome::Owed(second, Ok(())), true);
-        assert_eq!((tally.owed, tally.counts.passed), (1, 7));
+    fn an_unknown_step_is_refused_with_those_that_there_are() {
+        assert!(step("nonsense").is_err_and(|told| told.contains("call sequences")));
+        assert!(run(&["nonsense".to_owned()]).is_err());
     }
 }

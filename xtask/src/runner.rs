@@ -1,0 +1,337 @@
+//! Runs the tests of the workspace: one build for all of them, each test in a process of its own, two side by side.
+//!
+//! ```text
+//!   cargo test --no-run ──► test binaries ── --list ──► names ──► workers ── BINARY --exact NAME ──► counts, seconds
+//! ```
+//!
+//! Invariants: every build has the same packages and features, so that the steps share it; a test that was listed is run
+//! and counted or has failed; one that hangs is ended and named; the order in which tests start decides nothing.
+
+use crate::shell::{cargo, output, target};
+use crate::tally::Counts;
+use crate::test::{Tests, wait};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What every build of tests, lints and programs has in common. The features are those that tests and harnesses turn on.
+pub(crate) const SHARED: [&str; 2] =
+    ["--workspace", "--features=seawall/mutants,seawall/bench,seawall/metrics"];
+/// A test that takes longer hangs. The slowest takes a minute on two quiet processors.
+const LIMIT: Duration = Duration::from_mins(10);
+/// Tests that are printed as the slowest.
+pub(crate) const SLOWEST: usize = 10;
+/// How long each test took the last time, so that long ones start first.
+const DURATIONS: &str = "xtask/durations.txt";
+
+/// A program that cargo built.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Built {
+    /// The folder of its package, where its tests run.
+    folder: PathBuf,
+    /// The last part of the folder, and the target: `log/mutants`, `log/lib`.
+    pub(crate) label: String,
+    pub(crate) executable: PathBuf,
+    /// Whether it is a test binary.
+    test: bool,
+}
+
+/// Which tests are run, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Plan<'a> {
+    /// The tests that are ignored by their own word, in place of the others.
+    pub(crate) ignored: bool,
+    /// Only those whose name begins so.
+    pub(crate) prefix: &'a str,
+    /// What each test is started by.
+    pub(crate) wrapper: &'a [&'a str],
+}
+
+/// Builds the tests that `selection` names, every one if it names none.
+///
+/// # Errors
+/// They do not build.
+pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>, String> {
+    built_by(&["test", "--no-run"], selection)
+}
+
+/// Builds the programs and examples that `selection` names.
+///
+/// # Errors
+/// They do not build.
+pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>, String> {
+    built_by(&["build"], selection)
+}
+
+/// The program of a label among those that were built.
+///
+/// # Errors
+/// It was not built.
+pub(crate) fn program(all: &[Built], label: &str) -> Result<String, String> {
+    let found = all.iter().find(|built| built.label == label && !built.test);
+    let found = found.ok_or_else(|| format!("cargo says of no program {label} that it was built"))?;
+    Ok(found.executable.display().to_string())
+}
+
+fn built_by(command: &[&str], selection: &[&str]) -> Result<Vec<Built>, String> {
+    let quiet = ["--quiet", "--message-format=json-render-diagnostics"];
+    let mut build = cargo(&[command, &quiet, &SHARED, selection].concat());
+    build.stderr(Stdio::inherit());
+    let told = output(build)?;
+    Ok(told.lines().filter_map(|line| built(&serde_json::from_str(line).ok()?)).collect())
+}
+
+/// The program that a message of cargo's tells of.
+fn built(message: &Value) -> Option<Built> {
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+    let kind = message["target"]["kind"][0].as_str()?;
+    let name = message["target"]["name"].as_str()?;
+    let name = if matches!(kind, "lib" | "bin") { kind } else { name };
+    let package = folder.file_name()?.to_string_lossy();
+    let test = message["profile"]["test"].as_bool()?;
+    Some(Built { label: format!("{package}/{name}"), folder, executable, test })
+}
+
+/// Names of the tests in a binary; with `ignored` only those that are ignored by their own word.
+fn names(built: &Built, ignored: bool) -> Result<Vec<String>, String> {
+    let mut list = Command::new(&built.executable);
+    list.args(["--list", "--format", "terse"]).current_dir(&built.folder);
+    if ignored {
+        list.arg("--ignored");
+    }
+    let told = output(list)?;
+    Ok(told.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+}
+
+/// Every test of these binaries, with whether it is ignored by its own word.
+///
+/// # Errors
+/// A binary cannot be asked.
+pub(crate) fn list(all: &[Built]) -> Result<Vec<(String, bool)>, String> {
+    let mut listed = Vec::new();
+    for built in all.iter().filter(|built| built.test) {
+        let ignored = if harness(built)? { names(built, true)? } else { Vec::new() };
+        for name in names(built, false)? {
+            let left = ignored.contains(&name);
+            listed.push((format!("{} {name}", built.label), left));
+        }
+    }
+    listed.sort();
+    Ok(listed)
+}
+
+/// Whether Rust's own harness runs its tests. One with a `main` of its own says the same whatever it is asked.
+fn harness(built: &Built) -> Result<bool, String> {
+    let mut list = Command::new(&built.executable);
+    list.args(["--list", "--format", "terse", "--exact", "no test has this name"]).current_dir(&built.folder);
+    Ok(!output(list)?.lines().any(|line| line.ends_with(": test")))
+}
+
+/// Runs the tests of `all` that `plan` names.
+pub(crate) fn run(all: &[Built], plan: &Plan<'_>) -> Tests {
+    match try_run(all, plan) {
+        Ok(tests) => tests,
+        Err(reason) => Tests::from((Counts::default(), Err(reason))),
+    }
+}
+
+fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests, String> {
+    let (mut due, mut counts) = (Vec::new(), Counts::default());
+    for built in all.iter().filter(|built| built.test) {
+        let ignored = if harness(built)? { names(built, true)? } else { Vec::new() };
+        for name in names(built, false)?.into_iter().filter(|name| name.starts_with(plan.prefix)) {
+            if ignored.contains(&name) == plan.ignored {
+                due.push((built, name));
+            } else {
+                counts.ignored += u64::from(!plan.ignored);
+            }
+        }
+    }
+    let took = durations();
+    let known = |(built, name): &(&Built, String)| took.get(&format!("{} {name}", built.label)).copied();
+    // One that nobody has run yet may be long.
+    due.sort_by(|one, other| {
+        known(other)
+            .unwrap_or(f64::MAX)
+            .total_cmp(&known(one).unwrap_or(f64::MAX))
+            .then_with(|| one.1.cmp(&other.1))
+    });
+    let ran = run_all(&due, plan)?;
+    Ok(sum(counts, ran, took))
+}
+
+/// What a test came to.
+struct Ran {
+    told: String,
+    seconds: f64,
+    held: bool,
+    skipped: Vec<String>,
+}
+
+fn run_all(due: &[(&Built, String)], plan: &Plan<'_>) -> Result<Vec<Ran>, String> {
+    let folder = target().join("xtask").join(format!("said-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let (next, ran) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{} tests, {workers} side by side", due.len());
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let said = folder.join(worker.to_string());
+            let (next, ran) = (&next, &ran);
+            scope.spawn(move || {
+                while let Some((built, name)) = due.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let one = run_one(built, name, plan, &said);
+                    ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(one);
+                }
+            });
+        }
+    });
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(ran.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// Runs a test; prints what it said if it failed.
+fn run_one(built: &Built, name: &str, plan: &Plan<'_>, said: &Path) -> Ran {
+    let told = format!("{} {name}", built.label);
+    let started_ns = seawall_sys::clock::monotonic_ns();
+    let ended = ended(built, name, plan, said);
+    let seconds = (seawall_sys::clock::monotonic_ns() - started_ns) as f64 / 1e9;
+    let text = std::fs::read(said).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut counts = Counts::default();
+    text.lines().for_each(|line| counts.add_line(line));
+    // A `main` of a test's own prints no such line.
+    let one = counts.passed == 1 || !text.contains("test result: ");
+    let failure = match ended {
+        Ok(()) if one => None,
+        Ok(()) => Some("ended well and ran no test".to_owned()),
+        Err(reason) => Some(reason),
+    };
+    if let Some(reason) = &failure {
+        println!("FAILED: {told}: {reason}\n{text}");
+    }
+    let skipped = text.lines().filter_map(|line| line.strip_prefix("SKIPPED: "));
+    let skipped = skipped.map(|what| format!("{told}: {what}")).collect();
+    Ran { told, seconds, held: failure.is_none(), skipped }
+}
+
+fn ended(built: &Built, name: &str, plan: &Plan<'_>, said: &Path) -> Result<(), String> {
+    let cannot = |error: std::io::Error| format!("cannot be run: {error}");
+    let log = File::create(said).map_err(cannot)?;
+    let mut words = plan.wrapper.iter().map(PathBuf::from).collect::<Vec<_>>();
+    words.push(built.executable.clone());
+    let (program, before) = words.split_first().ok_or("there is no program")?;
+    let mut test = Command::new(program);
+    test.args(before).args(["--exact", name]);
+    if plan.ignored {
+        test.arg("--ignored");
+    }
+    test.current_dir(&built.folder).env("CARGO_MANIFEST_DIR", &built.folder).stdin(Stdio::null());
+    test.stdout(log.try_clone().map_err(cannot)?).stderr(log);
+    let mut child = test.spawn().map_err(cannot)?;
+    match wait(&mut child, LIMIT).map_err(cannot)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("ended with {status}")),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(format!("still running after {} s, the limit of a test; it was ended", LIMIT.as_secs()))
+        }
+    }
+}
+
+fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Tests {
+    let (mut failed, mut slowest, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    for Ran { told, seconds, held, skipped: here } in ran {
+        counts.passed += u64::from(held);
+        counts.failed += u64::from(!held);
+        if !held {
+            failed.push(told.clone());
+        }
+        took.insert(told.clone(), seconds);
+        slowest.push((told, seconds));
+        skipped.extend(here);
+    }
+    keep(&took);
+    let result = if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) };
+    Tests { counts, result, slowest, skipped }.plus(Tests::from((Counts::default(), Ok(()))), SLOWEST)
+}
+
+/// Seconds by test of earlier runs; they decide the order and nothing else.
+fn durations() -> BTreeMap<String, f64> {
+    let text = std::fs::read_to_string(target().join(DURATIONS)).unwrap_or_default();
+    let line = |line: &str| {
+        line.split_once('\t').and_then(|(seconds, told)| Some((told.to_owned(), seconds.parse().ok()?)))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn keep(took: &BTreeMap<String, f64>) {
+    let text: String =
+        took.iter().fold(String::new(), |text, (told, seconds)| text + &format!("{seconds:.3}\t{told}\n"));
+    // Without it the next run is a little slower.
+    let _ = std::fs::write(target().join(DURATIONS), text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Built, Plan, built, list, run};
+    use std::path::PathBuf;
+
+    /// This test's own binary, in a folder that exists.
+    fn this() -> Built {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let executable = std::env::current_exe().expect("is running");
+        Built { folder, label: "xtask/bin".to_owned(), executable, test: true }
+    }
+
+    const FAILS: &str = "SEAWALL_A_TEST_FAILS";
+
+    #[test]
+    fn one_that_fails_when_asked() {
+        assert!(std::env::var_os(FAILS).is_none(), "as it was asked");
+    }
+
+    #[test]
+    fn a_message_of_cargo_s_names_a_program_and_its_package() {
+        let message = |kind: &str, executable: &str| {
+            let text = format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/log/Cargo.toml","executable":{executable},
+                "target":{{"kind":["{kind}"],"name":"mutants"}},"profile":{{"test":true}}}}"#
+            );
+            built(&serde_json::from_str(&text).expect("JSON"))
+        };
+        let found = message("test", "\"/t/mutants-1\"").expect("a program");
+        assert_eq!((found.label.as_str(), found.test), ("log/mutants", true));
+        assert_eq!(found.folder, PathBuf::from("/w/crates/log"));
+        assert_eq!(message("lib", "\"/t/seawall-1\"").expect("a program").label, "log/lib");
+        assert_eq!(message("lib", "null"), None);
+    }
+
+    #[test]
+    fn a_test_is_run_by_its_name_and_counted() {
+        let prefix = "runner::tests::one_that_fails";
+        let told = run(&[this()], &Plan { prefix, ..Plan::default() });
+        assert_eq!((told.counts.passed, told.counts.failed, told.result), (1, 0, Ok(())));
+        assert_eq!(told.slowest.len(), 1);
+        let asked = format!("{FAILS}=1");
+        let told = run(&[this()], &Plan { prefix, wrapper: &["env", &asked], ..Plan::default() });
+        assert_eq!((told.counts.passed, told.counts.failed), (0, 1));
+        assert!(told.result.is_err_and(|reason| reason.contains("xtask/bin runner::tests::one_that_fails")));
+        let told = run(&[this()], &Plan { prefix, ignored: true, ..Plan::default() });
+        assert_eq!(told.counts.passed + told.counts.failed, 0);
+    }
+
+    #[test]
+    fn every_test_of_a_binary_is_listed() {
+        let listed = list(&[this()]).expect("can be asked");
+        let name = "xtask/bin runner::tests::every_test_of_a_binary_is_listed";
+        assert!(listed.contains(&(name.to_owned(), false)));
+    }
+}

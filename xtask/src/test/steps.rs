@@ -1,0 +1,316 @@
+//! The table of steps: what each runs, in which tier, for which files, and how long it may take.
+//!
+//! A budget is what a step takes on two quiet processors with warm builds, and half as much again.
+
+use super::in_ci;
+use super::outcome::{Outcome, Tests};
+use crate::runner::{self, Plan, SHARED};
+use crate::shell::{cargo, has, is_root, status, tests};
+use crate::{crash, deny, explore, jvm, peers, replicated, tools, wine};
+use std::process::Command;
+
+/// When a step runs unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tier {
+    /// Before every commit: needs no root, and downloads nothing but crates.
+    Quick,
+    /// Before every landing, and in CI.
+    Full,
+}
+
+impl Tier {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// A row of the table.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) tier: Tier,
+    /// Files whose change it matters to, by how their names begin; none: every file.
+    pub(super) paths: &'static [&'static str],
+    pub(super) budget_seconds: u32,
+    pub(super) run: fn() -> Outcome,
+}
+
+const fn quick(
+    name: &'static str,
+    paths: &'static [&'static str],
+    budget_seconds: u32,
+    run: fn() -> Outcome,
+) -> Step {
+    Step { name, tier: Tier::Quick, paths, budget_seconds, run }
+}
+
+const fn full(
+    name: &'static str,
+    paths: &'static [&'static str],
+    budget_seconds: u32,
+    run: fn() -> Outcome,
+) -> Step {
+    Step { name, tier: Tier::Full, paths, budget_seconds, run }
+}
+
+const CODE: &[&str] = &["crates/", "xtask/", "Cargo.", "rust-toolchain.toml", "clippy.toml", "rustfmt.toml"];
+/// The log and what it stands on.
+const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.toml"];
+/// The gauge, its program, and what they stand on.
+const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
+
+#[rustfmt::skip]
+pub(super) const STEPS: [Step; 28] = [
+    full("set-up",                   &[],    60,  set_up),
+    quick("format",                  CODE,   10,  || check(cargo(&["fmt", "--all", "--check"]))),
+    quick("lints",                   CODE,   60,  lints),
+    quick("tests",                   &[],    150, all_tests),
+    quick("promises of the log",     LOG,    60,  promises),
+    quick("examples in the documentation", GAUGE, 30, documented_examples),
+    quick("documentation",           GAUGE,  30,  documentation),
+    full("tests of peers",           LOG,    60,  tests_of_peers),
+    full("orders of threads",        LOG,    60,  || explored(explore::loom())),
+    full("Miri",                     LOG,    90,  || explored(explore::miri())),
+    full("fuzzing",                  LOG,    60,  fuzzing),
+    full("builds for macOS",         CODE,   30,  || builds_for("aarch64-apple-darwin")),
+    full("builds for illumos",       CODE,   30,  || builds_for("x86_64-unknown-illumos")),
+    full("builds for Windows",       CODE,   30,  || builds_for("x86_64-pc-windows-gnu")),
+    full("Windows tests",            GAUGE,  120, windows),
+    full("call sequences",           GAUGE,  30,  || on_real_systems("calls::")),
+    full("calls of scenarios",       GAUGE,  60,  || on_real_systems("scenarios::")),
+    full("scenarios everywhere",     GAUGE,  90,  || on_real_systems("everywhere::")),
+    full("JVM",                      &["jvm/", "crates/jvm/", "xtask/"], 60, on_jvms),
+    full("calls of JVMs",            &["jvm/", "crates/"], 60, || on_real_systems("jvm::")),
+    full("device evidence",          GAUGE,  60,  || on_real_systems("evidence::")),
+    full("lies are caught",          GAUGE,  30,  || on_real_systems("lies::")),
+    full("bad input",                GAUGE,  30,  || on_real_systems("refusals::")),
+    full("failing calls of the log", LOG,    90,  || on_real_systems("log_faults::")),
+    full("crashes",                  LOG,    300, crashes),
+    full("replicated",               GAUGE,  240, replicated_commit),
+    full("report in a browser",      GAUGE,  60,  report_in_a_browser),
+    full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 30, dependencies),
+];
+
+/// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
+const PROMISES: [&str; 4] = ["log/campaign", "log/mutants", "log/forged", "log/failures"];
+/// Tests of the program on file systems of their own.
+const REAL_SYSTEMS: &str = "cli/real_systems";
+const BROWSER: &str = "gauge/browser";
+
+fn set_up() -> Outcome {
+    // The steps that need those count as skipped, or in CI as failed.
+    tools::lacking();
+    match tools::provide(&tools::TESTS) {
+        Ok(told) => {
+            println!("{told}");
+            Outcome::Held
+        }
+        Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+fn check(command: Command) -> Outcome {
+    held(status(command))
+}
+
+fn held(result: Result<(), String>) -> Outcome {
+    result.map_or_else(Outcome::Broken, |()| Outcome::Held)
+}
+
+/// With the features that tests and harnesses turn on, and the log with none, as it is depended on.
+fn lints() -> Outcome {
+    let warnings = ["--quiet", "--", "-Dwarnings"];
+    let all = [&["clippy", "--all-targets"], &SHARED[..], &warnings].concat();
+    let plain = [&["clippy", "--package=seawall"][..], &warnings].concat();
+    held(status(cargo(&all)).and_then(|()| status(cargo(&plain))))
+}
+
+/// Every test of the workspace that is not ignored by its own word, but those of [`promises`].
+fn all_tests() -> Outcome {
+    built(&[], |label| !PROMISES.contains(&label), &Plan::default(), Outcome::Tests)
+}
+
+/// The simulated crash campaign, the sweep of failing operations, forged logs, and every mistake made on purpose.
+fn promises() -> Outcome {
+    built(&[], |label| PROMISES.contains(&label), &Plan::default(), Outcome::Tests)
+}
+
+/// Builds `selection`, and runs of the tests in the binaries that are `wanted` those that `plan` names.
+fn built(
+    selection: &[&str],
+    wanted: fn(&str) -> bool,
+    plan: &Plan<'_>,
+    outcome: fn(Tests) -> Outcome,
+) -> Outcome {
+    match runner::build(selection) {
+        Ok(mut all) => {
+            all.retain(|built| wanted(&built.label));
+            outcome(runner::run(&all, plan))
+        }
+        Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+fn documented_examples() -> Outcome {
+    explored(tests(cargo(&[&["test", "--doc", "--quiet", "--no-fail-fast"], &SHARED[..]].concat())))
+}
+
+fn documentation() -> Outcome {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    // Private items are documented too: who reads this documentation works on this code.
+    doc.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private-intra-doc-links");
+    check(doc)
+}
+
+/// A package beside the workspace, with format and lints of its own.
+fn tests_of_peers() -> Outcome {
+    match peers::lint() {
+        Ok(()) => explored(tests(peers::tests())),
+        Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+fn explored(ran: (crate::tally::Counts, Result<(), String>)) -> Outcome {
+    Outcome::Tests(Tests::from(ran))
+}
+
+/// The same inputs for every change: what `cargo xtask soak` finds with other seeds goes into the corpus.
+const FUZZING: [&str; 4] = ["--seed", "1", "--seconds", "20"];
+
+fn fuzzing() -> Outcome {
+    held(explore::fuzz(&FUZZING.map(str::to_owned)))
+}
+
+fn builds_for(target: &str) -> Outcome {
+    if let Err(reason) = tools::provide_target(target) {
+        return Outcome::Skipped(format!("no standard library for {target}: {reason}"));
+    }
+    check(cargo(&["check", "--workspace", "--all-targets", "--quiet", "--target", target]))
+}
+
+fn windows() -> Outcome {
+    explored(wine::test())
+}
+
+/// The tests on file systems of their own, each in a mount namespace that takes every mount with it when the test
+/// ends, even if it is killed.
+fn on_real_systems(module: &'static str) -> Outcome {
+    if !is_root() {
+        return Outcome::Skipped("mounting file systems needs root on Linux".to_owned());
+    }
+    let wrapper = ["unshare", "--mount", "--propagation", "private"];
+    let plan = Plan { ignored: true, prefix: module, wrapper: &wrapper };
+    built(&["--test", "real_systems"], |label| label == REAL_SYSTEMS, &plan, Outcome::Owed)
+}
+
+/// The HTML report in headless Chromium: its tests are ignored where there may be none.
+fn report_in_a_browser() -> Outcome {
+    if !has("chromium") {
+        return Outcome::Skipped(
+            "Chromium is missing: nobody looked at the HTML report; `cargo xtask setup` installs it"
+                .to_owned(),
+        );
+    }
+    let plan = Plan { ignored: true, ..Plan::default() };
+    built(&["--test", "browser"], |label| label == BROWSER, &plan, Outcome::Owed)
+}
+
+/// The Maven module's own tests, and its jar on each JDK.
+fn on_jvms() -> Outcome {
+    match jvm::test(in_ci()) {
+        Ok(ran) => explored(ran),
+        Err(reason) => Outcome::Skipped(reason),
+    }
+}
+
+/// Power cuts, failing disks and kill -9, simulated and real.
+fn crashes() -> Outcome {
+    match crash::bounded(&[]) {
+        Ok(skipped) if skipped.is_empty() => Outcome::Held,
+        Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
+        Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+/// A real `JetStream` of three nodes under the gauge.
+fn replicated_commit() -> Outcome {
+    match replicated::lacking() {
+        Some(reason) => Outcome::Skipped(reason),
+        None => held(replicated::nats()),
+    }
+}
+
+fn dependencies() -> Outcome {
+    if in_ci() {
+        // Installs it first if need be, which takes minutes: CI has them.
+        held(deny::run(&[]))
+    } else if deny::present() {
+        held(deny::check())
+    } else {
+        Outcome::Skipped("cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned())
+    }
+}
+
+/// The step that runs a test, which is named with its binary.
+pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
+    let (label, name) = test.split_once(' ')?;
+    match (label, ignored) {
+        (label, false) if PROMISES.contains(&label) => Some("promises of the log"),
+        (_, false) => Some("tests"),
+        (BROWSER, true) => Some("report in a browser"),
+        (REAL_SYSTEMS, true) => {
+            MODULES.iter().find(|(module, _)| name.starts_with(module)).map(|(_, step)| *step)
+        }
+        (_, true) => None,
+    }
+}
+
+/// Modules of the tests on real systems, and the step of each.
+const MODULES: [(&str, &str); 8] = [
+    ("calls::", "call sequences"),
+    ("scenarios::", "calls of scenarios"),
+    ("everywhere::", "scenarios everywhere"),
+    ("jvm::", "calls of JVMs"),
+    ("evidence::", "device evidence"),
+    ("lies::", "lies are caught"),
+    ("refusals::", "bad input"),
+    ("log_faults::", "failing calls of the log"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{MODULES, STEPS, Tier, of_test};
+    use crate::shell::root;
+
+    #[test]
+    fn steps_are_unique_and_their_paths_exist() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{}", step.name);
+            for path in step.paths {
+                let there =
+                    root().join(path).exists() || (path.ends_with('.') && root().join("Cargo.toml").exists());
+                assert!(there, "{}: {path}", step.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_tiers_fit_their_budgets() {
+        let budget =
+            |tier| STEPS.iter().filter(|step| step.tier == tier).map(|step| step.budget_seconds).sum::<u32>();
+        assert!(budget(Tier::Quick) <= 5 * 60, "{}", budget(Tier::Quick));
+        let all = budget(Tier::Quick) + budget(Tier::Full);
+        assert!(all <= 25 * 60, "{all}");
+    }
+
+    #[test]
+    fn every_test_that_is_ignored_has_a_step() {
+        assert!(MODULES.iter().all(|(_, step)| STEPS.iter().any(|other| other.name == *step)));
+        assert_eq!(of_test("cli/real_systems lies::a", true), Some("lies are caught"));
+        assert_eq!(of_test("cli/real_systems calls::a", false), Some("tests"));
+        assert_eq!(of_test("log/mutants a", false), Some("promises of the log"));
+        assert_eq!(of_test("log/lib a", true), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! What the steps came to, as a table that can be pasted into a page.
+//!
+//! Invariants: what could not run is counted as skipped with its reason; in CI (`CI=true`) what was skipped for want of
+//! root, a loop device or a tool is a failure; a budget that is exceeded is told and fails nothing, because machines differ.
+
+use super::apart::Ran;
+use super::outcome::{Outcome, Tests};
+use super::steps::Step;
+use crate::runner::SLOWEST;
+use crate::tally::Counts;
+
+/// What the steps came to so far.
+#[derive(Default)]
+pub(super) struct Summary {
+    rows: Vec<String>,
+    counts: Counts,
+    skipped: u64,
+    /// Tests that were ignored by their own word and not run by a later step so far.
+    owed: u64,
+    slowest: Vec<(String, f64)>,
+    /// What tests said that they could not do here.
+    unable: Vec<String>,
+    over_budget: Vec<String>,
+    wall_seconds: f64,
+    cpu_seconds: f64,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, step: &Step, ran: Ran, in_ci: bool) {
+        let Ran { outcome, wall_seconds, cpu_seconds } = ran;
+        let told = self.count(outcome, in_ci);
+        println!("{told}");
+        let cpu = cpu_seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.0}"));
+        let Step { name, budget_seconds, .. } = step;
+        self.rows
+            .push(format!("| {name:<20} | {wall_seconds:>5.0} | {cpu:>5} | {budget_seconds:>6} | {told} |"));
+        if wall_seconds > f64::from(*budget_seconds) {
+            self.over_budget.push(format!("{name}: {wall_seconds:.0} s, budget {budget_seconds} s"));
+        }
+        self.wall_seconds += wall_seconds;
+        self.cpu_seconds += cpu_seconds.unwrap_or(0.0);
+    }
+
+    fn count(&mut self, outcome: Outcome, in_ci: bool) -> String {
+        match outcome {
+            Outcome::Held => {
+                self.counts.passed += 1;
+                "held".to_owned()
+            }
+            Outcome::Broken(reason) => {
+                self.counts.failed += 1;
+                format!("FAILED: {reason}")
+            }
+            Outcome::Tests(tests) => {
+                self.owed += tests.counts.ignored;
+                self.add_tests(tests)
+            }
+            Outcome::Owed(tests) => {
+                self.owed = self.owed.saturating_sub(tests.counts.passed + tests.counts.failed);
+                self.add_tests(tests)
+            }
+            Outcome::Skipped(reason) if in_ci => {
+                self.counts.failed += 1;
+                format!("FAILED: skipped, which CI does not allow: {reason}")
+            }
+            Outcome::Skipped(reason) => {
+                self.skipped += 1;
+                format!("SKIPPED: {reason}")
+            }
+        }
+    }
+
+    fn add_tests(&mut self, tests: Tests) -> String {
+        let Tests { counts, result, slowest, skipped } = tests;
+        self.counts = self.counts.plus(counts);
+        self.slowest.extend(slowest);
+        self.unable.extend(skipped);
+        match result {
+            Err(reason) => {
+                // A runner that failed without a failed test did not build or did not end well.
+                self.counts.failed += u64::from(counts.failed == 0);
+                format!("FAILED: {reason}")
+            }
+            Ok(()) if counts.passed == 0 => {
+                self.counts.failed += 1;
+                "FAILED: no test was run".to_owned()
+            }
+            Ok(()) if counts.ignored > 0 => {
+                format!("{} tests passed, {} left to other steps", counts.passed, counts.ignored)
+            }
+            Ok(()) => format!("{} tests passed", counts.passed),
+        }
+    }
+
+    /// Prints all of it; `full` says that no step was left out, else these were.
+    ///
+    /// # Errors
+    /// Something did not hold.
+    pub(super) fn close(mut self, left_out: &[&str]) -> Result<(), String> {
+        println!("\n== summary ==\n");
+        println!("| {:<20} | {:>5} | {:>5} | {:>6} | outcome |", "step", "s", "CPU s", "budget");
+        println!("| {:-<20} | ----: | ----: | -----: | --- |", "");
+        for row in &self.rows {
+            println!("{row}");
+        }
+        println!("| {:<20} | {:>5.0} | {:>5.0} |        | |", "all", self.wall_seconds, self.cpu_seconds);
+        self.slowest.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        if !self.slowest.is_empty() {
+            println!("\nthe slowest tests:");
+        }
+        for (name, seconds) in self.slowest.iter().take(SLOWEST) {
+            println!("  {seconds:>6.1} s  {name}");
+        }
+        for told in &self.over_budget {
+            println!("over its budget, which fails nothing: {told}");
+        }
+        for told in &self.unable {
+            println!("could do nothing here: {told}");
+        }
+        if left_out.is_empty() && self.owed > 0 {
+            println!("SKIPPED: {} tests are ignored by their own word, and no step ran them", self.owed);
+            self.skipped += self.owed;
+        }
+        if !left_out.is_empty() {
+            println!("\nleft out: {}", left_out.join(", "));
+            if self.owed > 0 {
+                println!("and with them {} tests that need root, tools or time", self.owed);
+            }
+            println!("everything, as in CI: cargo xtask test --full");
+        }
+        let Self { counts, skipped, .. } = self;
+        println!("{} passed, {} failed, {skipped} skipped", counts.passed, counts.failed);
+        if counts.failed == 0 { Ok(()) } else { Err("not everything held".to_owned()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::{STEPS, Step};
+    use super::{Counts, Outcome, Ran, Summary, Tests};
+
+    const STEP: &Step = &STEPS[0];
+
+    fn ran(outcome: Outcome) -> Ran {
+        Ran { outcome, wall_seconds: 0.1, cpu_seconds: Some(0.1) }
+    }
+
+    fn after(outcome: Outcome, in_ci: bool) -> (u64, u64, u64, bool) {
+        let mut summary = Summary::default();
+        summary.add(STEP, ran(outcome), in_ci);
+        (summary.counts.passed, summary.counts.failed, summary.skipped, summary.close(&[]).is_ok())
+    }
+
+    fn tests(passed: u64, failed: u64, result: Result<(), String>) -> Outcome {
+        Outcome::Tests(Tests::from((Counts { passed, failed, ignored: 0 }, result)))
+    }
+
+    #[test]
+    fn every_outcome_is_counted_for_what_it_is() {
+        let ended = || Err("ended".to_owned());
+        assert_eq!(after(Outcome::Held, true), (1, 0, 0, true));
+        assert_eq!(after(Outcome::Broken("why".into()), false), (0, 1, 0, false));
+        assert_eq!(after(tests(7, 0, Ok(())), true), (7, 0, 0, true));
+        assert_eq!(after(tests(6, 1, ended()), true), (6, 1, 0, false));
+        assert_eq!(after(tests(0, 0, ended()), true), (0, 1, 0, false));
+        assert_eq!(after(tests(0, 0, Ok(())), true), (0, 1, 0, false));
+        assert_eq!(after(Outcome::Skipped("no root".into()), false), (0, 0, 1, true));
+        assert_eq!(after(Outcome::Skipped("no root".into()), true), (0, 1, 0, false));
+    }
+
+    #[test]
+    fn an_ignored_test_is_owed_until_a_step_runs_it() {
+        let counted = |passed, ignored| Tests::from((Counts { passed, failed: 0, ignored }, Ok(())));
+        let mut summary = Summary::default();
+        summary.add(STEP, ran(Outcome::Tests(counted(5, 3))), true);
+        assert_eq!(summary.owed, 3);
+        summary.add(STEP, ran(Outcome::Owed(counted(2, 0))), true);
+        assert_eq!((summary.owed, summary.counts.passed), (1, 7));
+    }
+
+    #[test]
+    fn a_budget_that_is_exceeded_is_told_and_fails_nothing() {
+        let mut summary = Summary::default();
+        let slow = Ran { outcome: Outcome::Held, wall_seconds: 1e6, cpu_seconds: None };
+        summary.add(STEP, slow, true);
+        assert_eq!(summary.over_budget.len(), 1);
+        assert!(summary.close(&["fuzzing"]).is_ok());
+    }
+}
