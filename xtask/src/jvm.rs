@@ -3,9 +3,9 @@
 //! Invariants: a JDK that lacks rows is told: in CI it is a failure, elsewhere its rows count as skipped; everything that
 //! is downloaded or built lies below the build folder.
 
+use crate::jdks::{FOREIGN, Here, Jdk, find};
 use crate::shell::{command, has, root, target, tests};
 use crate::tally::Counts;
-use seawall_jvm::find::{FOREIGN, Here, Jdk, find};
 
 /// Runs the module's tests; the error says why they could not be run at all.
 pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result<(), String>), String> {

@@ -6,6 +6,11 @@ mod crash;
 mod deny;
 mod explore;
 mod fidelity;
+/// The source of the gauge's own search, and not its crate: a change of the gauge would build this program anew, and
+/// all that the gauge stands on, with other features than the tests.
+#[path = "../../crates/jvm/src/find.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the gauge uses the rest")]
+mod jdks;
 mod jvm;
 mod observe;
 mod peers;

@@ -3,8 +3,8 @@
 //! Invariant: what is missing is installed (Debian, as root) or named together with its package, or with its makers where
 //! Debian has none that is new enough ([`ELSEWHERE`]); it is never left out in silence.
 
+use crate::jdks::{FOREIGN, Here, find};
 use crate::shell::{command, has, is_root, output, status};
-use seawall_jvm::find::{FOREIGN, Here, find};
 
 /// A program that something here runs.
 pub(crate) struct Tool {

@@ -9,8 +9,7 @@
 //! `target/` is written but the Rust target; a test that fails under Wine fails this.
 
 use crate::tally::Counts;
-use seawall_gauge::result::{Outcome, RunResult};
-use seawall_sys::durability::Class;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -94,21 +93,9 @@ impl Wine {
         ]);
         cargo.args(["--rounds", "1", "--no-out", "--no-progress", "--json", "target/wine/bench.json"]);
         let report = crate::shell::output(cargo)?;
-        let result = RunResult::read(&json)?;
-        if result.environment.wine.is_none() || !report.contains("Wine") {
-            return Err(format!("seawall bench did not see that it ran under Wine:\n{report}"));
-        }
-        for row in &result.methods {
-            let Outcome::Measured(measured) = &row.outcome else {
-                return Err(format!("under Wine {} was not measured: {:?}", row.id, row.outcome));
-            };
-            // WRITE_THROUGH and NO_BUFFERING do nothing under Wine; FlushFileBuffers is an fsync.
-            let flags_alone = !row.id.ends_with("+flush");
-            if flags_alone && measured.durability.class != Class::ProcessCrash {
-                return Err(format!("under Wine {} was believed: {:?}", row.id, measured.durability));
-            }
-        }
-        Ok(())
+        let text = std::fs::read_to_string(&json).map_err(|error| format!("{}: {error}", json.display()))?;
+        let result = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", json.display()))?;
+        not_believed(&result, &report)
     }
 
     /// cargo, told to run Windows programs under this Wine.
@@ -139,6 +126,25 @@ impl Wine {
     }
 }
 
+/// Whether a run under Wine knows where it was, measured every row, and believed no flag.
+fn not_believed(result: &Value, report: &str) -> Result<(), String> {
+    if result["environment"]["wine"].is_null() || !report.contains("Wine") {
+        return Err(format!("seawall bench did not see that it ran under Wine:\n{report}"));
+    }
+    let rows = result["methods"].as_array().filter(|rows| !rows.is_empty());
+    for row in rows.ok_or("seawall bench under Wine has no rows")? {
+        let (id, measured) = (row["id"].as_str().unwrap_or_default(), &row["outcome"]["measured"]);
+        if measured.is_null() {
+            return Err(format!("under Wine {id} was not measured: {}", row["outcome"]));
+        }
+        // WRITE_THROUGH and NO_BUFFERING do nothing under Wine; FlushFileBuffers is an fsync.
+        if !id.ends_with("+flush") && measured["durability"]["class"] != "process-crash" {
+            return Err(format!("under Wine {id} was believed: {}", measured["durability"]));
+        }
+    }
+    Ok(())
+}
+
 /// Wine's program name, if everything is there.
 fn tools() -> Result<&'static str, String> {
     let answers = |program: &str| {
@@ -164,4 +170,28 @@ fn tools() -> Result<&'static str, String> {
 fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {command:?}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_believed;
+
+    #[test]
+    fn a_flag_that_is_believed_under_wine_is_a_failure() {
+        let result = |wine: &str, id: &str, class: &str| {
+            let text = format!(
+                r#"{{"environment":{{"wine":{wine}}},"methods":[{{"id":"{id}","outcome":{{"measured":{{"durability":{{"class":"{class}"}}}}}}}}]}}"#
+            );
+            not_believed(&serde_json::from_str(&text).expect("JSON"), "Wine 9")
+        };
+        assert_eq!(result(r#""9.0""#, "direct", "process-crash"), Ok(()));
+        assert_eq!(result(r#""9.0""#, "buffered+flush", "power-loss"), Ok(()));
+        assert!(result(r#""9.0""#, "direct", "power-loss").is_err_and(|told| told.contains("believed")));
+        assert!(result("null", "direct", "process-crash").is_err());
+        let failed =
+            r#"{"environment":{"wine":"9"},"methods":[{"id":"direct","outcome":{"failed":{"error":"x"}}}]}"#;
+        assert!(not_believed(&serde_json::from_str(failed).expect("JSON"), "Wine").is_err());
+        let none = r#"{"environment":{"wine":"9"},"methods":[]}"#;
+        assert!(not_believed(&serde_json::from_str(none).expect("JSON"), "Wine").is_err());
+    }
 }

@@ -4,7 +4,6 @@
 
 use crate::shell::{command, output};
 use crate::tools::pg_test_fsync;
-use seawall_gauge::result::RunResult;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::{Recipe, make, settle};
 use serde_json::Value;
@@ -158,12 +157,10 @@ impl Bench {
         ];
         arguments.extend(more);
         output(command(&self.seawall.display().to_string(), &arguments))?;
-        let result = RunResult::read(&json);
+        let result = std::fs::read_to_string(&json);
         let _ = std::fs::remove_file(&json);
-        let result = result?;
-        let (_, measured) =
-            result.measured().next().ok_or_else(|| format!("seawall did not measure {method}"))?;
-        Ok((measured.commits_per_s(), measured.latency.p50_ns() as f64))
+        let result = result.map_err(|error| format!("{json_name}: {error}"))?;
+        figures(&result).ok_or_else(|| format!("seawall did not measure {method}"))
     }
 
     /// fio, with the options that make the same calls.
@@ -302,6 +299,15 @@ impl PostgresReader {
     }
 }
 
+/// Commits a second and their median in nanoseconds, from the result of one round of one method.
+fn figures(result: &str) -> Option<(f64, f64)> {
+    let result: serde_json::Value = serde_json::from_str(result).ok()?;
+    let measured = &result["methods"][0]["outcome"]["measured"];
+    let (commits, elapsed_ns) = (measured["commits"].as_f64()?, measured["elapsed_ns"].as_f64()?);
+    (commits > 0.0 && elapsed_ns > 0.0)
+        .then_some((commits * 1e9 / elapsed_ns, measured["rounds"][0]["p50_ns"].as_f64()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,5 +340,17 @@ mod tests {
         assert_eq!(read_fio(json, 10, true), Ok(Figures { commits_per_s: 2000.0, p50_ns: Some(400.0) }));
         assert_eq!(read_fio(json, 10, false), Ok(Figures { commits_per_s: 2000.0, p50_ns: None }));
         assert!(read_fio(json, 11, true).is_err());
+    }
+
+    #[test]
+    fn the_figures_of_a_result_are_read() {
+        let result = |commits: u32| {
+            format!(
+                r#"{{"methods":[{{"outcome":{{"measured":{{"commits":{commits},"elapsed_ns":2000000000,"rounds":[{{"p50_ns":7}}]}}}}}}]}}"#
+            )
+        };
+        assert_eq!(super::figures(&result(10)), Some((5.0, 7.0)));
+        assert_eq!(super::figures(&result(0)), None);
+        assert_eq!(super::figures(r#"{"methods":[{"outcome":{"failed":{"error":"x"}}}]}"#), None);
     }
 }
