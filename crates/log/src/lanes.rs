@@ -197,7 +197,7 @@ impl Lanes {
         // One lane: whoever comes second waits for the first, and syncs again, because more may have been written.
         let mut settling = lock(&lanes.settling);
         let lane = settling.first_mut().ok_or_else(|| self.not_open(segment))?;
-        let synced = lane.sync().map_err(|error| from_system(&error));
+        let synced = Job::settled(lane.sync()).map_err(|error| from_system(&error));
         if synced.is_err() {
             // The system reports a failed write-back once: whoever comes next would be told that all is well.
             settling.clear();

@@ -43,8 +43,6 @@ mod core;
 mod crowd;
 pub mod disk;
 mod error;
-#[cfg(feature = "simulation")]
-mod executor;
 #[cfg(all(test, loom))]
 mod explored;
 #[cfg(feature = "simulation")]

@@ -163,6 +163,7 @@ mod switch {
     use std::cell::Cell;
 
     use super::Mutant;
+    use seawall_sys::planted::Mistake;
 
     thread_local! {
         static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
@@ -171,6 +172,21 @@ mod switch {
     /// Switches one mistake on for this thread, or all of them off.
     pub fn set(mutant: Option<Mutant>) {
         ACTIVE.with(|active| active.set(mutant));
+        seawall_sys::planted::set(mutant.and_then(below));
+    }
+
+    /// The mistake of the crate below that a mutant is, if it is one.
+    fn below(mutant: Mutant) -> Option<Mistake> {
+        Some(match mutant {
+            Mutant::NoSync => Mistake::NoSync,
+            Mutant::SyncBesideWrites => Mistake::SyncBesideWrites,
+            Mutant::StartWithTheBatch => Mistake::StartWithTheBatch,
+            Mutant::ShortWriteIgnored => Mistake::ShortWriteIgnored,
+            Mutant::WriteErrorIgnored => Mistake::WriteErrorIgnored,
+            Mutant::SyncErrorIgnored => Mistake::SyncErrorIgnored,
+            Mutant::SyncRetried => Mistake::SyncRetried,
+            _ => return None,
+        })
     }
 
     pub(crate) fn on(mutant: Mutant) -> bool {

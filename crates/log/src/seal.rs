@@ -91,6 +91,14 @@ impl Job {
         self.settle.filter(|segment| !covered || *segment != self.segment)
     }
 
+    /// What the sync of [`Job::settles_first`] means for the batch: a failed one ends it.
+    pub(crate) fn settled<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
+        match result {
+            Err(error) if !mutant::on(Mutant::SettleErrorIgnored) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Nothing but the sync of `settle`.
     #[cfg_attr(
         not(feature = "simulation"),

@@ -7,11 +7,12 @@
 //! When `sync` has returned, the transaction is as durable as the method's class says.
 //!
 //! Invariants:
-//! * short writes and `EINTR` are handled in [`write_all`] and nowhere else;
+//! * what short writes, `EINTR` and errors mean is decided in [`crate::completion`] and nowhere else;
 //! * a method that cannot run here is refused by [`open`] with a reason; nothing is substituted;
 //! * after an error the `Commit` is finished: what it wrote is in an unknown state, and a second sync that
 //!   succeeds would prove nothing (the kernel reports a failed write-back once).
 
+use crate::completion::{Answer, Batch, Failure, Order, Step};
 use crate::error::{Error, Result};
 use crate::method::{Cache, Method};
 use std::fmt;
@@ -71,11 +72,20 @@ pub trait Commit: Send {
     /// # Errors
     /// As [`Commit::write`].
     fn carry(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
-        for piece in pieces {
-            self.write(piece.offset, piece.bytes)?;
-            if piece.durable {
-                self.sync()?;
-            }
+        let lengths = pieces.iter().map(|piece| (piece.bytes.len(), piece.durable));
+        let error_of = |failure: Failure| Error::new("write", "a batch", failure.error);
+        let mut batch = Batch::new(lengths, Order::OneByOne, true).map_err(error_of)?;
+        while let Some(step) = batch.due().first().copied() {
+            let (result, bytes) = match step {
+                Step::Write { piece, done, bytes } => {
+                    let Piece { offset, bytes: all, .. } = pieces[piece];
+                    (self.write(offset + done as u64, &all[done..]), bytes - done)
+                }
+                Step::Sync => (self.sync(), 0),
+            };
+            let answer = result.as_ref().map_or_else(Answer::of_error, |()| Answer::Done(bytes));
+            let taken = batch.take(&[answer]);
+            taken.map_err(|failure| result.err().unwrap_or_else(|| error_of(failure)))?;
         }
         Ok(())
     }
@@ -196,23 +206,15 @@ pub fn prove(method: &'static Method, scratch: &Target) -> std::result::Result<(
 pub(crate) fn write_all(
     operation: &'static str,
     path: &Path,
-    mut offset: u64,
-    mut bytes: &[u8],
+    offset: u64,
+    bytes: &[u8],
     mut call: impl FnMut(u64, &[u8]) -> io::Result<usize>,
 ) -> Result<()> {
-    while !bytes.is_empty() {
-        match call(offset, bytes) {
-            Ok(0) => {
-                let nothing = io::Error::new(io::ErrorKind::WriteZero, "the system wrote nothing");
-                return Err(Error::new(operation, path, nothing));
-            }
-            Ok(written) => {
-                offset += written as u64;
-                bytes = &bytes[written.min(bytes.len())..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::new(operation, path, error)),
-        }
+    let mut batch = Batch::write(bytes.len());
+    while let Some(Step::Write { done, .. }) = batch.due().first().copied() {
+        let result = call(offset + done as u64, &bytes[done..]);
+        let taken = batch.take(&[Answer::of_call(&result)]);
+        taken.map_err(|failure| Error::new(operation, path, result.err().unwrap_or(failure.error)))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! * [`method`] says what a row of that table is made of, and how deep its calls reach.
 //! * [`durability`] computes what an acknowledged write outlives, from a row and its surroundings.
 //! * [`commit`] runs a row: [`open`] gives a [`Commit`], the very code that gauge and log both use.
+//! * [`completion`] decides what the completions of a batch mean, for calls, rings and simulated disks.
 //! * [`engine`] lists the I/O engines, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
 //! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
@@ -27,6 +28,7 @@ pub mod buffer;
 pub mod chance;
 pub mod clock;
 pub mod commit;
+pub mod completion;
 pub mod counters;
 pub mod durability;
 pub mod engine;
@@ -37,6 +39,8 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+pub mod planted;
 pub mod process;
 pub mod raw_device;
 pub mod residency;
@@ -50,4 +54,5 @@ pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, prove};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;
+#[cfg(feature = "testing")]
 pub use os::{confinement, mistakes};

@@ -101,12 +101,14 @@ pub(crate) use linux::{
 };
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.
+#[cfg(feature = "testing")]
 pub mod mistakes {
     #[cfg(target_os = "linux")]
     pub use super::linux::unlinked::UnlinkedRing;
 }
 
 /// What forbids parts of the system to a thread, for tests of what happens then; empty where there is nothing.
+#[cfg(feature = "testing")]
 pub mod confinement {
     #[cfg(target_os = "linux")]
     pub use super::linux::confined::forbid_io_uring;

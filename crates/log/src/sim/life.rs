@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
+use super::driver::{Execution, Outcome};
 use super::media::Media;
 use super::rng::Rng;
 use crate::asked::Grade;
@@ -15,7 +16,6 @@ use crate::checksum::crc32c;
 use crate::core::{Core, Refusal, Shape};
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::executor::{Execution, Outcome};
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::keeper::{Keeper, Progress};
 use crate::lsn::Lsn;
@@ -23,6 +23,7 @@ use crate::oracle::{Issued, Ledger, Witness};
 use crate::recovery::{self, Plan, Recovered};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
+use seawall_sys::completion::Order;
 
 /// Segment size of simulated logs in bytes.
 const SEGMENT_BYTES: u64 = 8 * 1024;
@@ -30,6 +31,9 @@ const SEGMENT_BYTES: u64 = 8 * 1024;
 pub(super) const BLOCK_BYTES: u16 = 512;
 const BATCH_BYTES: usize = 2048;
 const MEMORY_BYTES: usize = 8192;
+
+/// As plain calls, a ring without links and a ring with them submit the steps of a batch.
+const ORDERS: [Order; 3] = [Order::OneByOne, Order::Grouped, Order::Linked];
 
 /// How recovery is done on the simulated disk.
 pub(crate) fn plan(dsync: bool) -> Plan {
@@ -137,6 +141,8 @@ struct Life {
     core: Core,
     chain: Chain,
     shelf: Shelf,
+    /// In which order the steps of a batch are submitted.
+    order: Order,
     keeper: Option<Keeper>,
     running: Vec<(u64, Witness, Execution)>,
     /// What batches of a weaker grade state, until they are durable.
@@ -212,6 +218,7 @@ impl Life {
             chain: Chain { link: recovered.link },
             core: Core::new(shape, recovered.beginning),
             shelf,
+            order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
             keeper: None,
             running: Vec::new(),
             unsettled: Vec::new(),
@@ -364,9 +371,11 @@ impl Life {
         let settle = job.settle.map(|number| self.disk.open(&segment_name(number))).transpose();
         match (self.disk.open(&segment_name(job.segment)), settle) {
             (Ok(file), Ok(settle)) => {
-                let dsync = self.habits.dsync;
-                let execution = Execution::start(&mut self.disk, job, (file, settle), dsync);
-                self.running.push((id, witness, execution));
+                let by = (self.habits.dsync, self.order);
+                match Execution::start(&mut self.disk, job, (file, settle), by) {
+                    Ok(execution) => self.running.push((id, witness, execution)),
+                    Err(_) => self.fail(),
+                }
             }
             _ => self.fail(),
         }

@@ -15,6 +15,7 @@ pub mod crew;
 mod damage;
 mod disk;
 pub mod draw;
+mod driver;
 mod file;
 pub mod forged;
 mod judge;

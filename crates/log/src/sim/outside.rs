@@ -8,10 +8,10 @@
 
 use std::collections::HashMap;
 
+use super::driver::{Execution, Outcome};
 use crate::core::{Core, Refusal, Shape};
 use crate::disk::{Disk, FileId};
 use crate::error::{Error, Result};
-use crate::executor::{Execution, Outcome};
 use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, Records, SegmentHeader, record_header, segment_name};
 use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
@@ -20,6 +20,7 @@ use crate::recovery::{self, Plan, Recovered, recover};
 use crate::scan::{Scan, Source};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
+use seawall_sys::completion::Order;
 
 const BATCH_BYTES: usize = 16 * 1024;
 const MEMORY_BYTES: usize = 64 * 1024;
@@ -115,7 +116,8 @@ impl<D: Disk> Writer<D> {
             let job = self.chain.seal(&self.shape, issue);
             let name = segment_name(job.segment);
             let files = (self.file(job.segment)?, job.settle.map(|number| self.file(number)).transpose()?);
-            let mut execution = Execution::start(&mut self.disk, job, files, false);
+            let started = Execution::start(&mut self.disk, job, files, (false, Order::OneByOne));
+            let mut execution = started.map_err(|failure| Error::io("commit to", &name, failure.error))?;
             while let Some(completion) = self.disk.complete(true) {
                 match execution.completed(&mut self.disk, completion) {
                     Outcome::Pending => {}

@@ -3,7 +3,7 @@
 //! Invariant: the open flags come from the row alone; each call's flags too.
 
 mod call;
-mod chain;
+#[cfg(feature = "testing")]
 pub(crate) mod confined;
 pub(crate) mod counters;
 pub(crate) mod inspect;
@@ -17,6 +17,7 @@ pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
 pub(crate) mod thread;
+#[cfg(feature = "testing")]
 pub(crate) mod unlinked;
 
 use super::unix::open_file;

@@ -5,8 +5,8 @@
 //! failed call the queue is finished: requests that the kernel had not taken are never taken, because the ring is not
 //! entered again.
 
-use super::chain::{Chain, STEPS_MAX, Step};
 use crate::commit::{OpenError, Piece, Unavailable};
+use crate::completion::{Answer, Batch, Failure, Order, STEPS_MAX, Step};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
 use io_uring::{IoUring, opcode, squeue, types};
@@ -131,9 +131,14 @@ impl Queue {
         settings: Settings,
         pieces: &[Piece<'_>],
     ) -> Result<()> {
-        let failed = |(operation, error)| Error::new(operation, journal.path, error);
-        let chain = Chain::new(pieces, settings.sync).map_err(failed)?;
-        self.drive(journal, settings, pieces, chain)
+        let (order, sync) = match settings.sync {
+            Sync::RingFdatasync => (Order::Grouped, true),
+            Sync::RingLinkedFdatasync => (Order::Linked, true),
+            _ => (Order::Linked, false),
+        };
+        let lengths = pieces.iter().map(|piece| (piece.bytes.len(), piece.durable));
+        let batch = Batch::new(lengths, order, sync).map_err(|failure| failed(journal, failure))?;
+        self.drive(journal, settings, pieces, batch)
     }
 
     /// Makes what was written durable.
@@ -141,7 +146,7 @@ impl Queue {
     /// # Errors
     /// As [`Queue::carry`].
     pub(super) fn sync(&mut self, journal: Journal<'_>, settings: Settings) -> Result<()> {
-        self.drive(journal, settings, &[], Chain::sync())
+        self.drive(journal, settings, &[], Batch::sync())
     }
 
     fn drive(
@@ -149,16 +154,16 @@ impl Queue {
         journal: Journal<'_>,
         settings: Settings,
         pieces: &[Piece<'_>],
-        mut chain: Chain,
+        mut batch: Batch,
     ) -> Result<()> {
-        while !chain.due().is_empty() {
-            let count = chain.due().len();
-            self.push(journal, settings, pieces, &chain)?;
+        while !batch.due().is_empty() {
+            let count = batch.due().len();
+            self.push(journal, settings, pieces, &batch)?;
             let mut results = [0; STEPS_MAX];
             let ran = self.run(&mut results[..count]);
             ran.map_err(|error| Error::new("io_uring_enter", journal.path, error))?;
-            let taken = chain.take(&results[..count]);
-            taken.map_err(|(operation, error)| Error::new(operation, journal.path, error))?;
+            let answers = results.map(answer);
+            batch.take(&answers[..count]).map_err(|failure| failed(journal, failure))?;
         }
         Ok(())
     }
@@ -169,11 +174,11 @@ impl Queue {
         journal: Journal<'_>,
         settings: Settings,
         pieces: &[Piece<'_>],
-        chain: &Chain,
+        batch: &Batch,
     ) -> Result<()> {
-        let due = chain.due();
+        let due = batch.due();
         for (index, step) in due.iter().enumerate() {
-            let linked = chain.is_linked() && index + 1 < due.len();
+            let linked = batch.is_linked() && index + 1 < due.len();
             let link = if linked { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
             let pushed = entry(*step, journal.file, settings, pieces).is_some_and(|entry| {
                 let entry = entry.flags(link).user_data(index as u64);
@@ -183,7 +188,7 @@ impl Queue {
             });
             if !pushed {
                 self.finished = true;
-                return Err(Error::new(step.operation(), journal.path, io::ErrorKind::InvalidInput.into()));
+                return Err(Error::new(operation(*step), journal.path, io::ErrorKind::InvalidInput.into()));
             }
         }
         Ok(())
@@ -231,6 +236,28 @@ impl Queue {
     }
 }
 
+/// What a completion says.
+fn answer(result: i32) -> Answer {
+    match result.saturating_neg() {
+        libc::EINTR | libc::EAGAIN => Answer::Again,
+        libc::ECANCELED => Answer::Cancelled,
+        errno if result < 0 => Answer::Failed(errno),
+        _ => Answer::Done(usize::try_from(result).unwrap_or(0)),
+    }
+}
+
+/// The name of a step in errors.
+fn operation(step: Step) -> &'static str {
+    match step {
+        Step::Write { .. } => "io_uring write",
+        Step::Sync => "io_uring fdatasync",
+    }
+}
+
+fn failed(journal: Journal<'_>, failure: Failure) -> Error {
+    Error::new(operation(failure.step), journal.path, failure.error)
+}
+
 /// The request for one step; nothing if the step lies outside its piece.
 fn entry(step: Step, file: &File, settings: Settings, pieces: &[Piece<'_>]) -> Option<squeue::Entry> {
     let fd = types::Fd(file.as_raw_fd());
@@ -261,7 +288,22 @@ fn entry(step: Step, file: &File, settings: Settings, pieces: &[Piece<'_>]) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::refusal;
+    use super::{answer, refusal};
+    use crate::completion::Answer;
+
+    #[test]
+    fn a_completion_is_a_count_or_a_negated_error() {
+        for (result, meaning) in [
+            (0, Answer::Done(0)),
+            (4096, Answer::Done(4096)),
+            (-libc::EINTR, Answer::Again),
+            (-libc::EAGAIN, Answer::Again),
+            (-libc::ECANCELED, Answer::Cancelled),
+            (-libc::EIO, Answer::Failed(libc::EIO)),
+        ] {
+            assert_eq!(answer(result), meaning);
+        }
+    }
 
     #[test]
     fn every_refusal_names_its_remedy_and_other_errors_are_failures() {

@@ -6,7 +6,7 @@
 //!   None                 submit write (with RWF_DSYNC), wait
 //! ```
 //!
-//! `chain.rs` and `queue.rs` make the requests and interpret the completions, as they do for a log.
+//! `completion.rs` and `queue.rs` make the requests and interpret the completions, as they do for a log.
 //!
 //! Invariant: the kernel reads from a buffer that this value owns, and it is leaked, not freed, if a request might
 //! still be taken when the value is dropped (a polling ring takes requests by itself).

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A file comes into its ring's place with the first batch that is written to it, by one call, and leaves it when it
-//! is closed. A batch goes out in one submission, straight from the log's memory: see `chain.rs`. Bytes outside the
+//! is closed. A batch goes out in one submission, straight from the log's memory: see `completion.rs`. Bytes outside the
 //! registered buffers (segment headers, a transaction longer than a buffer) are written on the same ring as ordinary
 //! writes.
 //!
