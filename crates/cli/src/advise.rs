@@ -1,4 +1,4 @@
-//! What does `seawall advise` do? Reads a result, or measures for a short while, and tells what to set where, and why.
+//! `seawall advise`: derives product settings from a result, or from a short measurement.
 //!
 //! Invariant: nothing is written before the announcement was printed, and nothing at all when a result is given.
 

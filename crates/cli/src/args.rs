@@ -1,4 +1,4 @@
-//! Which words does the command line know?
+//! Defines the command line of `seawall`.
 //!
 //! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
 

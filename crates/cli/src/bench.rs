@@ -1,4 +1,4 @@
-//! What does `seawall bench` do? Look, refuse or announce, measure, tell, keep, judge: in this order.
+//! `seawall bench`: inspects, refuses or announces, measures, reports, stores and judges a run, in this order.
 //!
 //! Invariant: nothing is written before the plan was checked and the announcement printed.
 

@@ -1,4 +1,4 @@
-//! What does `seawall cluster` do? Starts, shows and ends three nodes of an engine on this machine, to try it.
+//! `seawall cluster`: starts, shows and ends a three-node test cluster of an engine on this machine.
 //!
 //! Invariant: after `down`, after a failed or interrupted `up`, and after Ctrl-C of `up --foreground` nothing is left
 //! running.

@@ -1,6 +1,6 @@
-//! What does `seawall compare` do? Reads the sides, compares them, and tells it in the forms that were asked for.
+//! `seawall compare`: reads the sides, compares them and prints the result in the requested forms.
 //!
-//! Invariant: a side that cannot be read ends the command; none is left out in silence.
+//! Invariant: a side that cannot be read ends the command; no side is omitted silently.
 
 use crate::compare_args::Compare;
 use crate::exit::Failure;

@@ -1,4 +1,4 @@
-//! Which words does `seawall compare` know?
+//! Defines the arguments of `seawall compare`.
 
 use crate::args::Colour;
 use crate::exit;

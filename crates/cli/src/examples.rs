@@ -1,6 +1,6 @@
-//! Which examples does `--help` show? One table for all commands that bring none of their own.
+//! Lists the examples of `--help`, for all commands that bring none of their own.
 //!
-//! Invariants (tested below): every command shows examples, and each of them is understood by the parser.
+//! Invariants (tested below): every command shows examples, and the parser accepts each of them.
 
 use crate::args::Cli;
 use crate::exit;

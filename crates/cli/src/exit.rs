@@ -1,4 +1,4 @@
-//! How does a command end? With one of these codes, documented in `--help` and in the manual pages.
+//! Defines the exit codes of `seawall`, documented in `--help` and in the manual pages.
 
 use anstyle::{AnsiColor, Style};
 use std::fmt;

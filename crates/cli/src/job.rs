@@ -1,6 +1,6 @@
-//! What is one run of `seawall bench`? A [`Job`]: a scenario in its folders, checked, then measured.
+//! One run of `seawall bench`, a [`Job`]: a scenario in its folders, checked, then measured.
 //!
-//! Invariant: preparing looks and refuses, and writes nothing; `all` prepares every job before the first is run.
+//! Invariant: preparing inspects and refuses, and writes nothing; `all` prepares every job before the first is run.
 
 use crate::args::Bench;
 use crate::exit::{self, Failure};

@@ -1,7 +1,7 @@
-//! What does `seawall log …` do? One function for each of its commands; the log itself is the library's.
+//! `seawall log …`: appends, prints, follows, verifies, salvages, trims and benchmarks a log.
 //!
-//! Invariants: records and results go to standard output; a reader of our output that goes away ends the command
-//! without an error, except `append`, which goes on with its input; damage ends it with exit code 1 and the place;
+//! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
+//! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
 //! nothing but `append` and `trim` opens a log for writing.
 
 mod interrupt;

@@ -1,4 +1,4 @@
-//! What does the `seawall` command do? Parses its arguments, runs one command, ends with that one's exit code.
+//! The `seawall` program: parses its arguments, runs one command and ends with its exit code.
 //!
 //! Invariants: results go to standard output, everything else to standard error; an error names the thing and
 //! the remedy; the exit codes are those of [`exit`].

@@ -1,4 +1,4 @@
-//! What does `seawall methods` tell? The method table of this system, with the class of each row in a folder.
+//! `seawall methods`: prints this system's method table, with the class of each row in a folder.
 
 use crate::args::Methods;
 use crate::exit::Failure;

@@ -1,7 +1,6 @@
-//! How does text get to standard output or into a file? Whole, or with an error that says why not; never with a
-//! panic.
+//! Writes text to standard output or into a file, completely or with an error, without a panic.
 //!
-//! Invariant: a reader that has gone (`| head`) has what it wanted, and is no failure.
+//! Invariant: a closed output pipe (`| head`) is no failure.
 
 use crate::exit::Failure;
 use clap::Args;

@@ -1,6 +1,6 @@
-//! What do `seawall completions` and `seawall man` print? What the command line's own description makes of itself.
+//! `seawall completions` and `seawall man`: generates both from the command line's definition.
 //!
-//! Invariant: nothing here is written twice: options come from the parser, examples and exit codes from the help.
+//! Invariant: nothing is duplicated here: options come from the parser, examples and exit codes from the help.
 
 use crate::exit::{self, Failure};
 use crate::{examples, output};

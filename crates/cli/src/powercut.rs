@@ -1,8 +1,8 @@
-//! What does `seawall powercut …` do? Arguments in, the library's work, tables and exit codes out.
+//! `seawall powercut …`: runs the power-cut library and prints its verdicts.
 //!
-//! Invariants: the verdict goes to standard output, everything else to standard error, but for the lines that a script
-//! waits for: where a witness listens, which run began. Exit code 0 is given for a cut without a broken promise only;
-//! a run that no cut ended, and what could not be judged, is exit code 1.
+//! Invariants: the verdict goes to standard output, everything else to standard error, but for the lines that a
+//! script waits for: the address of a witness, the id of a run. Exit code 0 is given only for a cut without a broken
+//! promise; a run that no cut ended, or that could not be judged, gives exit code 1.
 
 use crate::exit::{BROKEN, Failure};
 use crate::signals;

@@ -1,7 +1,7 @@
-//! What does `seawall probe` do? Asks the library's bounded probe and tells the answer, also as JSON.
+//! `seawall probe`: measures commit latency within a bounded time and prints it, also as JSON.
 //!
-//! Invariant: it never fails its caller: whatever goes wrong with the disk is a field of the answer, and the exit code
-//! is 0; only a wrong command line, or an answer that nobody can read, is an error.
+//! Invariant: it never fails its caller: any failure of the disk is a field of the result, and the exit code is 0;
+//! only a wrong command line, or a closed output, is an error.
 
 use crate::exit::Failure;
 use crate::output;

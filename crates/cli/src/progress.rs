@@ -1,7 +1,7 @@
-//! What does one see while a run is under way? A bar with the round, the method, its figure and the time left.
+//! Draws the progress bar of a run: round, method, its figure and the time left.
 //!
-//! Invariant: drawn on standard error and only on terminals; a result is kept after every round, whether or not
-//! anyone looks.
+//! Invariant: drawn on standard error and only on terminals; a result is kept after every round, whether or not a bar
+//! is drawn.
 
 use crate::signals::STOP;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

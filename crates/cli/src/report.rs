@@ -1,4 +1,4 @@
-//! What does `seawall report` do? Makes one HTML page of one or several results.
+//! `seawall report`: makes one HTML page of one or several results.
 //!
 //! Invariant: a result that cannot be read ends the command before anything is written.
 

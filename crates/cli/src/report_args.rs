@@ -1,4 +1,4 @@
-//! Which words does `seawall report` know?
+//! Defines the arguments of `seawall report`.
 
 use crate::exit;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What does `seawall bench WORD …` mean: a scenario, all of them, or a folder?
+//! Resolves the words of `seawall bench WORD …` to a scenario, all scenarios or a folder.
 //!
 //! ```text
 //!   bench                    commit, here
@@ -8,7 +8,7 @@
 //!   bench all [DIR]          every scenario
 //! ```
 //!
-//! Invariants: a folder is never taken for a scenario or the other way round in silence; an option that a scenario does
+//! Invariants: a folder is never silently taken for a scenario or the other way round; an option that a scenario does
 //! not have is refused, not ignored.
 
 use crate::args::{Bench, nanoseconds};

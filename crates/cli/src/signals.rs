@@ -1,7 +1,7 @@
-//! What happens on Ctrl-C? The run is asked to stop, keeps what it has, and removes its journal.
+//! Handles Ctrl-C: asks the run to stop, so that it keeps its result and removes its journal.
 //!
-//! Invariant: the first signals only ask; from the third on the process ends at once, because a device that
-//! hangs must not take the terminal with it, and then the journal's name is told.
+//! Invariant: the first signals only ask; from the third on the process ends at once, because a device that hangs
+//! must not take the terminal with it, and then prints the journal's name.
 
 use crate::exit::INTERRUPTED;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

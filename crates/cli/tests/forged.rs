@@ -1,8 +1,7 @@
-//! What does a result file do that no run has written? It is refused by name, or told; it never takes the memory or the
-//! terminal of who reads it.
+//! Tests that a forged result file is refused by name or reported, within bounds of memory and output.
 //!
-//! Invariants: every forgery is tried with every command over results, under a limit of address space that the file's
-//! size does not explain; a command ends with its code, never by a signal, and prints no control character.
+//! Invariants: every forgery is tested with every command over results, under a limit of address space that the
+//! file's size does not explain; a command ends with its code, never by a signal, and prints no control character.
 #![cfg(target_os = "linux")]
 
 use base64::Engine as _;

@@ -1,6 +1,6 @@
-//! Does any command put a terminal's control characters on standard error because a file name or an argument held them?
+//! Tests that error messages print no control characters of file names or arguments.
 //!
-//! Invariant: cases are rows of a table; each names a thing that is not there, so that the message quotes it.
+//! Invariant: cases are rows of a table; each names a missing thing, so that the message quotes the name.
 #![cfg(unix)]
 
 use std::process::Command;

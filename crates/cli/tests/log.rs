@@ -1,4 +1,4 @@
-//! Do the `seawall log` commands do what they say, as a shell sees them?
+//! Tests the `seawall log` commands through the program.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Are completions, manual pages, advice and probe there, as a shell sees them?
+//! Tests completions, manual pages, advice and probe through the program.
 
 use std::path::Path;
 use std::process::{Command, Output};

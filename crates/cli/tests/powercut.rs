@@ -1,7 +1,7 @@
-//! Do witness, run and check find exactly what is missing, as a shell sees them?
+//! Tests that `seawall powercut` finds exactly the records that are missing.
 //!
-//! The writer is killed instead of the machine: everything must be there then. After that its files are rolled back,
-//! torn and mixed up on purpose, and check must count what was done.
+//! The writer is killed instead of the machine: every record must be there then. After that the files are rolled
+//! back, torn and mixed up on purpose, and check must count that damage.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Does `seawall` refuse what it cannot do with replicated engines, with a remedy, before it speaks to anybody?
+//! Tests that `seawall` refuses impossible runs with replicated engines, with a remedy, before it connects.
 
 use std::process::Command;
 

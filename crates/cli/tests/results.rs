@@ -1,8 +1,7 @@
-//! Do the commands over results (`compare`, `report`, `advise`) and `probe` say and write what they should, by the real
-//! program?
+//! Tests `compare`, `report`, `advise` and `probe` through the program.
 //!
-//! Invariants: cases are rows of tables; every refusal names the thing and the remedy, has its exit code and leaves no
-//! file behind; figures in the outputs are held against the result files, not against the program's own words.
+//! Invariants: cases are rows of tables; every refusal names the thing and the remedy, has its exit code and leaves
+//! no file behind; figures in the outputs are compared with the result files, not with other output of the program.
 
 use seawall_gauge::result::RunResult;
 use seawall_gauge::study::Study;

@@ -1,9 +1,9 @@
-//! What happens on Ctrl-C while the log is being measured? Its scratch folders are removed and the process ends.
+//! Ends `seawall log bench` on Ctrl-C: removes its scratch folders and exits.
 //!
-//! A workload cannot be asked to stop in its middle, so its folders are taken away under it, by the thread that heard
-//! the signal. Invariants: only folders named `seawall-bench-*-PID` with our own process id are touched; the workload's
-//! thread starts nothing new and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] looks, and what could
-//! not be removed until then is named.
+//! A running workload cannot be stopped, so the signal thread removes its folders while it runs. Invariants: only
+//! folders named `seawall-bench-*-PID` with our own process id are touched; the workload's thread starts nothing new
+//! and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] attempts, and prints the folders that it
+//! could not remove.
 
 use crate::exit::INTERRUPTED;
 use crate::signals::{STOP, take_over};

@@ -1,4 +1,4 @@
-//! How do records look outside of the log?
+//! Encodes and decodes records for standard input and output: as text, JSON or raw bytes.
 //!
 //! | form | one record |
 //! | --- | --- |

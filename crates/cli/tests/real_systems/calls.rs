@@ -1,8 +1,8 @@
-//! Does each method make exactly the system calls of its row, no more, no fewer, in that order?
+//! Tests with strace that each method makes exactly the system calls of its row, in order.
 //!
-//! The expectations are written down here by hand, from the man pages, and not computed from the rows: a row
-//! whose calls change must be changed here too. What goes through a ring cannot be seen by strace beyond the
-//! number of requests; what those do is in [`super::evidence`].
+//! The expectations are written down here by hand, from the man pages, and not computed from the rows: a row whose
+//! calls change must be changed here too. Of a ring, strace shows only the number of requests; [`super::evidence`]
+//! tests their effect.
 
 use crate::ground::folder;
 use crate::program::{Bench, row};

@@ -1,7 +1,6 @@
-//! Does every scenario run on every file system, and several of them side by side? On ext4, xfs and btrfs of our own on
-//! loop devices, in memory where that is allowed, and all at once on the disk of the build tree.
+//! Tests every scenario on ext4, xfs and btrfs loop devices, in memory and on the build disk, also in parallel.
 //!
-//! Invariant: counts, calls and words are asserted, never latencies; each run is as short as it can be.
+//! Invariant: the tests assert counts, calls and messages, never latencies; each run is as short as it can be.
 
 use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, names};

@@ -1,4 +1,4 @@
-//! Does each method make the device do what its depth demands? Counted at a loop device of the test's own.
+//! Tests that each method makes the device do what its reach demands, by a loop device's counters.
 //!
 //! ```text
 //!   K kernel memory    no flush
@@ -6,12 +6,12 @@
 //!   D durable          at least one flush a commit, and the bytes were written
 //! ```
 //!
-//! A method whose calls are called durable but whose class on that file system is less than power loss need not
-//! flush (syncfs on XFS): the class is the promise that is held against the device.
+//! A method with durable calls whose class on that file system is below power loss need not flush (syncfs on XFS):
+//! the device is checked against the class.
 //!
-//! The loop device has a volatile write cache and no FUA, so that a durable commit cannot do without a flush.
-//! Nobody else writes to it; the file system's own journal does, so that flushes above one a commit prove
-//! nothing, and a few in all are allowed to methods that cause none.
+//! The loop device has a volatile write cache and no FUA, so that a durable commit cannot do without a flush. Only
+//! the test and the file system's own journal write to it, so that flushes above one a commit prove nothing, and a
+//! few in all are allowed to methods that cause none.
 
 use crate::ground::Ground;
 use seawall::{Engine, Log, MethodChoice, Options};

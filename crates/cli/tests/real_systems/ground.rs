@@ -1,7 +1,7 @@
-//! On what ground do the tests stand? On file systems that they make and take away again.
+//! Test fixture: makes, mounts and removes file systems on loop devices.
 //!
-//! Invariant: what was mounted or attached is unmounted and detached when its guard is dropped, also when a test
-//! fails; a process that is killed leaves it to the mount namespace and to the loop devices' autoclear flag.
+//! Invariant: every mount and loop device is released when its guard is dropped, also when a test fails; after a kill
+//! the mount namespace and the loop devices' autoclear flag release them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,10 +1,10 @@
-//! Does each row of a JVM make exactly the system calls that it is said to, and is what is missing told?
+//! Tests with strace that each row of a JVM makes exactly its system calls, and that missing ones are reported.
 //!
-//! The expectations are written down here by hand, from what Java's documentation promises of each class, and not taken
-//! from the table. A block is found in the trace by the order that its JVM reads; whatever the same thread does until it
-//! answers belongs to the block.
+//! The expectations are written down here by hand, from what Java's documentation promises of each class, and not
+//! taken from the table. A block begins in the trace where its JVM reads the order; all calls of the same thread
+//! until its answer belong to the block.
 //!
-//! Invariant: counts, calls and words are asserted, never latencies.
+//! Invariant: the tests assert counts, calls and messages, never latencies.
 
 use crate::ground::folder;
 use crate::program::{Bench, SEAWALL, names};

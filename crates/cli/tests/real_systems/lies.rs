@@ -1,6 +1,6 @@
-//! Is what turns syncs into nothing found, named, and taken off the durability class?
+//! Tests that layers which ignore syncs are detected, named and lower the durability class.
 //!
-//! Each test sets up one lie for real and asks the program itself.
+//! Each test sets up one such layer for real and runs the program on it.
 
 use crate::ground::{Ground, Mount, folder};
 use crate::program::{Bench, Run, SMALL, measured, names};

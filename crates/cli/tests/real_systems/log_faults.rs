@@ -1,10 +1,10 @@
-//! Is nothing acknowledged falsely when the kernel answers one call of the log with an error?
+//! Tests that a failing system call never leads to a false acknowledgement by the log.
 //!
-//! `seawall log append` writes records one by one under strace, which makes the n-th call of one kind fail without the
-//! kernel's doing anything, for each n at which the log's own files are concerned. Whatever fails: what was acknowledged
-//! is there afterwards, what is there is a prefix of what was written, and the program goes on or ends with an error
-//! that names the call's answer. A call that was merely interrupted (`EINTR`) on the way of a record to the disk is made
-//! again.
+//! `seawall log append` writes records one by one under strace, which makes the n-th call of one kind fail without
+//! the kernel's doing anything, for each n at which the log's own files are concerned. In every case the acknowledged
+//! records are there afterwards, the recovered records are a prefix of the written ones, and the program continues or
+//! ends with an error that names the call's error. A call that was merely interrupted (`EINTR`) on the way of a
+//! record to the disk is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,6 +1,6 @@
-//! How is the real program run and its result read?
+//! Test fixture: runs the program and reads its result.
 //!
-//! Invariant: whatever it was asked, it must not panic; [`Run`] checks that every time.
+//! Invariant: the program must never panic; [`Run`] checks that every time.
 
 use seawall_gauge::result::{Measured, MethodResult, Outcome, RunResult};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Does bad input end with a clear message, the right exit code, and no file left behind?
+//! Tests that bad input ends with a clear message, the right exit code and no file left behind.
 
 use crate::ground::{Ground, Loop, Mount, folder, must};
 use crate::program::{Bench, SEAWALL, SMALL, names, row};

@@ -1,6 +1,6 @@
-//! Do the scenarios run on a real file system, do what they say, and leave nothing behind?
+//! Tests that each scenario runs on a real file system, counts correctly and leaves nothing behind.
 //!
-//! Invariant: counts, calls and words are asserted, never latencies; every run is small.
+//! Invariant: the tests assert counts, calls and messages, never latencies; every run is small.
 
 use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, names};

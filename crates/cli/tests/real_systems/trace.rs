@@ -1,14 +1,14 @@
-//! What did the program ask of the kernel? Read from the output of strace.
+//! Parses strace output into the system calls of each block.
 //!
 //! ```text
 //!   openat(O_CREAT) fill fsync | openat … commits … fsync | openat … commits … fsync | …
 //!   `-- making the journal --'   `-- a block, settled --'
 //! ```
 //!
-//! The rig makes the journal through one descriptor and settles it there after every block, so that an fsync on
-//! that descriptor ends a block; what a method does goes through descriptors of its own.
+//! The rig makes the journal through one descriptor and syncs it there after every block, so that an fsync on that
+//! descriptor ends a block; a method uses descriptors of its own.
 //!
-//! Invariant: calls of two threads that strace prints in halves are put together before anything is read.
+//! Invariant: calls of two threads that strace prints in halves are joined before anything is parsed.
 
 use std::collections::HashMap;
 
