@@ -1,9 +1,9 @@
-//! Is everything there that was acknowledged before the power went?
+//! Checks after a power cut that every acknowledged record is there.
 //!
-//! Asks the witness what was acknowledged, reads what is left, and gives a verdict for each method. Logs are opened as
-//! after any crash, which writes to them; journals are only read, past the page cache.
+//! It gets the acknowledgements from the witness, reads the files that survived, and gives a verdict for each method.
+//! Logs are opened as after any crash, which writes to them; journals are only read, past the page cache.
 //!
-//! Invariant: the witness learns that a run was judged, so that its ledger may forget it one day.
+//! Invariant: the witness learns that a run was judged, so that its ledger may drop the run later.
 
 use std::path::{Path, PathBuf};
 

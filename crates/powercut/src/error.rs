@@ -1,6 +1,6 @@
-//! What can keep a power-cut test from being made or judged, and what is to be done about it?
+//! Defines the errors that prevent a power-cut test from running or being judged, with their remedies.
 //!
-//! Invariant: nothing here is a verdict. That data was lost is told by a [`crate::verdict::Judgement`], never by an error.
+//! Invariant: no error is a verdict. Data loss is reported by a [`crate::verdict::Judgement`], never by an error.
 
 use std::fmt;
 use std::io;

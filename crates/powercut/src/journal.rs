@@ -1,8 +1,8 @@
-//! What is left of a journal, and what is missing?
+//! Judges the slots of a journal after a power cut: intact, lost, torn or phantom.
 //!
-//! The journal is a ring of slots and exactly one record of it is under way at a time. `acknowledged` is what the witness
-//! holds; records up to a window further may have been issued. For each slot `must` is the latest acknowledged record
-//! that lies there, if any, and `may` are those issued after it:
+//! The journal is a ring of slots and exactly one record of it is in flight at a time. `acknowledged` is what the
+//! witness holds; records up to a window further may have been issued. For each slot `must` is the latest
+//! acknowledged record that lies there, if any, and `may` are those issued after it:
 //!
 //! ```text
 //!   the slot shows                       must be there         nothing must be there
@@ -15,7 +15,7 @@
 //!   or one beyond what was issued        phantom, and lost     phantom
 //! ```
 //!
-//! Invariant: pure; what it is given decides.
+//! Invariant: the functions are pure; the result depends on their arguments alone.
 
 use crate::record::{Shown, is_exactly, look};
 use crate::stream::Stream;

@@ -1,12 +1,12 @@
-//! Who was told what?
+//! The witness's ledger: durably records per run and stream what was acknowledged and trimmed.
 //!
 //! The ledger keeps of each run its streams, and of each stream two numbers: everything before the first was
-//! acknowledged, everything before the second may have been trimmed. It lies in a Seawall log of the witness's own, so
-//! that what was confirmed to a runner outlives the witness too; every so often all of it is written anew and what lies
-//! before is trimmed.
+//! acknowledged, everything before the second may have been trimmed. It lies in a Seawall log of the witness's own,
+//! so that confirmations to a runner outlive the witness too; from time to time the whole ledger is rewritten and its
+//! older part trimmed.
 //!
-//! Invariants: numbers only grow; runs, streams and with them memory and disk are bounded; the oldest judged run makes
-//! room for a new one, an unjudged one never does.
+//! Invariants: numbers only grow; runs, streams and with them memory and disk are bounded; the oldest judged run is
+//! dropped for a new one, an unjudged one never is.
 
 use std::collections::BTreeMap;
 use std::path::Path;

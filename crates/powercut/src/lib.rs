@@ -1,7 +1,8 @@
-//! Did what was acknowledged outlive a real power cut?
+//! Power-cut test: proves on a real machine that acknowledged records outlive a power cut.
 //!
-//! Three parts: [`run`] writes on the machine whose power will be cut, [`witness`] keeps the ledger of acknowledgements on
-//! another one, and [`check`] judges what is left when the power is back. `docs/powercut.md` is the protocol's document.
+//! Three parts: [`run`] writes on the machine whose power will be cut, [`witness`] keeps the ledger of
+//! acknowledgements on another one, and [`check`] judges the surviving files when the power is back.
+//! `docs/powercut.md` is the protocol's document.
 //!
 //! ```text
 //!   run ── commit ──► disk
@@ -9,17 +10,17 @@
 //!    └── ack ──► witness ◄── ask ── check ◄── what is left on the disk
 //! ```
 //!
-//! | file | question |
+//! | module | what it does |
 //! | --- | --- |
-//! | `token` | who may speak, and was it changed on the way? |
-//! | `message`, `wire` | what is said, in which bytes, and how long may that take? |
-//! | `stream`, `record` | what is written, and how is it known again? |
-//! | `ledger`, `witness`, `lines` | who was told what, and what does the operator read of it? |
-//! | `run`, `writer`, `line` | who writes, and when is it said? |
-//! | `check`, `journal`, `log`, `verdict` | what is left, and does it break a promise? |
+//! | `token` | authenticates both sides and every frame |
+//! | `message`, `wire` | define the protocol's frames and transport, with timeouts |
+//! | `stream`, `record` | generate the records and recognise them |
+//! | `ledger`, `witness`, `lines` | record the acknowledgements on another machine, and inform its operator |
+//! | `run`, `writer`, `line` | write on the machine under test and report acknowledgements |
+//! | `check`, `journal`, `log`, `verdict` | judge the surviving files |
 //!
-//! Invariant: the witness may lag behind the disk, but never lead. A record is told to it only after its commit has
-//! returned, and no more than a window of records is issued ahead of what it holds.
+//! Invariant: the witness may lag behind the disk, but never lead. A record is reported to it only after its commit
+//! has returned, and no more than a window of records is issued ahead of the witness's state.
 #![forbid(unsafe_code)]
 
 pub mod check;

@@ -1,9 +1,10 @@
-//! When is an acknowledgement told to the witness, and how far may a writer run ahead of it?
+//! Sends acknowledgements to the witness, and bounds how far a writer may run ahead of it.
 //!
-//! Each acknowledgement is sent at once, by the thread whose commit has returned; a thread of its own hears what the
-//! witness holds. Nobody writes a record that lies a window or more ahead of that.
+//! Each acknowledgement is sent at once, by the thread whose commit has returned; a separate thread receives the
+//! witness's confirmations. No writer writes a record that lies a window or more ahead of them.
 //!
-//! Invariants: what is sent was acknowledged by the disk; after any error of the connection nothing more is written.
+//! Invariants: only records that the disk acknowledged are sent; after any error of the connection nothing more is
+//! written.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,11 @@
-//! Lines for the operator of a witness: on one line, without control characters, bounded in length, and of connections
-//! that have proven nothing only so many a minute.
+//! Prints a witness's lines for its operator: escaped, bounded in length and rate-limited.
+//!
+//! A line has no control characters; lines about unauthenticated connections are limited to so many a minute.
 //!
 //! Otherwise a peer could write to the operator's terminal, forge lines of the witness, or fill the disk that its
 //! output goes to.
 //!
-//! Invariant: nothing is dropped unmentioned: what goes over the limit is counted, and the count is a line.
+//! Invariant: nothing is dropped silently: lines over the limit are counted, and the count is printed.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
-//! What is left of a log, and does it keep its word?
+//! Judges a log after a power cut by the real recovery and the oracle.
 //!
 //! The log is recovered by the real code and judged by the oracle of all crash tests, [`seawall::oracle`]; the counts
-//! are made beside it from the records themselves. A log that refuses to open is counted by `verify`, which reads
+//! are made separately, from the records themselves. A log that refuses to open is counted by `verify`, which reads
 //! every batch.
 //!
 //! Invariant: an error of the system is no verdict; damage is.

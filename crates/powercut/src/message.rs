@@ -1,6 +1,6 @@
-//! What is said between a runner, a witness and a checker, and in which bytes?
+//! Defines the frames between runner, witness and checker, and their encoding.
 //!
-//! Every frame, in both directions; all numbers little-endian:
+//! The frame is the same in both directions; all numbers are little-endian:
 //!
 //! ```text
 //!   0        4         5      6         8         16             16 + n        32 + n

@@ -1,7 +1,7 @@
-//! What is written, and how is it known again, whole or in pieces?
+//! Generates the test records and recognises them on the disk, whole or in pieces.
 //!
-//! A record is cut into sectors of 512 bytes, each of which says by itself whose it is, so that a record of which only
-//! some sectors arrived, an older one that was never overwritten, and bytes of somebody else can be told apart.
+//! A record is cut into sectors of 512 bytes, each of which identifies its record by itself, so that a record of
+//! which only some sectors arrived, an older one that was never overwritten, and foreign bytes can be told apart.
 //!
 //! ```text
 //!   0        4        6        8               16              24       28      32          512

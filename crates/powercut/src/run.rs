@@ -1,11 +1,10 @@
-//! Who writes on the machine whose power will be cut?
+//! Writes records on the machine under test, one stream per commit method and one for the log.
 //!
-//! One stream a commit method, and one for the log, in a folder of the run's own. They take turns, because a flush by
-//! one method makes durable what another one only pretended to: at any time exactly one stream has acknowledgements
-//! that nothing else has flushed.
+//! The streams lie in a folder of the run's own. They take turns, because a flush by one method makes durable what
+//! another one only claimed to: at any time exactly one stream has acknowledgements that nothing else has flushed.
 //!
-//! Invariants: folder, journals and names are durable before the witness learns of the run; when the line to the witness
-//! fails, writing ends.
+//! Invariants: folder, journals and names are durable before the witness learns of the run; when the connection to
+//! the witness fails, writing ends.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

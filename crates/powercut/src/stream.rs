@@ -1,4 +1,4 @@
-//! What does one stream of records look like, so that it is known without having been kept?
+//! Defines a stream of records that is reproducible from its run and number alone.
 //!
 //! A stream is a journal written by one commit method, or a Seawall log. Its records follow from the run, the stream
 //! and their number; where each lies follows from its number too:

@@ -1,4 +1,4 @@
-//! Who may speak, and was it changed on the way?
+//! Authenticates frames: two HMAC keys derived from a shared token and fresh nonces.
 //!
 //! Both sides hold a token; it never goes over the wire. Each side sends a fresh nonce, and both derive two keys from
 //! the token and the nonces, one for each direction. Every frame from then on carries a tag made with its direction's
@@ -10,7 +10,7 @@
 //!   tag of a frame     = first 16 bytes of HMAC-SHA-256(key, header ‖ payload)
 //! ```
 //!
-//! What is said can be read by anybody on the way: how much was written when. There is nothing else in it.
+//! Frames are not encrypted: anyone on the network can read how much was written when. They contain nothing else.
 
 use std::fmt;
 use std::fs::File;

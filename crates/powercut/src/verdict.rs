@@ -1,4 +1,4 @@
-//! What was found, and which promises did it break?
+//! Computes the verdict of each stream from the counts of its intact, lost and torn records.
 //!
 //! ```text
 //!   loss found?   promised to outlive a power cut   acknowledged anything   verdict
@@ -9,7 +9,7 @@
 //!   yes           no                                yes                     lost as told
 //! ```
 //!
-//! Bytes that nobody ever wrote there break every promise, whatever was acknowledged.
+//! Bytes that were never written there break every promise, whatever was acknowledged.
 //!
 //! Invariant: a verdict is computed from counts, and every broken promise names its first place.
 

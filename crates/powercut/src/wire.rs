@@ -1,7 +1,7 @@
-//! How does a message get to the other side, and how long may that take?
+//! Transports frames over TCP, with a timeout for every wait.
 //!
-//! Invariants: every wait has an end; what is kept of a peer is one frame; after any error the connection is finished;
-//! before the proof a witness takes a hello and a proof of their exact lengths, and nothing else.
+//! Invariants: every wait has an end; at most one frame is buffered per peer; after any error the connection is
+//! finished; before the proof a witness takes a hello and a proof of their exact lengths, and nothing else.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};

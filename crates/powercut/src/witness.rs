@@ -1,16 +1,16 @@
-//! How does another host remember what was acknowledged?
+//! The witness: a server that records acknowledgements durably on another host.
 //!
-//! One thread a connection. What has arrived is entered in the ledger together, made durable by one commit, and only
-//! then confirmed.
+//! Each connection has a thread. Frames that have arrived are entered in the ledger together, made durable by one
+//! commit, and only then confirmed.
 //!
-//! Invariants: nobody without the token learns or changes anything, or writes a line of the operator's; connections are
-//! bounded; a connection that breaks the rules is told why and ended, and disturbs no other.
+//! Invariants: a peer without the token learns and changes nothing, and writes no line of the operator's output;
+//! connections are bounded; a connection that breaks the rules is closed with the reason, and disturbs no other.
 //!
-//! Connections that have proven nothing yet are at most [`STRANGERS_MAX`]. When one more comes, one of them goes: of the
-//! address that has most of them, one that has not even said hello, the oldest. So connections that are only held open
-//! keep nobody out, and a flood keeps out nobody who comes from another address. The limit of this: a flood from a
-//! client's own address that says hello each time, [`STRANGERS_MAX`] times within the client's round trip, ends that
-//! client's connection; the client tries again six times.
+//! At most [`STRANGERS_MAX`] connections are unauthenticated. When one more comes, one of them is closed: of the
+//! address that has most of them, the oldest that has not even sent hello. So idle connections keep no client out,
+//! and a flood keeps out no client of another address. The limit of this: a flood from a client's own address that
+//! sends hello each time, [`STRANGERS_MAX`] times within the client's round trip, ends that client's connection; the
+//! client tries again six times.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

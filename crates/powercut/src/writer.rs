@@ -1,4 +1,4 @@
-//! How is one record written, committed and acknowledged?
+//! Writes, commits and acknowledges one record at a time, to a journal or a log.
 //!
 //! Invariant: the order of calls here is the promise: room, write, sync, and only then the acknowledgement.
 
