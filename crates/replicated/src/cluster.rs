@@ -1,17 +1,17 @@
-//! How does one get a real cluster to try? Three nodes of an engine on this machine's loopback, by [`up`] and [`down`].
+//! Starts and ends test clusters: three nodes of an engine on this machine's loopback, by [`up`] and [`down`].
 //!
 //! ```text
 //!   FOLDER/engines/nats-server-2.15.2    the program, fetched and built once (`program`)
 //!   FOLDER/nats-always/cluster.json      which nodes run, where, with which settings (`state`)
-//!                     /node-1.log …      what they say; stays after `down`
-//!                     /node-1/ …         what they store; removed by `down`
+//!                     /node-1.log …      their output; stays after `down`
+//!                     /node-1/ …         their data; removed by `down`
 //! ```
 //!
 //! A cluster is named by its engine and its sync setting, so that two of the same engine can be compared.
 //!
-//! Invariants: nothing listens on any address but 127.0.0.1; a node is written down before the next is started, so that
-//! `down` ends every one whatever became of `up`; a process is only ended if it is the one that was started; an `up` that
-//! fails or is interrupted leaves nothing running.
+//! Invariants: nothing listens on any address but 127.0.0.1; a node is recorded before the next is started, so that
+//! `down` ends every one even if `up` was interrupted; a process is only ended if it is the one that was started; an
+//! `up` that fails or is interrupted leaves nothing running.
 
 mod kafka;
 mod nats;

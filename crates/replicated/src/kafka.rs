@@ -1,17 +1,17 @@
-//! How is Apache Kafka measured? A topic of one partition and three copies, of our own, through librdkafka.
+//! Measures Apache Kafka: a topic of its own with one partition and three copies, through librdkafka.
 //!
 //! ```text
 //!   produce, acks=all ─▶ leader ─▶ every copy in sync (at least min.insync.replicas=2) ─▶ acknowledgement
 //!                        └ synced there before, if the topic has flush.messages=1
 //! ```
 //!
-//! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if the
-//! cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for company; records that come while
-//! a request is on its way go together in the next ([`ONE_REQUEST`]).
+//! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if
+//! the cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for others; records that
+//! arrive while a request is in flight go together in the next ([`ONE_REQUEST`]).
 //!
-//! Invariants: whatever is asked of a cluster is bounded in time; what the sync policy is comes from the topic's described
-//! configuration ([`policy`]) and from nowhere else; what decides the promise and the lone record's figure (`acks`,
-//! `linger.ms`) is set here, after the user's file; a topic is never created by asking after it.
+//! Invariants: every request to a cluster has a time limit; the sync policy comes from the topic's described
+//! configuration ([`policy`]) and from nowhere else; the settings that decide the promise and the lone record's
+//! figure (`acks`, `linger.ms`) are set here, after the user's file; a topic is never created by a query for it.
 
 mod answers;
 mod policy;

@@ -1,12 +1,13 @@
-//! Which replicated engines can the gauge speak to, and how does one get a cluster to try? [`ENGINES`] and [`cluster`].
+//! Clients for replicated engines ([`ENGINES`]) and local test clusters of them ([`cluster`]), for the gauge.
 //!
 //! ```text
 //!   seawall bench replicated --kafka … --nats …    connect: one Engine for each sync policy found
 //!   seawall cluster up|down|status kafka|nats      cluster: three nodes on this machine
 //! ```
 //!
-//! Invariants: no cluster is spoken to but those that were named; whatever is asked of one is bounded in time; each
-//! engine writes to a stream of its own, named `seawall-PID-…`, which its `close` removes; a password is never printed.
+//! Invariants: only clusters that the caller named are contacted; every request to a cluster has a time limit; each
+//! engine writes to a stream of its own, named `seawall-PID-…`, which its `close` removes; a password is never
+//! printed.
 
 pub mod cluster;
 #[cfg(feature = "kafka")]

@@ -1,15 +1,15 @@
-//! How is NATS `JetStream` measured? A stream of three replicas in files, of our own, through its usual client.
+//! Measures NATS `JetStream`: a stream of its own with three replicas in files, through the usual client.
 //!
 //! ```text
 //!   publish ─▶ leader ─▶ Raft log of a majority (2 of 3) ─▶ acknowledgement
 //!                        └ synced there before, if the servers have sync_interval: always
 //! ```
 //!
-//! Acknowledgements of one stream come in the order of its records, so the oldest record in flight is waited for; each
-//! is timed from its sending.
+//! Acknowledgements of one stream come in the order of its records, so the client waits for the oldest record in
+//! flight; each record is timed from its sending.
 //!
-//! Invariants: a request is never waited for longer than its bound, because one that is sent before there is a leader is
-//! never answered; what the sync policy is comes from the servers' monitoring ports ([`monitor`]) and from nowhere else.
+//! Invariants: every request has a time limit, because one that is sent before there is a leader is never answered;
+//! the sync policy comes from the servers' monitoring ports ([`monitor`]) and from nowhere else.
 
 mod credentials;
 mod monitor;

@@ -1,4 +1,4 @@
-//! How is an address told that may carry a password? Without what stands before the `@`.
+//! Formats addresses without their passwords: the part before the `@` is omitted.
 
 /// Addresses separated by commas, without users, passwords and tokens.
 pub(crate) fn addresses(text: &str) -> String {

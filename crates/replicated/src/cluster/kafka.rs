@@ -1,7 +1,7 @@
-//! How are three Kafka nodes set up? Each broker and controller in one, by `KRaft` with fixed voters.
+//! Configures three Kafka nodes, each broker and controller in one, with `KRaft` and fixed voters.
 //!
-//! A broker that has not found its controllers in a minute ends itself, unless told otherwise: on a machine that is busy or
-//! was paused three young JVMs take longer, and how long they may is for `up` to say.
+//! By default a broker ends itself if it has not found its controllers within a minute. Three new JVMs take longer on
+//! a busy or paused machine, so the limit is raised here and `up` decides how long to wait.
 
 use super::nodes::{Plan, name};
 use super::ports::PER_NODE;

@@ -1,4 +1,4 @@
-//! How are three NATS servers with `JetStream` set up? By one file each.
+//! Configures three NATS servers with `JetStream`, by one file each.
 
 use super::nodes::{Plan, name};
 use super::ports::PER_NODE;

@@ -1,7 +1,7 @@
-//! How are a cluster's nodes started, watched and ended? Each a process of its own, written down before the next.
+//! Starts, watches and ends a cluster's node processes, each recorded before the next starts.
 //!
-//! Invariants: a node is ended only while its mark is the one that was written down; `end` returns when none runs, or says
-//! which one does.
+//! Invariants: a node is ended only while its mark equals the recorded one; `end` returns when no node runs, or names
+//! the one that does.
 
 use super::state::{self, State};
 use seawall_sys::process::{Kept, start_apart};

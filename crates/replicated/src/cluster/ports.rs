@@ -1,4 +1,4 @@
-//! Which ports does a cluster use? Those from the one that was chosen, or such as were free a moment ago.
+//! Chooses a cluster's ports: consecutive from a given one, or currently free ones.
 
 use std::net::{Ipv4Addr, TcpListener};
 

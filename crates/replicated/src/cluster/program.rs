@@ -1,12 +1,12 @@
-//! Where does a cluster's program come from? By its package name, from where its language keeps them, built here once.
+//! Fetches and builds a cluster's programs from their package registries, once.
 //!
 //! | engine | package | fetched by | needs |
 //! | --- | --- | --- | --- |
 //! | NATS | `github.com/nats-io/nats-server/v2@v2.15.2` | `go install` | Go 1.26 |
 //! | Kafka | `org.apache.kafka:kafka_2.13:4.3.1` | Maven | a JDK from 17 on, Maven |
 //!
-//! Invariants: everything is fetched into the folder that was named, caches and all, and what only the fetching needed is
-//! removed again; a program that was fetched half is never taken for whole.
+//! Invariants: everything is fetched into the given folder, caches included, and files needed only for fetching are
+//! removed again; a partly fetched program is never taken for complete.
 
 use crate::Kind;
 use seawall_sys::process::start_apart;

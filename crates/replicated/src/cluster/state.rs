@@ -1,7 +1,7 @@
-//! What is written down of a cluster? `cluster.json` in its folder: its nodes, where they listen, when they sync.
+//! Stores a running cluster's nodes, addresses and sync setting in its `cluster.json`.
 //!
-//! Invariants: the file is there as long as a node may be running, and replaced whole; whoever creates it owns the folder,
-//! so that two cannot start the same cluster.
+//! Invariants: the file exists as long as a node may be running, and is replaced whole; the process that creates it
+//! owns the folder, so that two processes cannot start the same cluster.
 
 use super::nodes::Node;
 use super::ports::PER_NODE;

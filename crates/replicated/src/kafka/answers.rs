@@ -1,4 +1,4 @@
-//! How do a client's answers reach the thread that waits for them? Librdkafka gives them to threads of its own.
+//! Passes librdkafka's delivery reports from its threads to the thread that waits for them.
 
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};

@@ -1,7 +1,8 @@
-//! When does a topic sync? By its described configuration, where `flush.messages` counts records between syncs.
+//! Reads a Kafka topic's sync policy from its described configuration.
 //!
-//! Invariant: what was not described is unknown; the engine syncs first only with `flush.messages=1`, because any other
-//! number acknowledges records that are not synced.
+//! Invariant: `flush.messages` counts the records between syncs; a setting that was not described is unknown; the
+//! engine syncs first only with `flush.messages=1`, because any other number acknowledges records that are not
+//! synced.
 
 use seawall_gauge::scenario::replicated::promise::SyncPolicy;
 

@@ -1,4 +1,4 @@
-//! By which credentials does one speak to NATS? By those that its command-line tool takes from the environment.
+//! Reads the NATS credentials from the environment variables and contexts of its command-line tool.
 //!
 //! ```text
 //!   NATS_CREDS                    a .creds file
@@ -7,8 +7,8 @@
 //!   NATS_CONTEXT                  the name of a context of the tool, or its file: the same, from there
 //! ```
 //!
-//! Invariants: the environment and a context give credentials only, never an address: no cluster is spoken to that was not
-//! named; what names a file that cannot be read is an error.
+//! Invariants: the environment and a context give credentials only, never an address: only clusters that the caller
+//! named are contacted; a setting that names an unreadable file is an error.
 
 use async_nats::ConnectOptions;
 use serde::Deserialize;

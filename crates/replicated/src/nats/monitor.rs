@@ -1,10 +1,10 @@
-//! When do the servers of a stream sync? Asked at their monitoring ports, which is the only place that tells.
+//! Reads the sync policy of a stream's NATS servers from their monitoring ports.
 //!
-//! `GET /varz` of each port that was named; `jetstream.config` holds `sync_always` or `sync_interval` in nanoseconds. A
-//! client's connection is told neither.
+//! It requests `/varz` of each given port; `jetstream.config` holds `sync_always` or `sync_interval` in nanoseconds.
+//! A client's connection shows neither.
 //!
-//! Invariants: an engine syncs first only if every server that holds the stream was asked and says so; a port that does
-//! not answer, or is no NATS server's, is an error.
+//! Invariants: an engine syncs first only if every server that holds the stream reports so; a port that does not
+//! answer, or is no NATS server's, is an error.
 
 use seawall_gauge::scenario::replicated::promise::SyncPolicy;
 use serde::Deserialize;
