@@ -1,4 +1,4 @@
-//! How does nothing stay behind, even if this process is killed?
+//! Isolates the harness so that nothing stays behind, even if its process is killed.
 //!
 //! | what | how it goes with the process |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | victims | the kernel kills them when the thread that started them ends |
 //! | directories | named after the process; the next run removes those whose process is gone |
 //!
-//! Invariant: only what bears the number of a process that is gone is ever cleared away.
+//! Invariant: only objects named after a process that is gone are ever removed.
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! How does a number of bytes become an index? Without wrapping: what does not fit points past everything.
+//! Converts byte counts to indexes without wrapping; an oversized one points past every buffer.
 
 /// `bytes` as an index; one past every slice if it does not fit.
 pub(crate) fn index(bytes: u64) -> usize {

@@ -1,4 +1,6 @@
-//! Where does a long campaign stand? In one JSON file, rewritten after every part of a seed, so that it goes on tomorrow.
+//! Stores a long campaign's progress in one JSON file, so that the campaign can be resumed.
+//!
+//! The file is rewritten after every part of a seed.
 
 use std::fmt::Write as _;
 use std::io;

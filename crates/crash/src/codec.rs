@@ -1,4 +1,4 @@
-//! How is a recording kept, so that a state of it can be judged again, alone, on another day?
+//! Saves and loads recordings, so that one of their states can be judged again later.
 //!
 //! A recording of threads and a real kernel cannot be made twice; the file keeps it whole. Numbers are little-endian,
 //! every string of bytes has its length before it:

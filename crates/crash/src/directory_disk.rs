@@ -1,10 +1,10 @@
-//! How does the log's core work in a real directory by one commit method of the table?
+//! Runs the log's core in a real directory by one commit method of the table.
 //!
-//! Segments are written and synced by the method's own [`Commit`], the very code that gauge and log use; housekeeping
-//! uses plain calls. Each operation is carried out when it is submitted. A [`Sabotage`] leaves out what a careless
-//! programmer would leave out, for the negative controls.
+//! Segments are written and synced by the method's own [`Commit`], the same code that the gauge and the log use;
+//! housekeeping uses plain calls. Each operation is carried out when it is submitted. A [`Sabotage`] omits a call
+//! that careless code would omit, for the negative controls.
 //!
-//! Invariant: without sabotage everything the log asks for is done, and what fails is reported.
+//! Invariant: without sabotage every operation of the log is carried out, and every failure is reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;

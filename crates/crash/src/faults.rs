@@ -1,15 +1,15 @@
-//! What do real file systems do when the disk fails, and does the log hold its word then?
+//! Tests the log on real file systems whose disk fails, fills up or turns read-only.
 //!
 //! Each check runs on a fresh ext4, xfs or btrfs whose disk fails on demand:
 //!
 //! | check | what must hold |
 //! | --- | --- |
 //! | `fsync_table` | fsync fails with EIO, the next one succeeds, buffered reads show the new data, direct reads the old: why the log never tries a sync again and recovers past the page cache |
-//! | `full_disk` | running out of space at rotation is told, does not fail the log, and ends when there is space again |
-//! | `torn_and_full` | a log with a torn tail and no segment prepared, on a disk without a byte left: opening works or says that the disk is full, every acknowledged record can be read, and with space again it opens |
+//! | `full_disk` | running out of space at rotation is reported, does not fail the log, and ends when there is space again |
+//! | `torn_and_full` | a log with a torn tail and no segment prepared, on a disk without a byte left: opening works or reports that the disk is full, every acknowledged record can be read, and with space again it opens |
 //! | `dead_disk` | when every write fails the log fails for good; after a remount every acknowledged record is there |
 //! | `read_only` | on a file system that was remounted read-only opening is refused with EROFS; ext4 that turns read-only under a running log fails it for good; writable again, every acknowledged record is there |
-//! | `failed_then_cut` | a commit fails, the process dies, another one reopens while the page cache still lies, and then the power goes |
+//! | `failed_then_cut` | a commit fails, the process dies, another one reopens while the page cache still shows unwritten data, and then the power goes |
 //!
 //! Invariant: a check that did not see its fault happen fails.
 

@@ -1,4 +1,4 @@
-//! Did someone ask to stop? Then loops end and everything mounted is released in order, as at any other end.
+//! Records a request to stop (SIGINT or SIGTERM), so that loops end and mounts are released in order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,9 +1,9 @@
-//! Does the log survive the death of its process, again and again?
+//! Kills the log's process again and again, recovers after each kill and judges.
 //!
-//! One log, many lives: each one is killed by SIGKILL at a moment chosen by chance, the log is recovered by the real
-//! code and judged, and the next life begins where that one ended. What this cannot see: the page cache survives, so
-//! a log without a single sync passes. It sees what was acknowledged before it was written, and recoveries that
-//! recover differently the second time.
+//! One log lives through many processes: each one is killed by SIGKILL at a random moment, the log is recovered by
+//! the real code and judged, and the next process continues there. The page cache survives, so a log without a single
+//! sync passes. The test detects records acknowledged before they were written, and recoveries whose second run
+//! differs.
 
 use std::io;
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! Which command was given, and what may run here?
+//! Parses the command line, checks the requirements and runs the parts of the crash harness.
 //!
-//! | command | what |
+//! | command | what it does |
 //! | --- | --- |
-//! | (none) | the portion for every change: fixed work, a hard cap in time |
-//! | `long` | the campaign: seed after seed until told to stop; picks up where the last one stopped |
+//! | (none) | the run for every change: fixed work, a hard time limit |
+//! | `long` | the campaign: seed after seed until told to stop; resumes the last one |
 //! | `replay FILE --state N` | one state of a kept recording, alone |
-//! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; picks up where it stopped |
+//! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; resumable |
 //!
-//! Without root, `/dev/fuse` or a file system the rest still runs and what does not is printed as SKIPPED; with
-//! `CI` set in the environment a skip is a failure.
+//! Without root, `/dev/fuse` or a file system the remaining parts still run and the others are printed as SKIPPED;
+//! with `CI` set in the environment a skip is a failure.
 
 use std::error::Error;
 use std::io;

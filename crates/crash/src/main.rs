@@ -1,8 +1,8 @@
-//! Does the real program keep its word on real file systems and failing disks?
+//! Crash harness: runs the real program on recorded file systems and failing disks, and cuts the power.
 //!
 //! Runs the victim in child processes on file systems of its own making, cuts the power at every moment that the
-//! record allows, and lets the oracle of the log judge what recovery makes of it. Linux, root and `/dev/fuse` are
-//! needed; what cannot run is counted as skipped and printed loudly.
+//! record allows, and has the log's oracle judge each recovery. Linux, root and `/dev/fuse` are needed; parts that
+//! cannot run are counted as skipped and printed.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
-//! What is run? The tables of scenes and of negative controls.
+//! Defines the tables of scenes and of negative controls.
 //!
-//! Invariant: a control names the layers that claim to catch its mistake, and no others; what a layer cannot see is
-//! said here and not hidden by leaving the row out.
+//! Invariant: a control names the layers that claim to catch its mistake, and no others; a mistake that a layer
+//! cannot see is listed here and not hidden by omitting the row.
 
 use seawall_sys::method::{Depth, Sync, Write, WriteFlag};
 

@@ -1,6 +1,6 @@
-//! What came of it, for people and for machines?
+//! Collects the counts, findings and skips of a run and formats them as Markdown.
 //!
-//! Invariant: a number stands here only if it was counted; what did not run stands under "skipped".
+//! Invariant: every number was counted; parts that did not run are listed under "skipped".
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
-//! How does a run go from its first recording to its report?
+//! Runs the parts of a crash test, from recording to report.
 //!
 //! Each part of a run is one function that adds to the [`Report`]. The amount of work is fixed by the plan, not by a
 //! clock; the clock only ends a run that takes far too long, and then the run has failed.
 //!
-//! Invariant: a finding is kept as a recording in a file before anything else happens.
+//! Invariant: a finding is saved as a recording in a file before anything else happens.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What does one recording show? One row: which program, by which commit method, on which whims of the disk.
+//! Defines a scene: program, commit method and disk behaviour of one recording.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
-//! What runs in the child process that is recorded, cut off or killed?
+//! The victim: a child process that writes the workload and is recorded, cut off or killed.
 //!
-//! The log's core in a directory, writing the workload by one commit method and saying so over the control file.
+//! It runs the log's core in a directory, writes the workload by one commit method and reports over the control file.
 //!
-//! Invariant: "acked" is said after the commit returned (but for the sabotage that says it before), by one write(2)
-//! that has returned before anything else is done.
+//! Invariant: "acked" is written after the commit returned (except by the sabotage that writes it before), by one
+//! write(2) that has returned before anything else is done.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,15 +1,15 @@
-//! What does the victim write, and how is the ledger kept outside of it?
+//! Defines the victim's records and marks, and keeps the ledger outside of the victim.
 //!
 //! Every record follows from the seed, the life and the LSN where it starts, so the harness knows what was issued
-//! without asking the victim, and a record of an abandoned life never looks like one of the next. What the victim says
-//! are marks, one line each, made through the recorder:
+//! without the victim's help, and a record of an abandoned life never looks like one of the next. The victim reports
+//! by marks, one line each, made through the recorder:
 //!
 //! ```text
-//! opened LIFE LSN    recovery handed out the log up to here
+//! opened LIFE LSN    recovery returned the log up to here
 //! acked LSN          everything before this was acknowledged
-//! trim LSN           about to ask that everything before this may go
+//! trim LSN           about to trim everything before this
 //! exposed LSN        the harness itself recovered the log and read it up to here
-//! LSN                as "acked", in the words of `seawall log append`
+//! LSN                as "acked", in the form of `seawall log append`
 //! ```
 
 use seawall::Lsn;

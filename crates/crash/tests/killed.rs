@@ -1,7 +1,8 @@
-//! Does a harness that is interrupted or killed leave anything behind?
+//! Tests that an interrupted or killed harness leaves nothing behind.
 //!
-//! The real harness is stopped while it has a file system mounted on a loop device over its own file system: by SIGINT
-//! it clears everything away itself, after SIGKILL the kernel does, but for the directory, which the next run removes.
+//! The real harness is stopped while it has a file system mounted on a loop device over its own file system: after
+//! SIGINT it removes everything itself, after SIGKILL the kernel does, except the directory, which the next run
+//! removes.
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;

@@ -1,12 +1,11 @@
-//! Does recovery find everything that was acknowledged in every state that a real file system may be left in?
+//! Recovers and judges every state in which recorded block writes may leave a real file system.
 //!
 //! A recording is made once per victim; its states are handed to workers, each with a disk and a loop device of its
 //! own, which put a state in place, mount it, run the real recovery in the mounted directory and judge. Some states
 //! are recorded in turn while they are mounted and recovered, and the crashes in *that* are judged as well.
 //!
 //! A torn write of the superblock of ext4 (whose checksum covers 1024 bytes) can make the mount itself fail. No log
-//! can do anything about it, so mounts that fail *in torn states* are counted apart; in any other state they are
-//! findings.
+//! can prevent that, so mounts that fail *in torn states* are counted apart; in any other state they are findings.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! What does the block recorder write down?
+//! Defines the events of the block recorder: writes, discards, flushes, completions and the victim's marks.
 //!
-//! Everything a disk is told: writes and discards of sectors, flushes, when each of them was answered, and in between
-//! what the victim said. Pages of 4096 bytes make up the disk's contents; a page that was never written is zero.
+//! The record holds every request to the disk (writes and discards of sectors, flushes), the moment of each
+//! completion, and in between the victim's marks. Pages of 4096 bytes make up the disk's contents; a page that was
+//! never written is zero.
 
 use std::collections::HashMap;
 use std::sync::Arc;

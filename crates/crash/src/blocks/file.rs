@@ -1,14 +1,13 @@
-//! Which disk does the real file system lie on?
+//! A recorded disk in memory, served over FUSE and made a block device by a loop device.
 //!
-//! One file in memory, served over FUSE and made a block device by a loop device with direct I/O, so that what
-//! reaches [`BlockFile`] is what a disk would see: `REQ_OP_WRITE` as WRITE, a discard as FALLOCATE, a flush as FSYNC
-//! (a FUA write as write and flush). Its contents are a copy-on-write view: shared pages below, private ones above, so
-//! that the next crash state is put in place without copying a disk.
+//! The loop device uses direct I/O, so that [`BlockFile`] receives the requests that a disk would see: `REQ_OP_WRITE`
+//! as WRITE, a discard as FALLOCATE, a flush as FSYNC (a FUA write as write and flush). Its contents are a
+//! copy-on-write view: shared pages below, private ones above, so that the next crash state is put in place without
+//! copying a disk.
 //!
 //! It can fail on demand: writes that carry a given pattern, all writes, or flushes.
 //!
-//! Invariant: with no recording under way nothing is kept of what happens, so judging thousands of states costs no
-//! memory.
+//! Invariant: while no recording runs no request is kept, so judging thousands of states costs no memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

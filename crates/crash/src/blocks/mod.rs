@@ -1,6 +1,6 @@
-//! Does the real program keep its word on ext4, xfs and btrfs of the running kernel?
+//! Crash tests at block level: the real program on ext4, xfs and btrfs of the running kernel.
 //!
-//! `event` is the record of what a disk was told, `file` the disk, `volume` what is built on it, `window` the states
+//! `event` is the record of the disk's requests, `file` the disk, `volume` the file system on it, `window` the states
 //! that a crash may leave, `campaign` the search.
 
 pub(crate) mod campaign;

@@ -1,13 +1,13 @@
-//! How does a file in memory become a mounted ext4, xfs or btrfs, and how is it all taken down again?
+//! Makes, mounts and releases an ext4, xfs or btrfs on a disk in memory.
 //!
 //! ```text
 //! mounted file system  ->  /dev/loopN (direct I/O)  ->  FUSE mount: disk, marks  ->  BlockFile
 //! ```
 //!
-//! Invariants: what was mounted or attached is released when the value is dropped, in the opposite order, also when a
-//! test fails half-way; the kernel is made to forget what it cached of the old contents before the next state is
-//! mounted. (It does so by itself when the last one closes the device; but udev opens it behind everyone's back, and
-//! then ext4 finds the bitmaps of another state.)
+//! Invariants: mounts and devices are released when the value is dropped, in the opposite order, also when a test
+//! fails half-way; the kernel's cache of the old contents is dropped before the next state is mounted. (The kernel
+//! does so by itself at the last close of the device; but udev opens it meanwhile, and then ext4 finds the bitmaps of
+//! another state.)
 
 use std::ffi::CString;
 use std::io;

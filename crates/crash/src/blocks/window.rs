@@ -1,7 +1,7 @@
-//! Which states may a disk be in when the power goes?
+//! Enumerates the states that a disk may be in when the power goes, from recorded writes and flushes.
 //!
-//! A flush makes durable what had been answered before it arrived. Between the ends of two flushes lies a *window*:
-//! what is durable is certain, and of the writes that arrived any subset may be on the disk.
+//! A flush makes durable every write that completed before the flush arrived. Between the ends of two flushes lies a
+//! *window*: the durable part is certain, and of the later writes any subset may be on the disk.
 //!
 //! | writes in the window | states |
 //! | --- | --- |

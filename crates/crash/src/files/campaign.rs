@@ -1,4 +1,4 @@
-//! Which crashes does the file recorder try?
+//! Draws, recovers and judges crash images of a recording at file level.
 //!
 //! A recording is played into the model event by event; at each one images are drawn, those seen before with the same
 //! acknowledgements are skipped, and each new one is recovered by the real code in this process and judged. Everything

@@ -1,11 +1,11 @@
-//! Which directory does the victim of the file recorder work in?
+//! The recorded directory: plain files in memory, served over FUSE to the victim.
 //!
 //! One flat directory of plain files in memory, served over FUSE without write-back cache, so that every write, sync,
 //! allocation and change of a name reaches [`Directory`] at once and in order. The file [`MARKS`] belongs to the
-//! recorder: what is written there enters the record as a mark, and the directory's listing does not show it.
+//! recorder: a write to it enters the record as a mark, and the directory's listing does not show the file.
 //!
-//! What the protocol does not show: `syncfs(2)` and `sync_file_range(2)` send no request to a file system process.
-//! A method that relies on them therefore looks like one that syncs nothing; the block recorder sees both.
+//! The protocol does not show `syncfs(2)` and `sync_file_range(2)`: they send no request to a file system process. A
+//! method that relies on them therefore looks like one that syncs nothing; the block recorder sees both.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};

@@ -1,7 +1,7 @@
-//! Where does the log recover an image of the file recorder? On a disk in memory.
+//! A disk in memory on which the log recovers an image of the file recorder.
 //!
-//! Contents are shared between images until one of them is written to. Everything is durable at once, because what is
-//! judged here is what recovery makes of the image, not how it writes.
+//! Contents are shared between images until one of them is written to. Everything is durable at once, because the
+//! result of recovery is judged here, not its writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -1,10 +1,10 @@
-//! What does the file recorder write down?
+//! Defines the events of the file recorder, in the order of the kernel's requests.
 //!
-//! One [`Event`] for each thing that happens to the directory, in the order in which the kernel asked for it. What
-//! takes time has a number: it began with its own event and ended with [`Event::Done`]. What the victim said over the
-//! control file stands in between as [`Event::Mark`].
+//! Each operation on the directory is one [`Event`]. An operation that takes time has a number: it begins with its
+//! own event and ends with [`Event::Done`]. The victim's lines in the control file appear in between as
+//! [`Event::Mark`].
 //!
-//! Invariant: a reply follows its `Done`, so nothing the victim did because of it stands before it.
+//! Invariant: a reply follows its `Done`, so no event that the reply caused precedes it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Does the real program keep its word on any file system that POSIX allows?
+//! Crash tests at file level: the real program on any file system that POSIX allows.
 //!
-//! `directory` is where the victim works and what it did is written down, `event` the record, `model` what may be
-//! there after a crash, `disk` where the log recovers it, `campaign` the search.
+//! `directory` is where the victim works and is recorded, `event` the record, `model` the possible contents after a
+//! crash, `disk` where the log recovers an image, `campaign` the search.
 
 pub(crate) mod campaign;
 pub(crate) mod directory;

@@ -1,6 +1,6 @@
-//! What may be in the directory after the power went?
+//! Models which data, sizes and names may be in a directory after the power went.
 //!
-//! [`Model`] takes in the record event by event and keeps apart what is durable and what may or may not be. Images are
+//! [`Model`] takes in the record event by event and separates what is durable from what may or may not be. Images are
 //! drawn from it under one of two rules:
 //!
 //! | | data, size and names not yet synced | a sync of a file |
@@ -11,8 +11,8 @@
 //! Strict is what POSIX allows and weaker than any real file system: a loss under it alone means "not portable", not
 //! "lost on ext4". Journal is what ext4, xfs and btrfs do.
 //!
-//! Invariants: a sector of 512 bytes arrives whole or not at all; a sync covers what had ended before the sync began;
-//! a rename is atomic; data past the size that arrived cannot be reached.
+//! Invariants: a sector of 512 bytes arrives whole or not at all; a sync covers the operations that had ended before
+//! it began; a rename is atomic; data past the size that arrived cannot be reached.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -1,13 +1,14 @@
-//! How does a file system made of memory get mounted, and how is it taken down again whatever happens?
+//! Mounts a file system served by this process over FUSE, and unmounts it on drop.
 //!
 //! [`Mount`] opens `/dev/fuse`, mounts it, and serves it from one thread until it is dropped. One thread, because
 //! then "this request came before that one" has one answer, which is what a recorder is for.
 //!
 //! Some replies can be *held back*: a write or a sync is then answered only when another request has come or nothing
-//! else comes for a while, in any order. A victim that syncs beside a write instead of after it shows only then.
+//! else comes for a while, in any order. Only that exposes a victim that syncs concurrently with a write instead of
+//! after it.
 //!
-//! Invariants: an operation counts as done before its reply is sent and never later, so whatever the victim does
-//! after the reply comes later in the record too; every request gets exactly one reply.
+//! Invariants: an operation counts as done before its reply is sent and never later, so every later action of the
+//! victim comes later in the record too; every request gets exactly one reply.
 
 pub(crate) mod wire;
 

@@ -1,7 +1,7 @@
-//! What do the kernel and a file system process say to each other over `/dev/fuse`?
+//! Decodes requests and encodes replies of the FUSE protocol (version 7.31), for one flat directory.
 //!
-//! The raw protocol, version 7.31 (`linux/fuse.h`), only as much as one flat directory of plain files needs. A request
-//! is a 40-byte header and its arguments; a reply is a 16-byte header and its results:
+//! It covers the part of the protocol (`linux/fuse.h`) that one flat directory of plain files needs. A request is a
+//! 40-byte header and its arguments; a reply is a 16-byte header and its results:
 //!
 //! ```text
 //! request: length u32 | opcode u32 | unique u64 | node u64 | uid u32 | gid u32 | pid u32 | 0 u32 | arguments …
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: numbers are in the host's order, which must be little-endian here; nothing is read past the end of a
-//! request, what is missing counts as zero.
+//! request, missing bytes count as zero.
 
 const _: () = assert!(cfg!(target_endian = "little"), "the recorder speaks the protocol in little-endian");
 

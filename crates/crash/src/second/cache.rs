@@ -1,7 +1,7 @@
-//! What does a disk keep when the power goes?
+//! Models a disk with a volatile cache: which writes survive when the power goes.
 //!
-//! A disk with a volatile cache that has rules of its own. `durable` is what the medium holds, `current` what a read
-//! shows, `pending` the writes in between, in the order in which they were acknowledged:
+//! `durable` is what the medium holds, `current` what a read shows, `pending` the writes in between, in the order in
+//! which they were acknowledged:
 //!
 //! ```text
 //!             honest disk                                  lying disk
@@ -13,11 +13,11 @@
 //!             write whole or torn between sectors
 //! ```
 //!
-//! The lying disk writes its cache back in order, so that what it leaves is an older state of the file system and not a
-//! heap of rubble: its lie must be found by the judge, not by mount(8). A full cache writes its oldest back.
+//! The lying disk writes its cache back in order, so that a cut leaves an older state of the file system and not a
+//! corrupt one: the judge must detect the loss, not mount(8). A full cache writes its oldest back.
 //!
-//! Invariant: an honest disk never loses what lies before an acknowledged flush, nor an acknowledged FUA write, and
-//! nothing written earlier ever comes out on top of either.
+//! Invariant: an honest disk never loses writes before an acknowledged flush, nor an acknowledged FUA write, and no
+//! earlier write ever replaces either.
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,12 @@
-//! Cut after cut: what came of it?
+//! Cuts the emulated machine's power again and again on one disk, and sums up the verdicts.
 //!
-//! One disk a campaign. Each life of the machine judges what the cut before it has left, then writes until it is cut
-//! off itself. The seed draws when the power goes and what the cache keeps; the emulator's own timing is not in its hand,
-//! so a cut is not repeated bit by bit: the image of a finding is kept instead.
+//! One disk a campaign. Each boot of the machine judges the state that the previous cut left, then writes until it is
+//! cut off itself. The seed draws when the power goes and what the cache keeps; it does not control the emulator's
+//! timing, so a cut cannot be repeated exactly: the image of a finding is kept instead.
 //!
-//! Invariants: a cut counts when its verdict was heard; the sums are written down after every cut, so that a campaign
-//! goes on where it stopped; on an honest disk every broken promise and every file system that does not mount fails the
-//! run, on a lying one a campaign without a conviction does.
+//! Invariants: a cut counts when its verdict was received; the sums are saved after every cut, so that a campaign is
+//! resumable; on an honest disk every broken promise and every file system that does not mount fails the run, on a
+//! lying one a campaign that detects no loss does.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,13 +1,12 @@
-//! What runs in the emulated machine?
+//! Builds the initramfs of the emulated machine: busybox, the release binary, modules and a script.
 //!
-//! An initramfs of our own: busybox, the release binary, the kernel's modules for disk and network, a token, and a
-//! script that judges the run before the last cut and begins the next. What it says on the console are the lines that
-//! [`super::machine`] waits for:
+//! It holds busybox, the release binary, the kernel's modules for disk and network, a token, and a script that judges
+//! the run before the last cut and begins the next. [`super::machine`] waits for these lines on the console:
 //!
 //! ```text
 //!   SEAWALL unmountable          the file system did not survive
 //!   SEAWALL verdict CODE JSON    check's exit code and what it wrote, in one line
-//!   run ID writes in FOLDER      the run's own words: from here on the power may go
+//!   run ID writes in FOLDER      printed by the run: from here on the power may go
 //!   SEAWALL ended                the run ended, which it should not
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! How is the emulated machine started, heard and cut off?
+//! Starts the emulated machine, reads its console and cuts its power.
 //!
 //! Invariants: every wait has an end; a machine that is dropped is dead.
 

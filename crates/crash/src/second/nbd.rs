@@ -1,11 +1,11 @@
-//! How does the emulator speak to the disk?
+//! Serves the simulated disk to the emulator by the NBD protocol.
 //!
-//! The server's side of the NBD protocol as the specification of the NBD project has it: fixed newstyle handshake,
-//! options `GO`, `INFO`, `EXPORT_NAME`, `LIST` and ABORT, simple replies; reads, writes, flushes, trims and FUA.
+//! It is the server's side of the protocol as the NBD project specifies it: fixed newstyle handshake, options `GO`,
+//! `INFO`, `EXPORT_NAME`, `LIST` and ABORT, simple replies; reads, writes, flushes, trims and FUA.
 //!
-//! Invariants: one export, which is what `disk` is; requests are done one after the other, so that a flush covers what
-//! was answered before it; lengths are bounded before anything is kept; when the peer goes away, the connection ends
-//! and the disk stays as it is.
+//! Invariants: one export, which is what `disk` is; requests are done one after the other, so that a flush covers the
+//! requests answered before it; lengths are checked before anything is allocated; when the peer goes away, the
+//! connection ends and the disk stays as it is.
 
 #![expect(clippy::big_endian_bytes, reason = "NBD speaks big-endian")]
 
