@@ -1,4 +1,4 @@
-//! What can go wrong, and what does the caller learn of it?
+//! Defines the errors of the log store.
 
 use seawall::Lsn;
 

@@ -1,10 +1,10 @@
-//! Which entries are there, and where?
+//! Indexes the Raft entries of the log in memory, by log index.
 //!
-//! In memory only, rebuilt at opening by going through the records of the log in order. Pure: it knows neither the
-//! log nor its threads.
+//! The index is rebuilt at opening by reading the records of the log in order. It is pure: it knows neither the log
+//! nor its threads.
 //!
 //! ```text
-//!   purged   | slots: on disk only      | slots: on disk or on the way, bytes kept |
+//!   purged   | slots: on disk only      | slots: on disk or in flight, bytes kept  |
 //!            ^ the entry due first      ^ `unkept` slots before                    ^ the entry due next
 //! ```
 //!

@@ -1,8 +1,8 @@
 //! Seawall as the log store of [Openraft](https://docs.rs/openraft).
 //!
-//! [`LogStore`] implements `RaftLogStorage` and `RaftLogReader` over one [`seawall::Log`]: entries, votes, truncations
-//! and purges are records of that one log, so they become durable in the order in which Raft made them, and entries
-//! that Raft appends while a write is under way share the next one.
+//! [`LogStore`] implements `RaftLogStorage` and `RaftLogReader` over one [`seawall::Log`]: entries, votes,
+//! truncations and purges are records of that one log, so they become durable in the order in which Raft made them,
+//! and entries that Raft appends while a write is in flight share the next one.
 //!
 //! ```no_run
 //! use std::io::Cursor;
@@ -18,16 +18,16 @@
 //! # }
 //! ```
 //!
-//! # What Raft is told, and when
+//! # When Raft calls return
 //!
 //! | call | returns or reports when |
 //! | --- | --- |
-//! | `append` | it returns when the entries are in memory and readable; its callback says so once they are durable |
+//! | `append` | it returns when the entries are in memory and readable; its callback runs once they are durable |
 //! | `save_vote`, `truncate`, `purge` | the change is durable |
 //! | `save_committed` | the change is in memory; durable with the next write, as Openraft allows |
 //!
-//! After a failed write or sync nothing is reported durable any more and every call fails; open the store again to
-//! learn what is. What a crash leaves is always a prefix of the changes in the order in which they were made.
+//! After a failed write or sync nothing is reported durable any more and every call fails; reopen the store to learn
+//! what is. A crash always leaves a prefix of the changes in the order in which they were made.
 //!
 //! # Memory and blocking
 //!
@@ -38,12 +38,12 @@
 //! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on
 //! `deserialize_any` or on skipped fields.
 //!
-//! | file | question |
+//! | module | what it does |
 //! | --- | --- |
-//! | `record` | what does a record of the log hold? |
-//! | `index` | which entries are there, and where? |
-//! | `store` | what does Openraft ask, and what is it answered? |
-//! | `error` | what can go wrong? |
+//! | `record` | encodes Raft entries and state as records |
+//! | `index` | indexes the entries in memory |
+//! | `store` | implements Openraft's storage traits |
+//! | `error` | defines the errors |
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! What does a record of the log hold?
+//! Encodes Raft entries and state as records of the log.
 //!
 //! ```text
 //! +--------+-------------------------+

@@ -1,8 +1,8 @@
-//! What does Openraft ask, and what is it answered?
+//! Implements Openraft's log storage traits over a Seawall log.
 //!
-//! Invariants: the index changes only together with an accepted record, under one lock, so that replaying the log gives
-//! the same index; entries leave the index before the log is trimmed, so that a reader that finds its place trimmed
-//! looks again and finds it gone; a callback is called only with what the log says of its LSN.
+//! Invariants: the index changes only together with an accepted record, under one lock, so that replaying the log
+//! gives the same index; entries leave the index before the log is trimmed, so that a reader that finds its place
+//! trimmed looks up the entry again and finds it gone; a callback is called only with the log's result for its LSN.
 
 use std::fmt::Debug;
 use std::io;

@@ -1,8 +1,8 @@
-//! Is everything that Raft was told there after the process was killed?
+//! Tests that every reported change survives a killed process.
 //!
-//! The test starts itself as a child that appends, cuts off, votes and purges, and that says on its standard output
-//! what has become durable, as soon as it has. The parent kills it at some moment, opens the store and holds it
-//! against what was said. Many rounds on one directory, so that every opening but the first follows a kill.
+//! The test starts itself as a child that appends, truncates, votes and purges, and that prints each change to its
+//! standard output as soon as it is durable. The parent kills the child at some moment, opens the store and compares
+//! it with that output. Many rounds on one directory, so that every opening but the first follows a kill.
 
 #[path = "machine/mod.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]

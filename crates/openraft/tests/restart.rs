@@ -1,4 +1,4 @@
-//! Is everything that Raft was told there after closing, after dropping, and after rotations and trims?
+//! Tests that every reported change is there after closing, dropping, rotation and trimming.
 
 #[path = "machine/mod.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]

@@ -1,4 +1,4 @@
-//! Does the store pass Openraft's own storage test suite, whether entries are read from memory or from the segments?
+//! Runs Openraft's own storage test suite, with entries read from memory and from segments.
 
 #[path = "machine/mod.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]

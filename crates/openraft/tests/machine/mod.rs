@@ -1,4 +1,6 @@
-//! The smallest state machine that Openraft's suite accepts: in memory, the last applied log id and membership.
+//! Test fixture: the smallest state machine that Openraft's suite accepts, in memory.
+//!
+//! It holds the last applied log id and the membership.
 
 use std::io::Cursor;
 
