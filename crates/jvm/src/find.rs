@@ -1,11 +1,11 @@
-//! Which JDKs does a run use? Those that were named; else one of each major version that this machine has.
+//! Finds the JDKs of a run: those named with `--jdk`, else one of each major version on this machine.
 //!
 //! ```text
-//!   named with --jdk    each of them, or an error that says what is wrong with it
+//!   named with --jdk    each of them, or an error with the reason
 //!   else                JAVA_HOME, java on the PATH, the usual folders: the first found of each major from 17 on
 //! ```
 //!
-//! Invariant: policy only: what the machine has comes through [`Look`], so that every order of finding is tried in tests.
+//! Invariant: policy only: the facts of the machine come through [`Look`], so that tests can try every order.
 
 use std::path::{Path, PathBuf};
 

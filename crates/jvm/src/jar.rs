@@ -1,4 +1,4 @@
-//! Where does the jar come from? Named with `--jar`; else kept in the build folder; else built there by Maven.
+//! Provides the jar: named with `--jar`, kept in the build folder, or built there by Maven.
 //!
 //! ```text
 //!   target/jvm/seawall-jvm-path-FINGERPRINT-22.jar   built by a JDK ≥ 22: has the rows of java.lang.foreign
@@ -7,8 +7,8 @@
 //!   target/jvm/work-PID                              sources and classes while it is being built
 //! ```
 //!
-//! Invariants: a jar in the build folder is of these sources, because its name says so; it appears whole or not at all;
-//! nothing is written outside the build folder, or the folder of `--jar`.
+//! Invariants: a jar in the build folder is built from these sources, because its name holds their fingerprint; it
+//! appears whole or not at all; nothing is written outside the build folder, or the folder of `--jar`.
 
 use crate::find::{FOREIGN, Jdk};
 use crate::sources;

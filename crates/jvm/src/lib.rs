@@ -1,4 +1,4 @@
-//! How do the JVMs of this machine come to write beside the native ways of `seawall bench path`?
+//! Runs JVMs as further rows of `seawall bench path`: finds JDKs, builds the jar and starts it.
 //!
 //! ```text
 //!   find     which JDKs are there, or were named; policy only, the machine is a parameter
@@ -7,8 +7,8 @@
 //!   table    its rows, from the file that the jar reads too
 //! ```
 //!
-//! Invariants: what is missing makes rows `n/a` with a reason and a remedy, never no rows; nothing is downloaded or built
-//! but below the build folder or where `--jar` says; no JVM outlives the run.
+//! Invariants: a missing JDK or jar makes rows `n/a` with a reason and a remedy, never no rows; nothing is downloaded
+//! or built but below the build folder or where `--jar` says; no JVM outlives the run.
 
 pub mod find;
 pub mod jar;

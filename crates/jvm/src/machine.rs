@@ -1,7 +1,7 @@
-//! How is a JVM told to write, and what does it answer? One line each way, through its standard input and output.
+//! Talks to a started JVM: one line per order and answer, through its standard input and output.
 //!
-//! Invariants: what it does not know is an error with its words, never an empty figure; it ends when its input does, and
-//! is ended if it does not; what it printed on standard error is told with its end.
+//! Invariants: an order that the JVM refuses is an error with its message, never an empty figure; the JVM ends with
+//! its input, and is killed if it does not; its standard error is reported with its end.
 
 use crate::find::Jdk;
 use seawall_gauge::latency::Latency;

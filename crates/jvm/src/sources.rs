@@ -1,4 +1,4 @@
-//! From what is the jar built? From these files, which the program carries with it, so that an installed one can build.
+//! Embeds the jar's sources, so that an installed program can build it.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Which ways does a JVM have to write a journal? The rows of `rows.tsv`, which the jar reads as well.
+//! Reads the JVM's ways of writing from `rows.tsv`, the file that the jar reads too.
 
 use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
 

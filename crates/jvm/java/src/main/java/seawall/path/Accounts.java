@@ -1,7 +1,7 @@
 /*
- * What has this thread cost? CPU time, waiting for a CPU, and bytes allocated, as the JVM and the kernel count them.
+ * Reads a thread's CPU time, wait for a CPU and allocated bytes, as the JVM and the kernel count them.
  *
- * Invariant: what nobody counts is -1, never 0.
+ * Invariant: an uncounted value is -1, never 0.
  */
 package seawall.path;
 

@@ -1,7 +1,7 @@
 /*
- * How do RandomAccessFile and FileChannel write? In the classes of JDK 17; later JDKs run the same.
+ * Writes through RandomAccessFile and FileChannel, the classes of JDK 17; later JDKs run the same.
  *
- * Invariant: between the call of write and its return stand only the calls that the row names.
+ * Invariant: between the call of write and its return lie only the calls that the row names.
  */
 package seawall.path;
 

@@ -1,5 +1,5 @@
 /*
- * What stands in for the rows of java.lang.foreign where there is none? This: it says why. JDK 22 and later load the class
+ * Refuses the rows of java.lang.foreign where the JDK has none, with the reason. JDK 22 and later load the class
  * of the same name from META-INF/versions/22 instead, if the jar was built by such a JDK.
  */
 package seawall.path;

@@ -1,7 +1,7 @@
 /*
- * How is a result told to a program? As one line of JSON, with figures and the histogram that they came from.
+ * Encodes a result as one line of JSON, with figures and the histogram that they came from.
  *
- * Invariant: a percentile is told only if at least one sample lies beyond it; otherwise it is null, because it would be the
+ * Invariant: a percentile is reported only if at least one sample lies beyond it; otherwise it is null, because it would be the
  * maximum under another name.
  */
 package seawall.path;

@@ -1,11 +1,11 @@
 /*
- * How is one way of writing timed? By this loop, whatever the row and whoever asked.
+ * Times one way of writing; all rows and all modes of the program use this loop.
  *
  *        due        t0            t1
  *   ------|---------|--- write ---|------   service = t1 - t0, response = t1 - due (on a schedule)
  *
- * Invariants: between the two readings of the clock stands one write and nothing else; leaving a file for the next is timed
- * apart and is part of no write's service time; what opening a file allocates, and what the first write through it sets up,
+ * Invariants: between the two readings of the clock lies one write and nothing else; leaving a file for the next is timed
+ * separately and is part of no write's service time; what opening a file allocates, and what the first write through it sets up,
  * is not counted as the writes'.
  */
 package seawall.path;

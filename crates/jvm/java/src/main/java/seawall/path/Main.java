@@ -1,6 +1,5 @@
 /*
- * What does this program do? With --serve it takes orders, with --rows it lists its rows, otherwise it is the published
- * test with its options.
+ * The program: with --serve it takes orders, with --rows it lists its rows, otherwise it runs the published test.
  *
  * Invariant: bad input ends with a message that names it and the remedy, and exit code 2; a failed run with 1.
  */

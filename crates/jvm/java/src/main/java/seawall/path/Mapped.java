@@ -1,5 +1,5 @@
 /*
- * How does a MappedByteBuffer write? By a copy, and msync of the range if it is to be durable.
+ * Writes through a MappedByteBuffer: a copy, and msync of the range if the row is durable.
  *
  * Invariants: every page is touched for writing when the file is opened, so that faults are no part of a write; mappings
  * that were closed are given back between blocks, because only the collector can unmap a buffer, and a loop that allocates

@@ -1,7 +1,7 @@
 /*
- * Which options does the published test have, and what do they mean here? Its own, with its defaults, and a few more.
+ * Parses the options of the published test, with its defaults, and a few more.
  *
- * Invariant: what is not known, or makes no sense, is refused by name with the remedy.
+ * Invariant: an unknown or invalid option is refused by name with the remedy.
  */
 package seawall.path;
 

@@ -1,4 +1,4 @@
-/* What is a block to do? */
+/* The parameters of one block. */
 package seawall.path;
 
 import java.nio.file.Path;

@@ -1,5 +1,5 @@
 /*
- * What is written? The same incompressible bytes each time, on the heap and outside it, because some devices compress.
+ * The record that is written: incompressible bytes, on the heap and outside it, because some devices compress.
  */
 package seawall.path;
 

@@ -1,5 +1,5 @@
 /*
- * What is one row of the table? Read from rows.tsv, the only place where rows are listed; Ways says how each is opened.
+ * One row of the table, read from rows.tsv, the only place where rows are listed; Ways opens them.
  *
  * Invariant: ids are unique, and no longer than the report's first column has room for.
  */

@@ -1,5 +1,5 @@
 /*
- * What has a block measured?
+ * The measurements of one block.
  *
  * Invariant: histograms grow as needed, so that nothing is clipped; they begin at a minute, so that nothing is allocated
  * while a write is timed.

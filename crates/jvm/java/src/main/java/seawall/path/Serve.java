@@ -1,6 +1,6 @@
 /*
- * How does another program let this JVM write? It starts it with --serve, sends one order a line and reads one line of JSON
- * for each; `seawall bench path --jvm` does so, so that rows of several JVMs and native ones take turns.
+ * Serves another program, which starts this JVM with --serve, sends one order a line and reads one line of JSON for
+ * each; `seawall bench path --jvm` does so, so that rows of several JVMs and native ones take turns.
  *
  *   first line out   {"protocol":1,"java":…,"rows":[{"id":…,"na":null or why},…]}
  *   a line in        row, pace, interval ns, time ns, most writes, record bytes, file bytes, file, file … (tabs between)

@@ -1,4 +1,4 @@
-/* What does a row throw that cannot run here? This, with a reason that ends up behind "n/a:" and names the remedy. */
+/* Thrown by a row that cannot run here; the reason is printed behind "n/a:" and names the remedy. */
 package seawall.path;
 
 /** A row that cannot run here. */

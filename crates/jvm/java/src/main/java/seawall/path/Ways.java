@@ -1,7 +1,7 @@
 /*
- * How is each row opened? One line a row, by its id; what needs a newer JDK is in Foreign.
+ * Opens each row by its id, one line per row; rows that need a newer JDK are in Foreign.
  *
- * Invariants: nothing is substituted: what this JDK or file system lacks is Unavailable with a reason; files exist before
+ * Invariants: nothing is substituted: a row that this JDK or file system lacks is Unavailable with a reason; files exist before
  * they are opened.
  */
 package seawall.path;

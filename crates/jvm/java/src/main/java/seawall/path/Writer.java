@@ -1,7 +1,7 @@
 /*
- * What does the timed loop call? This, once a write: everything that the row does to make a record as durable as it can.
+ * The call that the timed loop makes once per write: writes a record and makes it as durable as the row can.
  *
- * Invariants: a short write is an error, because the figure would be that of two calls; after an error the writer is not
+ * Invariants: a short write is an error, because it would measure two calls; after an error the writer is not
  * used again.
  */
 package seawall.path;

@@ -1,8 +1,8 @@
 /*
- * How does java.lang.foreign write? By a mapped segment, and by calls of the C library's pwrite, pwritev2 and fdatasync.
+ * Writes through java.lang.foreign: a mapped segment, and the C library's pwrite, pwritev2 and fdatasync.
  *
  * A call marked critical keeps its thread from reaching a safepoint: while it blocks, every collection waits. The critical
- * rows exist to be measured; a program must not mark a call so that may block.
+ * rows exist to be measured; a program must not mark a call as critical that may block.
  *
  * Invariants: a failed call is an error with its errno; descriptors are closed.
  */

@@ -1,8 +1,8 @@
 /*
- * Does the jar itself, with the versions of its classes, do on each JDK what it promises: take orders, write the record in
- * every place by every row, allocate nothing where nothing is promised, and end when its input does?
+ * Tests the multi-release jar on each JDK: it takes orders, writes the record in every place by every row, allocates
+ * nothing where that is promised, and ends with its input.
  *
- * The JDKs are named by the property seawall.jdks; this one, if none is. A row that a JDK lacks is told, not passed over.
+ * The JDKs are named by the property seawall.jdks; this one, if none is. A row that a JDK lacks is reported, not skipped silently.
  */
 package seawall.path;
 

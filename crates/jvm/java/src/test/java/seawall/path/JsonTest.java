@@ -1,4 +1,4 @@
-/* Are the figures of a line those of the histogram they came from, and is that exact as far as it says? */
+/* Tests that the figures of a JSON line are those of its histogram, within the stated precision. */
 package seawall.path;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;

@@ -1,4 +1,4 @@
-/* Are rolls apart from writes, are blocks written as often as asked, and does a schedule count from arrival? */
+/* Tests the timing loop: file changes timed separately, the requested number of writes, schedules timed from arrival. */
 package seawall.path;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;

@@ -1,4 +1,4 @@
-/* Does the published test take its options and print its lines, with its counts, and leave nothing behind? */
+/* Tests the published test: its options, its printed lines and counts, and that it leaves nothing behind. */
 package seawall.path;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;

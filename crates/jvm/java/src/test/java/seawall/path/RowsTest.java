@@ -1,4 +1,4 @@
-/* Is the table whole: does every row have an opener and every opener a row, and does each write what it should? */
+/* Tests the table: every row has an opener, every opener a row, and each writes the record. */
 package seawall.path;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
