@@ -1,5 +1,4 @@
-/* What does a Rust program need of bcryptprimitives.dll? ProcessPrng, from which the standard library seeds its
- * hash maps. Wine 8 has no such DLL, and a program that imports from it does not start there.
+/* Provides ProcessPrng of bcryptprimitives.dll, from which the Rust standard library seeds its hash maps. Wine 8 has no such DLL, and a program that imports from it does not start there.
  *
  * Test fixture for Wine only, built beside the programs that need it; Windows has the real one. */
 

@@ -1,5 +1,5 @@
 /*
- * How fast does the plainest loop commit? A yardstick for `cargo xtask fidelity`.
+ * A plain loop of durable writes, one of the instruments that `cargo xtask fidelity` compares.
  *
  *   loop METHOD FILE SIZE JOURNAL COMMITS TIMED
  *

@@ -1,5 +1,5 @@
-// What is a product's own work where it has to wait for a disk? Put before libc (LD_PRELOAD), this library sleeps in
-// place of fsync and fdatasync, and adds up for how long. What is left of the product's time is its own work, with
+// Sleeps in place of fsync and fdatasync in a preloaded program (LD_PRELOAD), and adds up for how long. The rest of the
+// program's time is its own work, with
 // CPUs that went idle and caches that cooled down in between, as they do while a disk is at work.
 //
 // The file that SEAWALL_SLEEPER names holds three words of 64 bits:

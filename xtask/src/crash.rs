@@ -1,16 +1,16 @@
-//! How is it shown that nothing acknowledged is lost?
+//! `cargo xtask crash`: runs the crash tests in simulation, on logs at rest and on real file systems.
 //!
-//! Three programs, one after the other: the log's core on a simulated disk, simulated logs at rest that a disk damages,
-//! and `seawall` and the library on recorded file systems, failing disks and kill -9. The portion for every change runs
-//! what the tests are built from; the campaign builds for release, as what is published.
+//! It runs three programs, one after the other: the log's core on a simulated disk, simulated logs at rest that a disk
+//! damages, and `seawall` and the library on recorded file systems, failing disks and kill -9. The run for every change
+//! uses the build of the tests; the campaign builds for release, as published.
 //!
-//! | command | what |
+//! | command | what it does |
 //! | --- | --- |
-//! | `cargo xtask crash [MORE]` | the portion for every change: fixed work, counted in states; MORE goes to the third program |
-//! | `cargo xtask crash --long [--minutes N]` | the campaign, which goes on where it stopped; its figures go to `results/crash` |
+//! | `cargo xtask crash [MORE]` | the run for every change: fixed work, counted in states; MORE goes to the third program |
+//! | `cargo xtask crash --long [--minutes N]` | the campaign, which resumes where it stopped; its figures go to `results/crash` |
 //! | `cargo xtask crash --second-kernel [MORE]` | power cuts of another kernel in an emulator; MORE goes to `seawall-crash second-kernel` |
 //!
-//! Invariant: what could not run is counted as skipped and said; nothing is made smaller because the machine is slow,
+//! Invariant: a part that could not run is counted and printed as skipped; the work is the same on a slow machine,
 //! and a program that takes far too long has failed.
 
 use std::path::Path;

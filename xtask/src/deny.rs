@@ -1,4 +1,4 @@
-//! Are all dependencies licensed, sourced and maintained as `deny.toml` wants? Asked of cargo-deny.
+//! Checks licences, sources and advisories of all dependencies by cargo-deny and `deny.toml`.
 
 use crate::peers;
 use crate::shell::{cargo, has, root, status};

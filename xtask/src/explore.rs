@@ -1,12 +1,12 @@
-//! Which machines look for what tests do not: every order of threads, undefined behaviour, inputs nobody wrote? These.
+//! Runs the exploring test tools: loom (thread orders), Miri (undefined behaviour) and fuzzing.
 //!
 //! * `loom`: the gates and the group commit of the log in every order of their threads (`crates/log/src/explored.rs`);
 //! * `miri`: the buffers, the format and the state machine of the log, and the buffers of the system crate, run by an
 //!   interpreter that sees every access to memory;
 //! * `fuzz`: the targets of `crates/log/fuzz`, from their corpus, both cores at once.
 //!
-//! Invariants: what is missing is installed, or the command fails and says so; each is bounded in time; a finding is
-//! printed with what repeats it.
+//! Invariants: a missing tool is installed, or the command fails and names it; each run has a time limit; a finding
+//! is printed with the command that repeats it.
 
 use crate::shell::{cargo, command, has, output, root, status, target, tests};
 use crate::tally::Counts;

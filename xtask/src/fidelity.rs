@@ -1,4 +1,4 @@
-//! Do Seawall's figures agree with other instruments'? Measured in one run, interleaved, on the same disk.
+//! Compares Seawall's figures with fio, a C loop and pg_test_fsync, interleaved on the same disk.
 //!
 //! ```text
 //!   round 1:  for each method:  seawall, fio, the C loop        then pg_test_fsync, seawall as it writes
@@ -6,13 +6,13 @@
 //!   …         the order turns by one each round; a ratio is taken within a round, and the median over rounds
 //! ```
 //!
-//! All commit the same number of 16 KiB transactions, one after the other, to a zero-filled journal of the same
-//! size. What can be compared: commits per second of all; the median of fio only where one call is the commit,
-//! because fio tells the write's and the sync's apart and medians do not add; of `pg_test_fsync` only fdatasync
-//! and fsync behind two writes of 8 KiB, as means: its `open_datasync` makes two commits of 8 KiB. It writes the same
-//! 16 KiB over and over, from the cache, so Seawall runs once more beside it on a journal of one transaction, kept cached.
+//! All commit the same number of 16 KiB transactions, one after the other, to a zero-filled journal of the same size.
+//! What can be compared: commits per second of all; the median of fio only where one call is the commit, because fio
+//! reports write and sync separately and medians do not add; of `pg_test_fsync` only fdatasync and fsync behind two
+//! writes of 8 KiB, as means: its `open_datasync` makes two commits of 8 KiB. It writes the same 16 KiB over and
+//! over, from the cache, so Seawall runs once more on a journal of one transaction, kept cached.
 //!
-//! Invariant: a verdict is only ever worse for lack of a figure, never better.
+//! Invariant: a missing figure can only make a verdict worse, never better.
 
 mod contenders;
 

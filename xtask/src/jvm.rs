@@ -1,7 +1,7 @@
-//! Is the JVM part of the gauge sound? Maven builds it with the newest JDK here, and its tests run the jar on every one.
+//! Builds the JVM module with the newest JDK here, and runs its tests on every JDK.
 //!
-//! Invariants: a JDK that lacks rows is told: in CI it is a failure, elsewhere its rows count as skipped; everything that
-//! is downloaded or built lies below the build folder.
+//! Invariants: a JDK that lacks rows is reported: in CI it is a failure, elsewhere its rows count as skipped; all
+//! downloads and builds stay below the build folder.
 
 use crate::jdks::{FOREIGN, Here, Jdk, find};
 use crate::shell::{command, has, root, target, tests};

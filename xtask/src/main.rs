@@ -1,6 +1,6 @@
-//! Which commands does a developer have? This table; `cargo xtask help` prints it.
+//! The table of developer commands, printed by `cargo xtask help`.
 //!
-//! Invariant: each command ends with an exit code that tells whether it held; nothing is skipped in silence.
+//! Invariant: each command's exit code states whether its checks passed; nothing is skipped silently.
 
 mod crash;
 mod deny;

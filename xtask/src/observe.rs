@@ -1,4 +1,4 @@
-//! Do real databases commit as fast as the gauge says they should? PostgreSQL and SQLite, predicted and observed.
+//! Compares the gauge's predicted commit rates with those of real PostgreSQL and SQLite.
 //!
 //! ```text
 //!   predicted = the product asleep where it would sync, without the time asleep
@@ -6,13 +6,13 @@
 //!             - the same file operations asleep, without the time asleep
 //! ```
 //!
-//! The first line is the product's own work: parsing, locks, its writes into the cache, the client's round trip. It is
-//! measured, not guessed, in every round beside what it is compared to. Asleep, because a product that waits for a disk
-//! works more slowly than one that never waits: its CPUs go idle and its caches cool down. Without syncs at all, as this
-//! was measured before, its own work came out too small, and every prediction too fast.
+//! The first line is the product's own work: parsing, locks, its writes into the cache, the client's round trip. It
+//! is measured, not guessed, in every round beside the rate that it is compared with. The product sleeps instead of
+//! syncing, because a product that waits for a disk works more slowly than one that never waits: its CPUs go idle and
+//! its caches cool down. With syncs merely left out, its own work comes out too small, and every prediction too fast.
 //!
 //! Invariants: everything lives in one new folder, which is removed at the end; nothing of an existing database is
-//! touched; a case outside the tolerance or the order is told and is the exit code.
+//! touched; a case outside the tolerance or the order is printed and fails the command.
 
 mod postgres;
 mod replay;

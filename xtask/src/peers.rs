@@ -1,10 +1,10 @@
-//! How fast do other write-ahead logs commit beside this one? Asked of `crates/log/peers`, a package of its own.
+//! `cargo xtask peers`: benchmarks other write-ahead logs after checking that each one syncs every commit.
 //!
-//! Before anything is measured, each row commits [`COMMITS`] times under strace: nobody is set beside durable logs who does
-//! not sync every commit.
+//! The benchmark is `crates/log/peers`, a package of its own. Before anything is measured, each row commits
+//! [`COMMITS`] times under strace: a log that does not sync every commit is not compared with durable ones.
 //!
-//! Invariant: only the thread that commits is counted, between the two marks that it leaves, so that no housekeeping of
-//! another thread passes for a sync.
+//! Invariant: only the thread that commits is counted, between the two marks that it leaves, so that housekeeping of
+//! another thread is never counted as a sync.
 
 use crate::fidelity::tell_load;
 use crate::shell::{cargo, command, output, root, status, target};

@@ -1,4 +1,4 @@
-//! Is the sync policy that `bench replicated` tells the one that an engine's nodes keep? Counted on real clusters.
+//! Checks on real clusters, by counted syncs, the sync policy that `bench replicated` reports.
 //!
 //! ```text
 //!   for each sync setting:  up · strace on every node · bench with one record in flight · counts · down
@@ -6,9 +6,9 @@
 //!   default                 fewer than one for ten records, on every node
 //! ```
 //!
-//! Also: a cluster that is away or too small is refused; a run that is interrupted removes its stream; `down`, and Ctrl-C
-//! of `up --foreground`, leave nothing running; TLS and credentials are understood, and what may not be removed is told
-//! beside the result ([`secured`]).
+//! Also: a cluster that is away or too small is refused; a run that is interrupted removes its stream; `down`, and
+//! Ctrl-C of `up --foreground`, leave nothing running; TLS and credentials work, and a stream that may not be removed
+//! is reported beside the result ([`secured`]).
 //!
 //! Invariant: every process that is started is ended, whatever fails: clusters by `down`, tracers with their nodes.
 

@@ -1,4 +1,4 @@
-//! How long does a comparison in rounds take, and which of its rounds counts? As the command line says; the median.
+//! Bounds the rounds and duration of a comparison, and takes the median over rounds.
 //!
 //! Invariant: bounds are checked before anything is run.
 

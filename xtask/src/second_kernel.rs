@@ -1,4 +1,4 @@
-//! What does `cargo xtask crash --second-kernel` need? Debian's kernel, an emulator, and the release binary built static.
+//! Prepares `cargo xtask crash --second-kernel`: Debian's kernel, an emulator and a static binary.
 //!
 //! Invariant: the kernel is unpacked under the target folder and never installed.
 

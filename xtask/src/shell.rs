@@ -1,4 +1,4 @@
-//! How is another program run? Here: found, started in the repository, its lines passed on as they come.
+//! Runs other programs from the repository's root and streams or captures their output.
 //!
 //! Invariant: a program that cannot be started is an error with its name, never an empty output.
 

@@ -1,6 +1,6 @@
-//! How many tests ran? Read from the lines in which Rust's test harness, or Maven's, says so.
+//! Counts tests from the output of Rust's test harness and of Maven.
 //!
-//! Invariant: what a harness calls ignored is not passed; it is skipped unless a later step runs it.
+//! Invariant: an ignored test is not passed; it is skipped unless a later step runs it.
 
 /// Tests, or steps that are one check each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
-//! What must a machine have for `cargo xtask test`, and where does it come from? This table.
+//! Lists the tools that `cargo xtask test` needs, and installs the missing ones.
 //!
-//! Invariant: what is missing is installed (Debian, as root) or named together with its package, or with its makers where
-//! Debian has none that is new enough ([`ELSEWHERE`]); it is never left out in silence.
+//! Invariant: a missing tool is installed (Debian, as root) or named together with its package, or with its project
+//! where Debian has none that is new enough ([`ELSEWHERE`]); it is never skipped silently.
 
 use crate::jdks::{FOREIGN, Here, find};
 use crate::shell::{command, has, is_root, output, status};

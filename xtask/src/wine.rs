@@ -1,12 +1,12 @@
-//! How do the Windows rows run without Windows? Cross-built with mingw, under Wine, with one fixture.
+//! Runs the Windows rows under Wine: cross-built with mingw, with one fixture.
 //!
 //! ```text
 //!   target/wine/bcryptprimitives.dll   the fixture, built from tests/wine/bcryptprimitives.c
 //!   target/wine/prefix/                Wine's own C: drive and registry, apart from the user's
 //! ```
 //!
-//! Invariants: what a machine lacks is named with the package that brings it, all of it at once; nothing outside
-//! `target/` is written but the Rust target; a test that fails under Wine fails this.
+//! Invariants: missing tools are named with their packages, all at once; nothing outside `target/` is written but the
+//! Rust target; a test that fails under Wine fails the command.
 
 use crate::tally::Counts;
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! How is each instrument asked for its figures of one method?
+//! Runs each compared instrument for one method and parses its figures.
 //!
-//! Invariant: before each run the shared journal is synced and out of the cache, as Seawall leaves its own.
+//! Invariant: before each run the shared journal is synced and evicted from the cache, as Seawall does with its own.
 
 use crate::shell::{command, output};
 use crate::tools::pg_test_fsync;

@@ -1,7 +1,7 @@
-//! How is the real PostgreSQL run? A private cluster in a folder of its own, one client, one `INSERT` a transaction.
+//! Runs a private PostgreSQL cluster with one client and one `INSERT` per transaction.
 //!
-//! Invariants: the cluster belongs to a user without rights (PostgreSQL refuses root), listens on a socket in its
-//! own folder only, and ends with this program, even if that is killed; no other cluster is looked at.
+//! Invariants: the cluster belongs to a user without rights (PostgreSQL refuses root), listens on a socket in its own
+//! folder only, and ends with this program, even if that is killed; no other cluster is touched.
 
 use super::sleeper::Sleeper;
 use crate::shell::{command, is_root, output, status};

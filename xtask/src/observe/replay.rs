@@ -1,4 +1,4 @@
-//! What does the disk's part of a product's commit cost? The product's own file operations, without the product.
+//! Replays the file operations of a product's commit without the product.
 //!
 //! ```text
 //!   PostgreSQL        a client's request; 8 KiB page of a recycled 16 MiB segment, the same page until it is full;
@@ -9,12 +9,13 @@
 //!                     [count into the header, sync (FULL)]; two pages of the database, sync; unlink
 //! ```
 //!
-//! Seen with strace at PostgreSQL 15.18 and SQLite 3.40.1. What is wanted is a difference: the same operations with
-//! the syncs, and with sleeps in their place that are taken off, so that the cost of the writes into the cache and of
-//! waking up, which the product's own work has in it, cancels out. The client is there for the same reason.
+//! The operations were traced with strace at PostgreSQL 15.18 and SQLite 3.40.1. The result is a difference: the same
+//! operations with the syncs, and with sleeps in their place that are subtracted, so that the cost of the writes into
+//! the cache and of waking up, which the product's own work includes, cancels out. The client is there for the same
+//! reason.
 //!
-//! Invariants: every write and sync runs through a row of the method table; files live in the folder that was given
-//! and are removed.
+//! Invariants: every write and sync runs through a row of the method table; files lie in the given folder and are
+//! removed.
 
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::monotonic_ns;

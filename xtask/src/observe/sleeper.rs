@@ -1,11 +1,12 @@
-//! How does a product sleep instead of syncing? By `observe/sleeper.c`, put before its libc, and a file of three words.
+//! Makes a product sleep instead of syncing, by a preloaded C library.
+//!
+//! The library is `observe/sleeper.c`; a file of three words controls it:
 //!
 //! ```text
 //!   word 0: nanoseconds to sleep in place of a sync, 0: sync     word 1: syncs slept     word 2: nanoseconds slept
 //! ```
 //!
-//! Invariant: what was slept is measured by the library itself, so that a sleep that took longer than asked is no work
-//! of the product's.
+//! Invariant: the library itself measures the sleep, so that an overlong sleep is not counted as work of the product.
 
 use crate::shell::{command, root, status};
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! How is the real SQLite run? Its shell reads one `UPDATE` of one row after another, each a transaction.
+//! Runs the real SQLite shell on `UPDATE`s of one row, each a transaction.
 //!
-//! Invariant: the time to start the shell and to make the connection is measured apart and taken off, because no
-//! commit pays it.
+//! Invariant: the time to start the shell and to make the connection is measured separately and subtracted, because
+//! no commit pays it.
 
 use super::replay::{Journal, Synchronous};
 use super::sleeper::Sleeper;

@@ -1,7 +1,7 @@
-//! Does what was predicted come true? Ratios within a tolerance, and the same order where the noise lets one tell.
+//! Judges predictions: ratios within a tolerance, and the same order where noise permits a ranking.
 //!
-//! Invariants: pure; a ratio is taken within a round, and the median over rounds counts; a case without figures
-//! never holds.
+//! Invariants: pure; a ratio is taken within a round, and the median over rounds counts; a case without figures never
+//! passes.
 
 use crate::rounds::median;
 

@@ -1,6 +1,6 @@
-//! How are nodes of Kafka had that want TLS and a login, and which topics does a node hold?
+//! Starts Kafka nodes with TLS and a login, and lists the topics that a node holds.
 //!
-//! Invariant: nodes end, and what they stored goes, when their [`Nodes`] is dropped.
+//! Invariant: nodes end, and their data is removed, when their [`Nodes`] is dropped.
 
 use super::secured::Certificates;
 use super::{free_ports, listens};

@@ -1,8 +1,8 @@
-//! Are TLS and credentials understood, and is what may not be removed told beside the result? Tried on real servers.
+//! Tests TLS, credentials and missing permissions against real servers.
 //!
 //! ```text
-//!   NATS    the servers of `cluster up` are told TLS, a user and what it may not do, and read it again by SIGHUP
-//!   Kafka   nodes of our own with SASL_SSL for clients, of a certificate made here: one is too small, three are enough
+//!   NATS    the servers of `cluster up` get TLS, a user and its denied permissions, and reload them on SIGHUP
+//!   Kafka   private nodes with SASL_SSL for clients, of a certificate made here: one is too small, three are enough
 //! ```
 //!
 //! Invariant: certificates are valid for two days and for 127.0.0.1, and lie in the build folder.

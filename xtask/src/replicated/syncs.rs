@@ -1,4 +1,4 @@
-//! How often did a node sync, and which files? Counted by strace, which tells each call's file.
+//! Counts the syncs of a node per file by strace.
 
 use crate::shell::output;
 use std::path::{Path, PathBuf};
