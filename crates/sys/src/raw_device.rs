@@ -1,4 +1,4 @@
-//! May a raw block device be overwritten? Held exclusively, used by nobody, and its content named: [`RawDevice`].
+//! Opens a raw block device exclusively for overwriting, if it is unused: [`RawDevice`].
 //!
 //! ```text
 //!   refused if any of these has        the device   its partitions   the disk it is a partition of
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Invariants: nothing is written here; the exclusive descriptor is held as long as the [`RawDevice`] lives, so that
-//! nothing can be mounted from the device meanwhile; a system that cannot tell who uses a device has it refused.
+//! nothing can be mounted from the device meanwhile; a system that cannot report who uses a device refuses every
+//! device.
 
 use crate::error::{Error, Result};
 use crate::{inspect, os};

@@ -1,4 +1,4 @@
-//! How is a result file read? As something that anybody may have written: bounded, checked, and made safe to print.
+//! Reads a result file as untrusted input: bounded, checked and made safe to print.
 //!
 //! ```text
 //!   regular file of at most BYTES_MAX
@@ -7,8 +7,8 @@
 //!     → no more rows, rounds and devices than a run can have, each once   check
 //! ```
 //!
-//! Invariants: memory and time grow with the file's real size and with nothing that it claims; a string of a result
-//! never moves a terminal's cursor; what is refused is refused by name, with the bound.
+//! Invariants: memory and time grow with the file's real size and with no size that it claims; a string of a result
+//! never moves a terminal's cursor; a refusal names the field and the bound.
 
 use super::{FORMAT, Measured, Outcome, Round, RunResult, VERSION};
 use crate::latency;

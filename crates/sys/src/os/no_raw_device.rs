@@ -1,4 +1,4 @@
-//! What do systems offer that do not tell who uses a block device? A refusal: overwriting it could destroy data.
+//! Systems that do not report who uses a block device: refuses, because overwriting could destroy data.
 
 use crate::error::{Error, Result};
 use std::fs::File;

@@ -1,10 +1,12 @@
-//! Who uses a block device on Linux? Mounts, swaps, holders, loop devices, and whoever has it open exclusively.
+//! Linux: finds the mounts, swaps, holders, loop devices and exclusive openers that use a block device.
 //!
 //! `open(2)` with `O_EXCL` and without `O_CREAT` on a block device fails with `EBUSY` if the device, one of its
 //! partitions or the disk that it is a partition of is mounted or claimed, in any mount namespace. That decides; the
-//! tables only give the refusal its words, and see what claims nothing: a loop device whose image is the device.
+//! tables only supply the reason of a refusal, and show users that claim nothing: a loop device whose image is the
+//! device.
 //!
-//! Invariants: by device number, never by name alone; what overlaps the device counts as the device.
+//! Invariants: devices are compared by number, never by name alone; a device that overlaps the device counts as the
+//! device.
 
 use super::inspect::{Mounted, all_mounted, block_folder};
 use crate::error::{Error, Result};
