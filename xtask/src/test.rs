@@ -8,8 +8,8 @@
 //! | `--changed [REV]` behind the first two | of these only the steps that matter to what differs from REV (`HEAD`) |
 //! | `cargo xtask test --list` | the steps, and every test with the step that runs it, run none |
 //!
-//! Invariants: every step runs whatever became of those before it, so that one run tells everything; the closing lines
-//! count what was really run and name what was left out.
+//! Invariants: every step runs even if earlier ones failed, so that one run reports everything; the last lines count
+//! only the tests that ran and name the steps left out.
 
 mod apart;
 mod changed;

@@ -1,4 +1,4 @@
-//! Which steps matter to what was changed: git says which files differ.
+//! Selects the steps that the changed files affect, as reported by git.
 //!
 //! Invariant: a file that no step names matters to every step that names nothing, so that nothing changes unseen.
 

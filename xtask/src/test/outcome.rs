@@ -1,6 +1,6 @@
-//! What became of a step, and in which words its process tells the one that started it.
+//! Represents the outcome of a step, and passes it from the step's process to its parent.
 //!
-//! Invariant: what is written is read back as the same, so that a step counts for what it was.
+//! Invariant: an outcome that is written is read back unchanged.
 
 use crate::tally::Counts;
 use serde_json::{Value, json};

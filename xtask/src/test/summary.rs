@@ -1,7 +1,8 @@
-//! What the steps came to, as a table that can be pasted into a page.
+//! Prints the outcomes of the steps as a table that can be pasted into a page.
 //!
-//! Invariants: what could not run is counted as skipped with its reason; in CI (`CI=true`) what was skipped for want of
-//! root, a loop device or a tool is a failure; a budget that is exceeded is told and fails nothing, because machines differ.
+//! Invariants: a step that could not run is counted as skipped with its reason; in CI (`CI=true`) a step skipped for
+//! want of root, a loop device or a tool is a failure; an exceeded budget is printed and fails nothing, because
+//! machines differ.
 
 use super::apart::Ran;
 use super::outcome::{Outcome, Tests};
