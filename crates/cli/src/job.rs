@@ -25,6 +25,8 @@ use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
+use seawall_sys::scratch;
+use seawall_sys::text::printable;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -155,6 +157,7 @@ impl Job {
 
     /// Measures; the result is rewritten below `kept` after every round.
     pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<Measured, Failure> {
+        self.sweep();
         let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
         let mut left_behind = None;
         let result = match &self.kind {
@@ -184,6 +187,19 @@ impl Job {
         };
         progress.done();
         measured(result, left_behind)
+    }
+
+    /// Removes what runs that were killed left behind in the folders, and says so.
+    fn sweep(&self) {
+        let folders: Vec<&Path> = match &self.kind {
+            Kind::Commit { folder, device: None, .. } => vec![folder],
+            Kind::Commit { .. } => Vec::new(),
+            Kind::Study { places, .. } => places.iter().map(|(folder, _)| folder.as_path()).collect(),
+        };
+        for swept in folders.into_iter().flat_map(scratch::sweep) {
+            let name = swept.display().to_string();
+            anstream::eprintln!("removed {}, left behind by a run that was killed", printable(&name));
+        }
     }
 
     /// What became of `--require`.

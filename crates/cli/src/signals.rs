@@ -4,6 +4,7 @@
 //! must not take the terminal with it, and then prints the journal's name.
 
 use crate::exit::INTERRUPTED;
+use seawall_sys::text::printable;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Set by the first signal.
@@ -25,8 +26,11 @@ pub(crate) fn listen() -> Result<(), String> {
     take_over(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();
+            for left in seawall_sys::scratch::remove_all() {
+                eprintln!("\nremove {}", printable(&left.display().to_string()));
+            }
             eprintln!(
-                "\nended at once; remove the files named seawall-*-{id}.tmp, and in clusters that were named the streams and topics named seawall-{id}-*"
+                "\nended at once; in clusters that were named, remove the streams and topics named seawall-{id}-*"
             );
             std::process::exit(i32::from(INTERRUPTED));
         }

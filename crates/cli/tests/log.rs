@@ -281,9 +281,9 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
             .spawn()
             .expect("starts");
         let id = bench.id().to_string();
-        let scratch = format!("seawall-bench-{seen}-{id}");
-        while !names().contains(&scratch) {
-            assert!(bench.try_wait().expect("is ours").is_none(), "it ended before {scratch} was seen");
+        let has_begun = || names().iter().any(|name| dir.path().join(name).join(seen).exists());
+        while !has_begun() {
+            assert!(bench.try_wait().expect("is ours").is_none(), "it ended before {seen} was seen");
             std::thread::sleep(Duration::from_millis(1));
         }
         let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("runs");

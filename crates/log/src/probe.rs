@@ -5,16 +5,16 @@
 //! device does not answer is it left to a thread that removes it when the device does, and the result names the file.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::durability::{Class, Durability, FileState, Promiser, classify};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Method, Set};
+use seawall_sys::scratch::Scratch;
 
-use crate::choose::reaching;
+use crate::choose::{from_system, reaching};
 use crate::trial::{self, Bounds, Trial};
 
 /// The longest budget; a longer one counts as this.
@@ -136,24 +136,23 @@ impl Probe {
 /// ```
 #[must_use]
 pub fn probe(dir: &Path, budget: Duration) -> Probe {
-    static PROBES: AtomicU64 = AtomicU64::new(0);
     let began_ns = monotonic_ns();
     let budget = budget.min(PROBE_TIME_MAX);
-    let number = PROBES.fetch_add(1, Ordering::Relaxed);
-    let path = dir.join(format!("seawall-probe-{}-{number}.tmp", std::process::id()));
     let until_ns = began_ns + nanoseconds(budget.saturating_sub(RESERVE));
     let (tell, told) = mpsc::channel();
-    let (own_dir, own_path) = (dir.to_path_buf(), path.clone());
+    let own_dir = dir.to_path_buf();
+    let folder: Arc<OnceLock<PathBuf>> = Arc::default();
+    let made = Arc::clone(&folder);
     let look = move || {
         // Nobody listens any more if the device took too long.
-        let _ = tell.send(look(&own_dir, &own_path, until_ns));
+        let _ = tell.send(look(&own_dir, &made, until_ns));
     };
     let mut probe = match std::thread::Builder::new().name("seawall-probe".to_owned()).spawn(look) {
         Err(error) => Probe::trouble(format!("no thread for the probe: {error}")),
         Ok(_) => match told.recv_timeout(budget) {
             Ok(probe) => probe,
             Err(mpsc::RecvTimeoutError::Timeout) => Probe {
-                left_behind: path.exists().then_some(path),
+                left_behind: folder.get().filter(|folder| folder.exists()).cloned(),
                 ..Probe::trouble(format!("{} has not answered within {budget:?}", dir.display()))
             },
             Err(mpsc::RecvTimeoutError::Disconnected) => Probe::trouble("the probe ended without an answer"),
@@ -179,7 +178,8 @@ fn rows(environment: &Environment) -> Vec<&'static Method> {
     found.unwrap_or_default()
 }
 
-fn look(dir: &Path, path: &Path, until_ns: u64) -> Probe {
+/// `made` takes the name of the folder that the probe makes.
+fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
     let environment = match seawall_sys::inspect::environment(dir) {
         Ok(environment) => environment,
         Err(error) => return Probe::trouble(error.to_string()),
@@ -192,7 +192,12 @@ fn look(dir: &Path, path: &Path, until_ns: u64) -> Probe {
     let scratch_bytes = (PROBE_COMMITS_MAX * PROBE_COMMIT_BYTES) as u64;
     let bounds =
         Bounds { rounds, writes_per_round: 1, scratch_bytes, screened: None, until_ns: Some(until_ns) };
-    let (trials, failed) = match trial::run(path, &rows, PROBE_COMMIT_BYTES, &bounds) {
+    let tried = Scratch::new_in(dir).map_err(|error| from_system(&error)).and_then(|folder| {
+        // Nobody else sets it.
+        let _ = made.set(folder.name().to_path_buf());
+        trial::run(&folder.path().join("probe"), &rows, PROBE_COMMIT_BYTES, &bounds)
+    });
+    let (trials, failed) = match tried {
         Ok(trials) => (trials, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
@@ -206,7 +211,7 @@ fn look(dir: &Path, path: &Path, until_ns: u64) -> Probe {
         promised_by: durability.as_ref().map(|durability| durability.promised_by),
         because: durability.map(|durability| durability.because).unwrap_or_default(),
         elapsed: Duration::ZERO,
-        left_behind: path.exists().then(|| path.to_path_buf()),
+        left_behind: made.get().filter(|folder| folder.exists()).cloned(),
     }
 }
 

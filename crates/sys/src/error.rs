@@ -20,7 +20,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// Binds the failed `operation` (a call's name, such as `fdatasync`) and the `path` it was applied to.
     pub fn new(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
-        Self { operation, path: path.as_ref().to_path_buf(), source }
+        let path = path.as_ref();
+        // A way through a descriptor says nothing to a reader; what it leads to does.
+        let path = crate::os::scratch::named(path).unwrap_or_else(|| path.to_path_buf());
+        Self { operation, path, source }
     }
 
     /// An error with the system's last error number as its cause.

@@ -18,7 +18,7 @@
 use crate::buffer::Aligned;
 use crate::durability::FileState;
 use crate::error::{Error, Result};
-use crate::{OpenError, os};
+use crate::{OpenError, os, scratch};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -101,10 +101,7 @@ pub fn make(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> std::result::Result<Made, OpenError> {
     let started_ns = crate::clock::monotonic_ns();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
+    let file = scratch::private(OpenOptions::new().read(true).write(true).create_new(true))
         .open(path)
         .map_err(|error| Error::new("create", path, error))?;
     let filled = fill(&file, path, recipe, progress);

@@ -15,6 +15,7 @@
 //!   [`residency`] reports what is in the page cache: for the gauge's scenarios.
 //! * [`store`] is the log's access to its directory apart from commits.
 //! * [`text`] shows text of unknown origin without obeying it.
+//! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
@@ -44,6 +45,8 @@ pub mod planted;
 pub mod process;
 pub mod raw_device;
 pub mod residency;
+pub mod scratch;
+pub mod starting_line;
 pub mod store;
 pub mod text;
 pub mod thread;

@@ -16,6 +16,7 @@
 //! | `prefetch` | hints to the processor about a buffer |
 //! | `raw_device` | processes and mounts that use a block device |
 //! | `process` | processes that outlive their starter |
+//! | `scratch` | a folder that only this user reaches |
 //! | `thread` | the kernel's accounts of the calling thread |
 //!
 //! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
@@ -85,6 +86,13 @@ pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
 #[path = "os/no_process.rs"]
 pub(crate) mod process;
 
+#[cfg(unix)]
+mod scratch_unix;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "os/no_scratch.rs"]
+pub(crate) mod scratch;
+
 #[cfg(not(target_os = "linux"))]
 #[path = "os/no_raw_device.rs"]
 pub(crate) mod raw_device;
@@ -97,7 +105,8 @@ pub(crate) mod rings;
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, process, raw_device, residency, rings, thread,
+    SYSTEM, WRITE_VECTOR, counters, inspect, journal, open, process, raw_device, residency, rings, scratch,
+    thread,
 };
 
 /// Mistakes made on purpose, for crash harnesses that must catch them; empty where there are none.

@@ -1,12 +1,12 @@
 //! Ends `seawall log bench` on Ctrl-C: removes its scratch folders and exits.
 //!
 //! A running workload cannot be stopped, so the signal thread removes its folders while it runs. Invariants: only
-//! folders named `seawall-bench-*-PID` with our own process id are touched; the workload's thread starts nothing new
-//! and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] attempts, and prints the folders that it
+//! scratch folders of this process are touched; the workload's thread starts nothing new and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] attempts, and prints the folders that it
 //! could not remove.
 
 use crate::exit::INTERRUPTED;
 use crate::signals::{STOP, take_over};
+use seawall_sys::scratch;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) fn listen(dir: &Path) -> Result<(), String> {
     let dir = dir.to_path_buf();
     take_over(move || {
-        match remove(&dir) {
+        match remove() {
             left if left.is_empty() => {
                 eprintln!("\ninterrupted; nothing was kept, no folder was left behind in {}", dir.display());
             }
@@ -38,30 +38,16 @@ pub(super) fn check() {
 }
 
 /// Removes our folders until two looks in a row find none; returns what could not be removed.
-fn remove(dir: &Path) -> Vec<PathBuf> {
+fn remove() -> Vec<PathBuf> {
     let mut is_clean = false;
+    let mut left = Vec::new();
     for _ in 0..PATIENCE_MAX {
-        let left = ours(dir);
+        left = scratch::remove_all();
         if left.is_empty() && is_clean {
             return left;
         }
         is_clean = left.is_empty();
-        // What is not removed by this look may be by the next one.
-        for path in &left {
-            let _ = std::fs::remove_dir_all(path);
-        }
         std::thread::sleep(PAUSE);
     }
-    ours(dir)
-}
-
-/// The scratch folders of this process in `dir`.
-fn ours(dir: &Path) -> Vec<PathBuf> {
-    let end = format!("-{}", std::process::id());
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("seawall-bench-") && name.ends_with(&end)
-    };
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(is_ours).collect()
+    left
 }

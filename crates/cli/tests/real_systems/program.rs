@@ -136,3 +136,8 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// Whether a run in `folder` has made a file or folder of this name in its scratch folder.
+pub(crate) fn has_scratch(folder: &Path, name: &str) -> bool {
+    names(folder).iter().any(|scratch| folder.join(scratch).join(name).exists())
+}

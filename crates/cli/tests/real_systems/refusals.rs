@@ -1,7 +1,7 @@
 //! Tests that bad input ends with a clear message, the right exit code and no file left behind.
 
 use crate::ground::{Ground, Loop, Mount, folder, must};
-use crate::program::{Bench, SEAWALL, SMALL, names, row};
+use crate::program::{Bench, SEAWALL, SMALL, has_scratch, names, row};
 use crate::trace::parse;
 use seawall_gauge::result::Outcome;
 use std::fs::File;
@@ -230,14 +230,14 @@ fn interrupted(signal: &str) {
     let child = bench.command().spawn().expect("started");
     let process = child.id().to_string();
     for _ in 0..200 {
-        if names(folder.path()).iter().any(|name| name.starts_with("seawall-journal")) {
+        if has_scratch(folder.path(), "seawall-journal") {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     // Past the idle baseline, so that it hits a block.
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    assert!(names(folder.path()).iter().any(|name| name.starts_with("seawall-journal")), "it is under way");
+    assert!(has_scratch(folder.path(), "seawall-journal"), "it is under way");
     let sent = Command::new("kill").args([signal, &process]).status().expect("kill");
     assert!(sent.success(), "it was still running");
     let run = bench.ended(&child.wait_with_output().expect("its end"));
@@ -346,4 +346,41 @@ fn a_raw_device_that_nobody_uses_is_named_with_its_content_and_overwritten_only_
     assert!(run(&["--dry-run"]) == before, "a dry run writes nothing");
     let after = run(&[]);
     assert!(after[..1 << 20] != before[..1 << 20] && after[1 << 20..] == before[1 << 20..]);
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next_one_which_says_so() {
+    let folder = folder();
+    let bench = Bench::new(folder.path(), &["--journal", "4MiB", "--time", "60s", "--rounds", "50"]);
+    let mut child = bench.command().spawn().expect("started");
+    while !has_scratch(folder.path(), "seawall-journal") {
+        assert!(child.try_wait().expect("is ours").is_none(), "it ended before its journal was seen");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let beside = Bench::new(folder.path(), &[&SMALL[..], &["--methods", "buffered"]].concat()).run();
+    assert_eq!(beside.code, Some(0), "{}", beside.told());
+    assert!(has_scratch(folder.path(), "seawall-journal"), "a run that lives loses nothing");
+    child.kill().expect("it was still running");
+    child.wait().expect("its end");
+    let left = names(folder.path());
+    assert_eq!(left.len(), 1, "{left:?}");
+    let next = Bench::new(folder.path(), &[&SMALL[..], &["--methods", "buffered"]].concat()).run();
+    assert!(next.stderr.contains(&left[0]) && next.stderr.contains("killed"), "{}", next.told());
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_thread_that_cannot_be_started_ends_the_run_with_an_error_and_leaves_no_file() {
+    for (scenario, options) in [("commit", &["--threads", "8"][..]), ("group", &["--writers", "8"])] {
+        let (folder, aside) = (folder(), folder());
+        let trace = aside.path().join("trace");
+        let wrapper = ["strace", "-f", "-o", trace.to_str().expect("UTF-8"), "-e", "trace=clone3,clone"];
+        let wrapper = [&wrapper[..], &["-e", "inject=clone3,clone:error=EAGAIN:when=6+"]].concat();
+        let options = [options, &["--time", "5s", "--allow-memory"]].concat();
+        let run = Bench::scenario(scenario, folder.path(), &options).under(&wrapper).run();
+        assert_eq!(run.code, Some(1), "{scenario}: {}", run.told());
+        assert!(run.stderr.contains("start a thread") && run.stderr.contains("ulimit -u"), "{}", run.stderr);
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "{scenario}");
+    }
 }

@@ -3,7 +3,7 @@
 //! Invariant: the tests assert counts, calls and messages, never latencies; every run is small.
 
 use crate::ground::{Ground, folder};
-use crate::program::{Bench, SEAWALL, names};
+use crate::program::{Bench, SEAWALL, has_scratch, names};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::SCENARIOS;
 use seawall_gauge::study::{Study, StudyMeasured, StudyOutcome};
@@ -206,7 +206,7 @@ fn ctrl_c_in_the_middle_leaves_neither_file_nor_log() {
     let bench = Bench::scenario("group", folder.path(), &["--time", "60s", "--allow-memory"]);
     let child = bench.command().spawn().expect("started");
     let process = child.id().to_string();
-    let has = |what: &str| names(folder.path()).iter().any(|name| name.starts_with(what));
+    let has = |what: &str| has_scratch(folder.path(), what);
     for _ in 0..1200 {
         if has("seawall-log") {
             break;

@@ -47,7 +47,7 @@ impl Call {
     }
 
     fn concerns_journal(&self) -> bool {
-        self.arguments.contains("seawall-journal-")
+        self.arguments.contains("seawall-journal")
     }
 
     /// The flags among `known` that the arguments hold.
@@ -105,7 +105,7 @@ pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
 #[test]
 fn halves_of_two_threads_are_put_together() {
     let calls = parse(
-        "10 openat(AT_FDCWD</a>, \"/a/seawall-journal-7.tmp\", O_RDWR|O_CREAT) = 3</a/seawall-journal-7.tmp>\n\
+        "10 openat(AT_FDCWD</a>, \"/a/seawall-7.tmp/seawall-journal\", O_RDWR|O_CREAT) = 3</a/seawall-7.tmp/seawall-journal>\n\
          11 fdatasync(4</a/b> <unfinished ...>\n\
          10 pwrite64(3</a/b>, \"\"..., 16384, 0) = 16384\n\
          11 <... fdatasync resumed>) = 0\n\

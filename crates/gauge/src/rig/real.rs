@@ -10,6 +10,7 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
 use seawall_sys::method::Method;
 use seawall_sys::raw_device::RawDevice;
+use seawall_sys::scratch::Scratch;
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{Commit, Error, OpenError, Target, clock, open, prove};
 use std::fs::File;
@@ -27,8 +28,8 @@ pub struct RealRig {
 }
 
 enum Place {
-    /// Files in a folder: the journal, once made, and a scratch file for proofs.
-    Folder { journal_path: PathBuf, scratch_path: PathBuf, journal: Option<File> },
+    /// Files in a folder: the journal, once made, and one for proofs, both in a scratch folder that the first needs.
+    Folder { folder: PathBuf, journal: Option<File>, scratch: Option<Scratch> },
     /// A block device that nobody else uses and that may be overwritten; held exclusively.
     Device(RawDevice),
 }
@@ -42,12 +43,7 @@ impl RealRig {
         recipe: Recipe,
         transaction_bytes: usize,
     ) -> Self {
-        let id = std::process::id();
-        let place = Place::Folder {
-            journal_path: folder.join(format!("seawall-journal-{id}.tmp")),
-            scratch_path: folder.join(format!("seawall-scratch-{id}.tmp")),
-            journal: None,
-        };
+        let place = Place::Folder { folder: folder.to_path_buf(), journal: None, scratch: None };
         Self::at(place, environment, recipe, transaction_bytes)
     }
 
@@ -87,26 +83,39 @@ impl RealRig {
     }
 
     fn target(&self) -> Target {
-        let path = match &self.place {
-            Place::Folder { journal_path, .. } => journal_path.as_path(),
-            Place::Device(device) => device.path(),
-        };
-        Target {
-            path: path.to_path_buf(),
-            journal_bytes: self.recipe.bytes,
-            write_bytes: self.transaction_bytes,
-        }
+        let path = self.place.journal_path();
+        Target { path, journal_bytes: self.recipe.bytes, write_bytes: self.transaction_bytes }
     }
 
     /// The file that is written, with its path.
-    fn journal(&self) -> Result<(&File, &Path), Error> {
+    fn journal(&self) -> Result<(&File, PathBuf), Error> {
+        let path = self.place.journal_path();
         match &self.place {
-            Place::Folder { journal: Some(file), journal_path, .. } => Ok((file, journal_path)),
-            Place::Folder { journal_path, .. } => {
-                Err(Error::new("open", journal_path, io::ErrorKind::NotFound.into()))
-            }
-            Place::Device(device) => Ok((device.file(), device.path())),
+            Place::Folder { journal: Some(file), .. } => Ok((file, path)),
+            Place::Folder { .. } => Err(Error::new("open", path, io::ErrorKind::NotFound.into())),
+            Place::Device(device) => Ok((device.file(), path)),
         }
+    }
+}
+
+impl Place {
+    /// The journal, whether or not it was made.
+    fn journal_path(&self) -> PathBuf {
+        match self {
+            Self::Folder { folder, scratch, .. } => {
+                scratch.as_ref().map_or(folder.as_path(), Scratch::path).join("seawall-journal")
+            }
+            Self::Device(device) => device.path().to_path_buf(),
+        }
+    }
+
+    /// The scratch folder, made now if it is not there yet; `None` on a device.
+    fn scratch(&mut self) -> Result<Option<&Path>, Error> {
+        let Self::Folder { folder, scratch, .. } = self else { return Ok(None) };
+        if scratch.is_none() {
+            *scratch = Some(Scratch::new_in(folder)?);
+        }
+        Ok(scratch.as_ref().map(Scratch::path))
     }
 }
 
@@ -131,22 +140,23 @@ impl Rig for RealRig {
 
     fn make_journal(&mut self, progress: &mut dyn FnMut(u64) -> bool) -> Result<MadeJournal, OpenError> {
         let recipe = self.recipe;
-        match &mut self.place {
-            Place::Folder { journal_path, journal, .. } => {
-                if journal.take().is_some() {
-                    std::fs::remove_file(&journal_path)
-                        .map_err(|error| OpenError::Failed(Error::new("unlink", &journal_path, error)))?;
-                }
-                let made = make(journal_path, &recipe, progress)?;
-                *journal = Some(made.file);
-                Ok(MadeJournal { elapsed_ns: made.elapsed_ns, layout: made.layout })
-            }
-            Place::Device(_) => Ok(MadeJournal { elapsed_ns: 0, layout: None }),
+        self.place.scratch()?;
+        let path = self.place.journal_path();
+        let Place::Folder { journal, .. } = &mut self.place else {
+            return Ok(MadeJournal { elapsed_ns: 0, layout: None });
+        };
+        if journal.take().is_some() {
+            std::fs::remove_file(&path)
+                .map_err(|error| OpenError::Failed(Error::new("unlink", &path, error)))?;
         }
+        let made = make(&path, &recipe, progress)?;
+        *journal = Some(made.file);
+        Ok(MadeJournal { elapsed_ns: made.elapsed_ns, layout: made.layout })
     }
 
     fn prove(&mut self, method: &'static Method) -> Result<(), OpenError> {
-        let Place::Folder { scratch_path, .. } = &self.place else { return prove(method, &self.target()) };
+        let Some(folder) = self.place.scratch()? else { return prove(method, &self.target()) };
+        let path = folder.join("seawall-proof");
         let bytes = self.transaction_bytes as u64;
         let zeroed = Recipe {
             state: seawall_sys::durability::FileState::ZeroFilled,
@@ -154,13 +164,11 @@ impl Rig for RealRig {
             fill_bytes: bytes,
             keep_cached: false,
         };
-        let made = make(scratch_path, &zeroed, &mut |_| true)?;
-        let scratch =
-            Target { path: scratch_path.clone(), journal_bytes: bytes, write_bytes: self.transaction_bytes };
-        let proof = prove(method, &scratch);
+        let made = make(&path, &zeroed, &mut |_| true)?;
+        let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.transaction_bytes };
+        let proof = prove(method, &target);
         drop(made);
-        std::fs::remove_file(scratch_path)
-            .map_err(|error| OpenError::Failed(Error::new("unlink", scratch_path, error)))?;
+        std::fs::remove_file(&path).map_err(|error| OpenError::Failed(Error::new("unlink", &path, error)))?;
         proof
     }
 
@@ -170,30 +178,18 @@ impl Rig for RealRig {
 
     fn settle(&mut self) -> Result<(), Error> {
         let (file, path) = self.journal()?;
-        settle(file, path, !self.recipe.keep_cached)
+        settle(file, &path, !self.recipe.keep_cached)
     }
 
     fn layout(&self) -> Result<Option<Layout>, Error> {
         match &self.place {
-            Place::Folder { .. } => self.journal().and_then(|(file, path)| layout(file, path)),
+            Place::Folder { .. } => self.journal().and_then(|(file, path)| layout(file, &path)),
             Place::Device(_) => Ok(None),
         }
     }
 
     fn counts(&self) -> Option<Counts> {
         self.counters.as_ref()?.read().ok()
-    }
-}
-
-impl Drop for RealRig {
-    fn drop(&mut self) {
-        if let Place::Folder { journal_path, scratch_path, journal } = &mut self.place {
-            if journal.take().is_some() {
-                // Nothing more can be done here; the run's own outcome has been told already.
-                let _ = std::fs::remove_file(journal_path);
-            }
-            let _ = std::fs::remove_file(scratch_path);
-        }
     }
 }
 

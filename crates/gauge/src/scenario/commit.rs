@@ -26,9 +26,9 @@ use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::{Durability, classify};
 use seawall_sys::method::{Depth, Method};
+use seawall_sys::starting_line::{CallOffOnPanic, START_THREAD, StartingLine, spawn_scoped};
 use seawall_sys::thread::Times;
 use seawall_sys::{Error, OpenError};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The scenario's name in results and on the command line.
@@ -304,6 +304,8 @@ fn run_block<R: Rig>(
             row.add(plan, block, round);
             budget.block_done((rig.now_ns() - began_ns).saturating_sub(committing_ns));
         }
+        // No method's fault, and the next one would meet it too.
+        Err(OpenError::Failed(error)) if error.operation() == START_THREAD => return Err(error.into()),
         Err(error) => {
             row.ended = Some(match error {
                 OpenError::Unavailable(reason) => Outcome::NotAvailable { reason: reason.to_string() },
@@ -331,20 +333,27 @@ fn commit_block<R: Rig>(
         let slice = slice_for(plan, row, index, round, budget.block_ns(rig.now_ns()));
         writers.push((lane, slice, plan.pin_to.get(index % plan.pin_to.len().max(1)).copied()));
     }
-    let ready = Barrier::new(plan.threads + 1);
-    let go = Barrier::new(plan.threads + 1);
-    let (ready, go) = (&ready, &go);
+    let lines = [StartingLine::new(plan.threads + 1), StartingLine::new(plan.threads + 1)];
+    let [ready, go] = [&lines[0], &lines[1]];
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0_u64..)
-            .zip(writers)
-            .map(|(index, (lane, slice, cpu))| {
-                let seed = plan.seed ^ (index << 32);
-                scope.spawn(move || write_slice(plan, row, lane, &slice, cpu, seed, [ready, go], stop))
-            })
-            .collect();
-        ready.wait();
+        let mut threads = Vec::new();
+        for (index, (lane, slice, cpu)) in (0_u64..).zip(writers) {
+            let seed = plan.seed ^ (index << 32);
+            let work = move || write_slice(plan, row, lane, &slice, cpu, seed, [ready, go], stop);
+            let who = format!("writer {} of {}", index + 1, plan.threads);
+            match spawn_scoped(scope, &who, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    ready.call_off();
+                    go.call_off();
+                    return Err(error.into());
+                }
+            }
+        }
+        // Called off only by a panic, which the joins below pass on.
+        let _ = ready.wait();
         let (before, start_ns) = (rig.counts(), rig.now_ns());
-        go.wait();
+        let _ = go.wait();
         let mut samples = Vec::new();
         let mut failure = None;
         for thread in threads {
@@ -369,14 +378,16 @@ fn write_slice<L: Lane>(
     slice: &Slice,
     cpu: Option<usize>,
     seed: u64,
-    [ready, go]: [&Barrier; 2],
+    lines: [&StartingLine; 2],
     stop: &AtomicBool,
 ) -> Result<Sample, Error> {
+    let _guard = CallOffOnPanic(lines);
     lane.load(Aligned::incompressible(plan.transaction_bytes, seed));
     let prepared = lane.enter(cpu).and_then(|()| warm(plan, row, &mut lane, slice));
-    // Both barriers are passed whatever happened, because the others wait there.
-    ready.wait();
-    go.wait();
+    // Both lines are passed whatever happened, because the others wait there.
+    if !lines.iter().all(|line| line.wait()) {
+        return Ok(Sample::default());
+    }
     prepared?;
     measure::run(&mut lane, slice, plan.transaction_bytes as u64, stop)
 }
@@ -525,6 +536,17 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!(row(&result, good).commits, 100);
+    }
+
+    #[test]
+    fn a_writer_that_cannot_be_started_ends_the_run_with_an_error_that_names_it() {
+        use seawall_sys::starting_line::plant_spawn_failure;
+        let plan = Plan { threads: 8, ..plan(64) };
+        plant_spawn_failure(Some(11));
+        let outcome = run_sim(&plan, Vec::new(), &mut Watcher::default());
+        plant_spawn_failure(None);
+        let told = outcome.expect_err("no run of fewer writers than asked for").to_string();
+        assert!(told.contains("writer 4 of 8") && told.contains("ulimit -u"), "{told}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::result::{FORMAT, Idle, JournalRecord, Round, RunResult, VERSION};
 use crate::stage::{Stage, Until};
 use crate::study::{Study, StudyMeasured, StudyOutcome};
 use seawall_sys::OpenError;
+use seawall_sys::starting_line::START_THREAD;
 use std::sync::atomic::Ordering;
 
 /// How long the idle baseline is watched, nanoseconds.
@@ -193,7 +194,9 @@ impl Walk {
         self.study.rows[index].outcome = match error {
             OpenError::Unavailable(reason) => StudyOutcome::NotAvailable { reason: reason.to_string() },
             // A file that cannot even be created is no matter of the row's.
-            OpenError::Failed(error) if error.operation() == "create" => return Err(error.into()),
+            OpenError::Failed(error) if ["create", START_THREAD].contains(&error.operation()) => {
+                return Err(error.into());
+            }
             OpenError::Failed(error) => StudyOutcome::Failed { error: error.to_string() },
         };
         Ok(())

@@ -3,8 +3,8 @@
 //! * [`stall`], [`group`], [`interfere`], [`path`], [`cached`] and [`replicated`] run one block each; [`writers`] is shared by
 //!   committing threads.
 //!
-//! Invariants: only files that this stage created are written, all named `seawall-*-PID.tmp`, and they are removed when
-//! it is dropped, however the run ended; after a failed call no file is used again.
+//! Invariants: only files that this stage created are written, in a scratch folder of its own in each place, and they
+//! are removed when it is dropped, however the run ended; after a failed call no file is used again.
 
 mod cached;
 mod group;
@@ -27,6 +27,7 @@ use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Recipe, make, settle};
 use seawall_sys::residency::available_memory_bytes;
+use seawall_sys::scratch::Scratch;
 use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ struct Spot {
     folder: PathBuf,
     environment: Environment,
     counters: Option<Reader>,
+    /// Made with the first file.
+    scratch: Option<Scratch>,
 }
 
 /// A log and its folder, which is removed with it.
@@ -71,7 +74,7 @@ impl RealStage {
     pub fn in_folders(folders: Vec<(PathBuf, Environment)>) -> Self {
         let spot = |(folder, environment)| {
             let counters = Reader::open(&environment);
-            Spot { folder, environment, counters }
+            Spot { folder, environment, counters, scratch: None }
         };
         Self {
             places: folders.into_iter().map(spot).collect(),
@@ -107,13 +110,18 @@ impl RealStage {
         if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
-    fn new_path(&self, place: usize, name: &str) -> PathBuf {
-        self.places[place].folder.join(format!("seawall-{name}-{}.tmp", std::process::id()))
+    fn new_path(&mut self, place: usize, name: &str) -> Result<PathBuf, Error> {
+        let spot = &mut self.places[place];
+        if spot.scratch.is_none() {
+            spot.scratch = Some(Scratch::new_in(&spot.folder)?);
+        }
+        let folder = spot.scratch.as_ref().map_or(spot.folder.as_path(), Scratch::path);
+        Ok(folder.join(format!("seawall-{name}")))
     }
 
     /// The file of that name, made now if it is not there yet: `bytes` long and written, or empty and growing.
     fn file(&mut self, place: usize, name: &str, kind: Kind, until: Until<'_>) -> Result<PathBuf, OpenError> {
-        let path = self.new_path(place, name);
+        let path = self.new_path(place, name)?;
         if !self.files.contains(&path) {
             make(&path, &kind.recipe(), &mut |_| !until.stop.load(Ordering::Relaxed))?;
             self.files.push(path.clone());
@@ -123,7 +131,7 @@ impl RealStage {
 
     /// The same, made anew.
     fn fresh_file(&mut self, name: &str, kind: Kind, until: Until<'_>) -> Result<PathBuf, OpenError> {
-        let path = self.new_path(0, name);
+        let path = self.new_path(0, name)?;
         self.remove(&path)?;
         self.file(0, name, kind, until)
     }
@@ -141,7 +149,7 @@ impl RealStage {
         if let Some(open) = &self.log {
             return Ok(Arc::clone(&open.log));
         }
-        let folder = self.new_path(0, "log");
+        let folder = self.new_path(0, "log")?;
         let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
         let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
             let _ = std::fs::remove_dir_all(&folder);

@@ -3,29 +3,28 @@
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
+use seawall_sys::scratch;
 
+use crate::choose::from_system;
 use crate::error::{Error, Result};
 use crate::stats::Summary;
 
-/// A directory that is removed afterwards.
-pub(super) struct Scratch(PathBuf);
+/// A directory that is removed afterwards, in a private scratch folder.
+pub(super) struct Scratch {
+    path: PathBuf,
+    _folder: scratch::Scratch,
+}
 
 impl Scratch {
     pub(super) fn new(dir: &Path, name: &str) -> Result<Self> {
-        let path = dir.join(format!("seawall-bench-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|source| Error::io("create", &path, source))?;
-        Ok(Self(path))
+        let folder = scratch::Scratch::new_in(dir).map_err(|error| from_system(&error))?;
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).map_err(|source| Error::io("create", &path, source))?;
+        Ok(Self { path, _folder: folder })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What stays behind is named after this benchmark.
-        let _ = std::fs::remove_dir_all(&self.0);
+        &self.path
     }
 }
 

@@ -6,16 +6,18 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use hdrhistogram::Histogram;
 use seawall_sys::clock::monotonic_ns;
+use seawall_sys::starting_line::{CallOffOnPanic, StartingLine, spawn_scoped};
 use seawall_sys::thread::Accounts;
 
 use super::Round;
 use super::floor::Floor;
 use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
+use crate::choose::from_system;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
@@ -154,15 +156,20 @@ impl Bench<'_> {
         let record = vec![0x5A; bytes];
         let before = log.stats();
         // A thread that starts late would be counted as a slow log.
-        let start = Barrier::new(usize::try_from(threads).unwrap_or(1));
+        let line = || StartingLine::new(usize::try_from(threads).unwrap_or(1));
         // One for each thread and for all slices: to record into fresh memory would be timed with the commits.
         let mut own: Vec<Histogram<u64>> = (0..threads).map(|_| histogram()).collect();
-        let work = |times: &mut Histogram<u64>| -> Result<(u64, u64)> {
+        let work = |start: &StartingLine, times: &mut Histogram<u64>| -> Result<(u64, u64)> {
+            let _guard = CallOffOnPanic([start]);
             times.reset();
-            for _ in 0..UNTIMED {
-                log.append_commit(&record)?;
+            let mut untimed = (0..UNTIMED).map(|_| log.append_commit(&record));
+            if let Some(error) = untimed.find_map(std::result::Result::err) {
+                start.call_off();
+                return Err(error);
             }
-            start.wait();
+            if !start.wait() {
+                return Ok((u64::MAX, 0));
+            }
             let began = monotonic_ns();
             let mut last = began;
             for _ in 0..per_thread {
@@ -178,11 +185,19 @@ impl Bench<'_> {
             self.interleave(&mut floor, (slices, 100, per_thread * threads, UNTIMED * threads), |times| {
                 self.trim(&log)?;
                 let (mut first, mut last) = (u64::MAX, 0);
+                let start = &line();
                 std::thread::scope(|scope| {
                     let mut own = own.iter_mut();
                     let mine = own.next();
-                    let others: Vec<_> = own.map(|times| scope.spawn(move || work(times))).collect();
-                    let mine = mine.map(work);
+                    let mut others = Vec::new();
+                    for times in own {
+                        let other = spawn_scoped(scope, "a committer", move || work(start, times));
+                        others.push(other.map_err(|error| {
+                            start.call_off();
+                            from_system(&error)
+                        })?);
+                    }
+                    let mine = mine.map(|times| work(start, times));
                     let joined = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Closed)));
                     mine.into_iter().chain(joined).try_for_each(|one| {
                         let (began, ended) = one?;

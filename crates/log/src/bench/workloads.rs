@@ -6,11 +6,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_sys::clock::{monotonic_ns, sleep_until};
+use seawall_sys::starting_line::spawn_scoped;
 
 use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
 use super::runs::{Bench, UNTIMED, polled};
 use super::{Goal, Round};
+use crate::choose::from_system;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
@@ -274,14 +276,15 @@ fn w8(bench: &Bench<'_>) -> Result<Round> {
     let record = [0x5A; 256];
     let mut times = histogram();
     let took = std::thread::scope(|scope| -> Result<u64> {
-        let committer = scope.spawn(|| -> Result<u64> {
+        let committer = spawn_scoped(scope, "the committer", || -> Result<u64> {
             let mut commits = 0;
             while !stop.load(Ordering::Relaxed) {
                 log.append_commit(&record)?;
                 commits += 1;
             }
             Ok(commits)
-        });
+        })
+        .map_err(|error| from_system(&error))?;
         let began = monotonic_ns();
         let paced = (0..count).try_for_each(|i| -> Result<()> {
             // Bursts of ten, so that the pace does not hang on the resolution of the timer.

@@ -16,6 +16,7 @@ pub(crate) mod raw_device;
 pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
+pub(crate) mod scratch;
 pub(crate) mod thread;
 #[cfg(feature = "testing")]
 pub(crate) mod unlinked;

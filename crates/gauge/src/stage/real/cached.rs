@@ -10,6 +10,7 @@ use crate::study::CallTally;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::journal::settle;
 use seawall_sys::residency::cached_bytes;
+use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::thread::{Accounts, cpu_ns, pin};
 use seawall_sys::{Error, OpenError, clock};
@@ -34,7 +35,10 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
     let cached = cached_bytes(&file, &path)?;
     let before = stage.counts_of(order.place);
     // A thread of its own, because its accounts are the block's and the caller's must not stay pinned.
-    let timed = std::thread::scope(|scope| scope.spawn(|| rewrite(&mut file, &path, order, until)).join());
+    let timed = std::thread::scope(|scope| {
+        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, order, until))?;
+        Ok::<_, Error>(thread.join())
+    })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),

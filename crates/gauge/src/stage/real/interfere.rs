@@ -10,6 +10,7 @@ use crate::rig::real::RealLane;
 use crate::scenario::interfere::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::{Cache, OpenSync, Sync, Write};
+use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Error, OpenError, Target, methods, prove};
 use std::path::Path;
@@ -28,7 +29,8 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
     let block = std::thread::scope(|scope| {
         let (done, moved) = (&done, &moved);
         let mut worker = Worker::open(order.load, &load_path, settings.seed)?;
-        let thread = worker.take().map(|mut worker| scope.spawn(move || worker.work(done, moved)));
+        let start = |mut worker: Worker| spawn_scoped(scope, "the load", move || worker.work(done, moved));
+        let thread = worker.take().map(start).transpose()?;
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && moved.load(Ordering::Relaxed) == 0
         {

@@ -10,6 +10,7 @@ use crate::measure::Attribution;
 use crate::scenario::path::{FILE_BYTES, Order, Pace, Trace, Way};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Sync;
+use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, pin};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{Commit, Error, OpenError, Target, clock};
@@ -35,8 +36,10 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
     let before = order.settle.then(|| stage.counts_of(0)).flatten();
     // A thread of its own, because the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
-        scope.spawn(|| time(&mut *writer, order, file_bytes / bytes, until)).join()
-    });
+        let thread =
+            spawn_scoped(scope, "the writer", || time(&mut *writer, order, file_bytes / bytes, until))?;
+        Ok::<_, Error>(thread.join())
+    })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),

@@ -7,6 +7,7 @@ use super::super::Until;
 use super::{Kind, RealStage};
 use crate::scenario::path::jvm::{Order, Shape};
 use crate::scenario::path::{FILE_BYTES, Trace};
+use seawall_sys::scratch::for_children;
 use seawall_sys::{Error, OpenError};
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +26,8 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
         let absent = io::Error::other("no such JVM was started");
         Error::new("start", "java", absent)
     })?;
-    let mut trace = machine.write(order, file_bytes, &files, until)?;
+    let seen: Vec<PathBuf> = files.iter().map(|file| for_children(file)).collect();
+    let mut trace = machine.write(order, file_bytes, &seen, until)?;
     trace.counts = before.zip(stage.counts_of(0)).map(|(before, after)| after.since(&before));
     for file in &files {
         RealStage::rest(file)?;

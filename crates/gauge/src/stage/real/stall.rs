@@ -13,11 +13,13 @@ use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::flush::{Flush, Flusher};
 use seawall_sys::method::{Method, OpenSync};
+use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{Commit, Error, OpenError, Target, Unavailable, clock, methods};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 /// The file that durable appends go round in, bytes.
 const WRITE_THROUGH_BYTES: u64 = 16 << 20;
@@ -33,15 +35,21 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
     let done = AtomicBool::new(false);
     let before = stage.counts_of(0);
     let (trace, spans) = std::thread::scope(|scope| {
-        let syncing = helper.as_mut().map(|helper| {
-            let (done, pause_ns) = (&done, order.settings.sync_sleep_ns);
-            scope.spawn(move || sync_loop(&mut **helper, pause_ns, done))
-        });
-        let appending = scope.spawn(|| append_loop(&mut *writer, order, until));
-        let trace = appending.join();
+        let (done, pause_ns) = (&done, order.settings.sync_sleep_ns);
+        let syncing = match helper.as_mut() {
+            Some(helper) => {
+                let work = move || sync_loop(&mut **helper, pause_ns, done);
+                Some(spawn_scoped(scope, "the syncing thread", work)?)
+            }
+            None => None,
+        };
+        let appending =
+            spawn_scoped(scope, "the appending thread", || append_loop(&mut *writer, order, until));
+        let trace = appending.map(ScopedJoinHandle::join);
+        // Whatever became of the appends, the syncing thread must end.
         done.store(true, Ordering::Relaxed);
-        (trace, syncing.map(std::thread::ScopedJoinHandle::join))
-    });
+        Ok::<_, Error>((trace?, syncing.map(ScopedJoinHandle::join)))
+    })?;
     let mut trace = trace.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     if let Some(spans) = spans {
         trace.syncs = spans.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

@@ -10,10 +10,11 @@ use crate::rig::real::put_stamp;
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
+use seawall_sys::starting_line::{CallOffOnPanic, StartingLine, spawn_scoped};
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{Error, OpenError, clock};
 use std::ops::Range;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 /// What all writers of a block have in common.
 pub(super) struct Crew<'a> {
@@ -47,17 +48,26 @@ pub(super) fn run<L: Lane>(
     lanes: Vec<(L, Slice)>,
     counts: &dyn Fn() -> Option<Counts>,
 ) -> Result<Block, OpenError> {
-    let ready = Barrier::new(lanes.len() + 1);
-    let go = Barrier::new(lanes.len() + 1);
-    let gates = [&ready, &go];
+    let writers = lanes.len();
+    let lines = [StartingLine::new(writers + 1), StartingLine::new(writers + 1)];
+    let [ready, go] = [&lines[0], &lines[1]];
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0_u64..)
-            .zip(lanes)
-            .map(|(index, (lane, slice))| scope.spawn(move || write(crew, lane, &slice, index, gates)))
-            .collect();
-        ready.wait();
+        let mut threads = Vec::new();
+        for (index, (lane, slice)) in (0_u64..).zip(lanes) {
+            let who = format!("writer {} of {writers}", index + 1);
+            match spawn_scoped(scope, &who, move || write(crew, lane, &slice, index, [ready, go])) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    ready.call_off();
+                    go.call_off();
+                    return Err(error.into());
+                }
+            }
+        }
+        // Called off only by a panic, which the joins below pass on.
+        let _ = ready.wait();
         let (before, start_ns) = (counts(), clock::monotonic_ns());
-        go.wait();
+        let _ = go.wait();
         let mut block = Block { start_ns, ..Block::default() };
         let mut failure = None;
         for thread in threads {
@@ -78,16 +88,18 @@ fn write<L: Lane>(
     mut lane: L,
     slice: &Slice,
     index: u64,
-    [ready, go]: [&Barrier; 2],
+    lines: [&StartingLine; 2],
 ) -> Result<Sample, Error> {
+    let _guard = CallOffOnPanic(lines);
     lane.load(Aligned::incompressible(crew.bytes, crew.seed ^ (index << 32)));
     let turn = usize::try_from(index).unwrap_or(0) % crew.pin_to.len().max(1);
     let prepared = lane.enter(crew.pin_to.get(turn).copied());
     let bytes = crew.bytes as u64;
     let warmed = prepared.and_then(|()| lane.warm(slice.base..slice.base + slice.capacity * bytes));
-    // Both barriers are passed whatever happened, because the others wait there.
-    ready.wait();
-    go.wait();
+    // Both lines are passed whatever happened, because the others wait there.
+    if !lines.iter().all(|line| line.wait()) {
+        return Ok(Sample::default());
+    }
     warmed?;
     measure::run(&mut lane, slice, bytes, crew.until.stop)
 }
