@@ -21,7 +21,7 @@ use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use syncs::{Tracer, calls};
@@ -112,6 +112,11 @@ fn check(engine: &Engine) -> Result<(), String> {
     outcome.and(ended)
 }
 
+/// Where `cluster up` keeps programs when [`Bench::cluster`] runs it.
+fn engines(folder: &Path) -> PathBuf {
+    folder.join("cache").join("seawall").join("engines")
+}
+
 struct Bench<'a> {
     engine: &'a Engine,
     folder: PathBuf,
@@ -158,7 +163,9 @@ impl Bench<'_> {
         let mut all = vec!["cluster"];
         all.extend(words);
         all.extend(["--dir", &folder]);
-        Self::seawall(&all)
+        let mut command = Self::seawall(&all);
+        command.env("XDG_CACHE_HOME", self.folder.join("cache"));
+        command
     }
 
     /// Starts a cluster; gives the options that name it to the bench.
@@ -224,7 +231,7 @@ impl Bench<'_> {
 
     /// A server by itself is too small for three copies.
     fn too_small(&self) -> Result<(), String> {
-        let program = std::fs::read_dir(self.folder.join("engines")).map_err(|error| error.to_string())?;
+        let program = std::fs::read_dir(engines(&self.folder)).map_err(|error| error.to_string())?;
         let mut programs = program.flatten().map(|entry| entry.path());
         let program = programs.find(|path| path.display().to_string().contains("nats-server"));
         let program = program.ok_or("the NATS server is not where `cluster up` put it")?;

@@ -236,6 +236,10 @@ pub(crate) struct ScenarioArgs {
     #[arg(long, value_name = "PORTS", help_heading = "Of single scenarios")]
     pub(crate) nats_monitor: Vec<String>,
 
+    /// replicated: send a NATS password or token unencrypted to another host
+    #[arg(long, help_heading = "Of single scenarios")]
+    pub(crate) nats_plain_password: bool,
+
     /// replicated: how long an acknowledgement may take [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Of single scenarios")]
     pub(crate) ack_timeout: Option<Duration>,
@@ -249,6 +253,7 @@ impl ScenarioArgs {
             kafka_config: self.kafka_config.clone(),
             nats: self.nats.clone(),
             nats_monitors: self.nats_monitor.clone(),
+            nats_plain_password: self.nats_plain_password,
             ack_timeout: self.ack_timeout.unwrap_or(ACK_TIMEOUT),
         }
     }

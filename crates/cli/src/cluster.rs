@@ -9,6 +9,7 @@ use crate::signals::{self, STOP};
 use clap::{Args, Subcommand, ValueEnum};
 use seawall_replicated::Kind;
 use seawall_replicated::cluster::{self, Order, Standing, State, Sync};
+use seawall_sys::text::printable;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,7 +62,7 @@ struct Which {
 
 #[derive(Debug, Args)]
 struct Folder {
-    /// Where programs, data and logs go
+    /// Where data and logs go, a folder of your own; programs are kept in the user's cache
     #[arg(long, value_name = "DIR", default_value = "seawall-cluster")]
     dir: PathBuf,
 }
@@ -99,10 +100,10 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
         folder: options.folder.dir.clone(),
         first_port: options.port,
     };
-    let mut tell = |line: &str| anstream::eprintln!("{line}");
+    let mut tell = |line: &str| anstream::eprintln!("{}", printable(line));
     let state = cluster::up(&order, &mut tell, &STOP).map_err(|error| {
         if STOP.load(Ordering::Relaxed) {
-            anstream::eprintln!("{error}");
+            anstream::eprintln!("{}", printable(&error));
             Failure::Interrupted
         } else {
             Failure::Told(error)

@@ -75,7 +75,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Options that decide what is measured, and whether each was given.
-fn given(options: &Bench) -> [(&'static str, bool); 27] {
+fn given(options: &Bench) -> [(&'static str, bool); 28] {
     let own = &options.scenario;
     [
         ("--full", options.full),
@@ -104,6 +104,7 @@ fn given(options: &Bench) -> [(&'static str, bool); 27] {
         ("--kafka-config", own.kafka_config.is_some()),
         ("--nats", !own.nats.is_empty()),
         ("--nats-monitor", !own.nats_monitor.is_empty()),
+        ("--nats-plain-password", own.nats_plain_password),
         ("--ack-timeout", own.ack_timeout.is_some()),
     ]
 }

@@ -1,7 +1,7 @@
 //! Starts and ends test clusters: three nodes of an engine on this machine's loopback, by [`up`] and [`down`].
 //!
 //! ```text
-//!   FOLDER/engines/nats-server-2.15.2    the program, fetched and built once (`program`)
+//!   ~/.cache/seawall/engines/nats-server-2.15.2   the program, fetched and built once (`program`), by its checksum
 //!   FOLDER/nats-always/cluster.json      which nodes run, where, with which settings (`state`)
 //!                     /node-1.log …      their output; stays after `down`
 //!                     /node-1/ …         their data; removed by `down`
@@ -9,13 +9,17 @@
 //!
 //! A cluster is named by its engine and its sync setting, so that two of the same engine can be compared.
 //!
-//! Invariants: nothing listens on any address but 127.0.0.1; a node is recorded before the next is started, so that
+//! Invariants: folders, files and programs that another user owns or may write to are refused, and links are not
+//! followed (`owned`); a program runs only while it has the checksum that was noted when it was built (`checksum`);
+//! nothing listens on any address but 127.0.0.1; a node is recorded before the next is started, so that
 //! `down` ends every one even if `up` was interrupted; a process is only ended if it is the one that was started; an
 //! `up` that fails or is interrupted leaves nothing running.
 
+mod checksum;
 mod kafka;
 mod nats;
 mod nodes;
+mod owned;
 mod ports;
 mod program;
 mod state;
@@ -80,7 +84,7 @@ pub struct Order {
     pub kind: Kind,
     /// When its nodes sync.
     pub sync: Sync,
-    /// The folder that everything goes below.
+    /// The folder that data and logs go below; the caller's own.
     pub folder: PathBuf,
     /// The first of the nine ports that are used; `None`: whichever are free.
     pub first_port: Option<u16>,
@@ -100,6 +104,7 @@ impl Order {
 /// What is missing or failed, and the remedy; nothing is left running.
 pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State, String> {
     order.kind.needs_client()?;
+    owned::provide_folder(&order.folder)?;
     let home = order.home();
     if let Some(state) = state::read(&home)? {
         if nodes::any_runs(&state) {
@@ -112,7 +117,8 @@ pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) 
         }
         state::forget(&home)?;
     }
-    let program = program::provide(order.kind, &order.folder, tell, stop)?;
+    let program = program::provide(order.kind, tell, stop)?;
+    owned::provide_folder(&home)?;
     nodes::clear(&home)?;
     let ports = ports::choose(order.first_port, NODES * ports::PER_NODE)?;
     let plans = match order.kind {

@@ -14,6 +14,8 @@ pub mod cluster;
 mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(any(test, feature = "nats"))]
+mod plain;
 mod redacted;
 
 use seawall_gauge::scenario::replicated::Engine;
@@ -85,6 +87,8 @@ pub struct Named {
     pub nats: Vec<String>,
     /// Monitoring ports of their servers, `HOST:PORT` each.
     pub nats_monitors: Vec<String>,
+    /// Passwords and tokens may go to NATS servers on other hosts without encryption.
+    pub nats_plain_password: bool,
     /// How long an acknowledgement may take.
     pub ack_timeout: Duration,
 }
@@ -112,6 +116,9 @@ impl Named {
         }
         if !self.nats_monitors.is_empty() && self.nats.is_empty() {
             return Err("--nats-monitor is of no use without --nats URL".to_owned());
+        }
+        if self.nats_plain_password && self.nats.is_empty() {
+            return Err("--nats-plain-password is of no use without --nats URL".to_owned());
         }
         if self.ack_timeout < Duration::from_secs(1) {
             return Err("--ack-timeout must be at least 1s".to_owned());
@@ -221,6 +228,7 @@ mod tests {
         let cases = [
             ("--kafka-config", Named { kafka_config: Some("x".into()), ..named() }),
             ("--nats-monitor", Named { nats_monitors: vec!["x".into()], ..named() }),
+            ("--nats-plain-password", Named { nats_plain_password: true, ..named() }),
             ("--ack-timeout", Named { ack_timeout: Duration::from_millis(5), ..named() }),
         ];
         for (option, named) in cases {

@@ -14,7 +14,7 @@
 mod credentials;
 mod monitor;
 
-use crate::{Named, unique_id, unique_name};
+use crate::{Named, plain, unique_id, unique_name};
 use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
@@ -72,7 +72,7 @@ pub(crate) fn connect(
         .enable_all()
         .build()
         .map_err(|error| format!("no runtime for its client: {error}"))?;
-    let client = runtime.block_on(client(url))?;
+    let client = runtime.block_on(client(url, named.nats_plain_password))?;
     let version = client.server_info().version.clone();
     let on_this_machine = on_this_machine(url, &client);
     let context = {
@@ -117,12 +117,16 @@ pub(crate) fn connect(
 
 const CERTIFICATES: &str = "name the certificates by NATS_CA, NATS_CERT and NATS_KEY";
 
-async fn client(url: &str) -> Result<Client, String> {
+async fn client(url: &str, plain_password: bool) -> Result<Client, String> {
     let servers =
         url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>().map_err(
             |error| format!("not an address ({error}): write nats://HOST:PORT, several with commas"),
         )?;
-    let options = credentials::from_environment(ConnectOptions::new()).await?;
+    let found = credentials::find_in_environment()?;
+    if !plain_password {
+        plain::refuse(url, found.has_secret(), found.is_encrypted())?;
+    }
+    let options = found.apply(ConnectOptions::new()).await?;
     let connected = options.name("seawall").connection_timeout(CONNECT).connect(servers).await;
     connected.map_err(|error| {
         let advice = match error.kind() {

@@ -30,6 +30,12 @@ pub fn boot() -> Option<String> {
     os::process::boot()
 }
 
+/// The number of the user that this process acts as; `None` where users have none.
+#[must_use]
+pub fn user() -> Option<u32> {
+    os::process::user()
+}
+
 /// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal is not sent to it.
 ///
 /// # Errors

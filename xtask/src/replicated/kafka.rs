@@ -29,7 +29,7 @@ impl Nodes {
         password: &str,
     ) -> Result<Self, String> {
         let told = |error: std::io::Error| format!("a node of Kafka: {error}");
-        let engines = std::fs::read_dir(folder.join("engines")).map_err(told)?;
+        let engines = std::fs::read_dir(super::engines(folder)).map_err(told)?;
         let archives = engines.flatten().map(|entry| entry.path());
         let archives = archives
             .filter(|path| path.is_dir())

@@ -216,6 +216,35 @@ mod tests {
     }
 
     #[test]
+    fn a_planted_file_ends_no_process_of_another_start_and_none_is_read_that_others_may_write() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = started(home.path(), [&["sleep", "600"], &["sleep", "600"], &["sleep", "600"]]);
+        let text = std::fs::read_to_string(home.path().join("cluster.json")).expect("readable");
+        // The numbers of running processes, with the start of others.
+        let mut bystander = std::process::Command::new("sleep").arg("600").spawn().expect("started");
+        let planted = text.replace(&state.nodes[0].process.pid.to_string(), &bystander.id().to_string());
+        assert_ne!(planted, text);
+        let other = tempfile::tempdir().expect("a folder");
+        let planted_home = other.path().join("nats-default");
+        super::super::owned::provide_folder(&planted_home).expect("made");
+        std::fs::write(planted_home.join("cluster.json"), &planted).expect("written");
+        let mut read = state::read(&planted_home).expect("readable").expect("is one");
+        read.nodes.truncate(1);
+        down(&planted_home, &read).expect("nothing to end");
+        assert!(bystander.try_wait().expect("asked").is_none(), "the bystander goes on");
+        bystander.kill().and_then(|()| bystander.wait()).expect("ended");
+        // The true file, where others could have written it.
+        let path = home.path().join("cluster.json");
+        for (mode, held) in [(0o666, false), (0o620, false), (0o600, true)] {
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("set");
+            assert_eq!(state::read(home.path()).is_ok(), held, "{mode:o}");
+        }
+        std::os::unix::fs::symlink(home.path(), other.path().join("linked")).expect("linked");
+        assert!(state::find(other.path(), None, None).is_err_and(|told| told.contains("link")));
+        down(home.path(), &state).expect("ended");
+    }
+
+    #[test]
     fn a_node_that_ends_by_itself_is_told_with_its_last_words() {
         let home = tempfile::tempdir().expect("a folder");
         let dying = ["sh", "-c", "echo port in use; exec false"];

@@ -5,9 +5,13 @@
 //! | NATS | `github.com/nats-io/nats-server/v2@v2.15.2` | `go install` | Go 1.26 |
 //! | Kafka | `org.apache.kafka:kafka_2.13:4.3.1` | Maven | a JDK from 17 on, Maven |
 //!
-//! Invariants: everything is fetched into the given folder, caches included, and files needed only for fetching are
-//! removed again; a partly fetched program is never taken for complete.
+//! Programs are kept in the user's cache, where every cluster of the user finds them.
+//!
+//! Invariants: everything is fetched into that folder, caches included, and files needed only for fetching are removed
+//! again; a partly fetched program is never taken for complete; before each use it is held against the checksum that
+//! was noted when it was put there.
 
+use super::{checksum, owned};
 use crate::Kind;
 use seawall_sys::process::start_apart;
 use std::fs::File;
@@ -36,18 +40,9 @@ const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
 "#;
 
 /// The program of `kind`: NATS' server, or the folder with Kafka's archives.
-pub(super) fn provide(
-    kind: Kind,
-    folder: &Path,
-    tell: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<PathBuf, String> {
-    let engines = folder.join("engines");
-    std::fs::create_dir_all(&engines).map_err(|error| {
-        format!("cannot make {}: {error}; name another folder with --dir", engines.display())
-    })?;
-    // Nodes run in folders of their own.
-    let engines = std::path::absolute(&engines).map_err(|error| format!("{}: {error}", engines.display()))?;
+pub(super) fn provide(kind: Kind, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
+    let engines = owned::programs()?;
+    owned::provide_folder(&engines)?;
     match kind {
         Kind::Nats => nats(&engines, tell, stop),
         Kind::Kafka => kafka(&engines, tell, stop),
@@ -56,7 +51,7 @@ pub(super) fn provide(
 
 fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, String> {
     let program = engines.join(format!("nats-server-{NATS_VERSION}"));
-    if program.exists() {
+    if is_kept(&program)? {
         return Ok(program);
     }
     let go = found("go", &["/usr/local/go/bin/go"], &["version"]).ok_or(
@@ -74,6 +69,14 @@ fn nats(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result
     command.env("GOFLAGS", "-modcacherw");
     run(&mut command, &work, tell, stop)?;
     put(&work.join("nats-server"), &program, &work)
+}
+
+/// Whether the program is there; one that is not what was fetched and built is refused.
+fn is_kept(program: &Path) -> Result<bool, String> {
+    if std::fs::symlink_metadata(program).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(false);
+    }
+    checksum::verify(program).map(|()| true)
 }
 
 /// Refuses a Go that is too old to fetch the one that the server asks for, of which it would only say that it cannot build.
@@ -98,7 +101,7 @@ fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Resul
         );
     }
     let archives = engines.join(format!("kafka-{KAFKA_VERSION}"));
-    if archives.exists() {
+    if is_kept(&archives)? {
         return Ok(archives);
     }
     let maven = found("mvn", &[], &["-v"])
@@ -112,6 +115,8 @@ fn kafka(engines: &Path, tell: &mut dyn FnMut(&str), stop: &AtomicBool) -> Resul
     command.args([
         "-B",
         "-q",
+        // An archive whose checksum is not the registry's ends the build.
+        "-C",
         "dependency:copy-dependencies",
         "-DincludeScope=runtime",
         "-DoutputDirectory=jars",
@@ -177,12 +182,15 @@ fn command_name(work: &Path) -> String {
 fn put(made: &Path, place: &Path, work: &Path) -> Result<PathBuf, String> {
     std::fs::rename(made, place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;
     std::fs::remove_dir_all(work).map_err(|error| format!("cannot remove {}: {error}", work.display()))?;
+    owned::close_to_others(place)?;
+    checksum::keep(place)?;
     Ok(place.to_path_buf())
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_go_that_is_too_old_is_told_and_one_of_unknown_age_is_tried() {
@@ -192,6 +200,26 @@ mod tests {
         {
             assert_eq!(old_go(fit), Ok(()));
         }
+    }
+
+    #[test]
+    fn what_was_put_runs_while_it_is_what_was_built_and_not_when_it_was_changed_or_planted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (work, place) = (folder.path().join("work"), folder.path().join("server-1"));
+        assert_eq!(is_kept(&place), Ok(false));
+        std::fs::create_dir(&work).expect("made");
+        std::fs::write(work.join("server"), "#!/bin/sh").expect("written");
+        // As a wide umask leaves it.
+        std::fs::set_permissions(work.join("server"), PermissionsExt::from_mode(0o775)).expect("set");
+        put(&work.join("server"), &place, &work).expect("put");
+        assert_eq!(is_kept(&place), Ok(true));
+        std::fs::write(&place, "#!/bin/sh\nid").expect("changed");
+        assert!(is_kept(&place).is_err_and(|told| told.contains("server-1 differs")));
+        let planted = folder.path().join("server-2");
+        std::fs::write(&planted, "planted").expect("written");
+        assert!(is_kept(&planted).is_err_and(|told| told.contains("no checksum")));
+        std::os::unix::fs::symlink("/bin/true", folder.path().join("server-3")).expect("linked");
+        assert!(is_kept(&folder.path().join("server-3")).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! owns the folder, so that two processes cannot start the same cluster.
 
 use super::nodes::Node;
+use super::owned::{self, Thing};
 use super::ports::PER_NODE;
 use super::{NODES, Order};
 use crate::{Kind, Named};
@@ -76,13 +77,14 @@ impl State {
 /// The cluster in that folder, if there is one.
 pub(super) fn read(home: &Path) -> Result<Option<State>, String> {
     let path = home.join(FILE);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-    };
+    // Links included; whatever else is wrong with it is told below.
+    if std::fs::symlink_metadata(&path)
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+    {
+        return Ok(None);
+    }
+    owned::is_own(home, Thing::Folder)?;
+    let Some(text) = owned::read(&path)? else { return Ok(None) };
     let state = serde_json::from_str(&text).map_err(|error| {
         format!(
             "{} is damaged ({error}): end the nodes whose command line names that folder, then remove it",
@@ -95,9 +97,9 @@ pub(super) fn read(home: &Path) -> Result<Option<State>, String> {
 /// Takes the folder for a new cluster.
 pub(super) fn claim(home: &Path, state: &State) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
-    std::fs::create_dir_all(home).map_err(|error| told(&error))?;
+    owned::provide_folder(home)?;
     let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
-    let mut file = std::fs::File::create_new(home.join(FILE)).map_err(|error| match error.kind() {
+    let mut file = owned::create_new(&home.join(FILE)).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => format!("another `seawall cluster up` is at work in {}", home.display()),
         _ => told(&error),
     })?;
@@ -109,7 +111,12 @@ pub(super) fn write(home: &Path, state: &State) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
     let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
     let new = home.join("cluster.json.new");
-    std::fs::write(&new, text).map_err(|error| told(&error))?;
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(&error)),
+        _ => {}
+    }
+    let written = owned::create_new(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| told(&error))?;
     std::fs::rename(&new, home.join(FILE)).map_err(|error| told(&error))
 }
 
@@ -126,17 +133,17 @@ pub(super) fn forget(home: &Path) -> Result<(), String> {
 /// Every cluster below `folder`, with its own folder; only those of `engine` and `sync`, if given.
 ///
 /// # Errors
-/// The file that cannot be read.
+/// The file that cannot be read, or the folder or file that is not the caller's own.
 pub fn find(
     folder: &Path,
     engine: Option<Kind>,
     sync: Option<super::Sync>,
 ) -> Result<Vec<(PathBuf, State)>, String> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(format!("cannot look into {}: {error}", folder.display())),
-    };
+    if !owned::is_own_folder(folder)? {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| format!("cannot look into {}: {error}", folder.display()))?;
     let mut homes: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     homes.sort();
     let mut found = Vec::new();

@@ -28,11 +28,10 @@ pub(super) struct Credentials {
     ca: String,
 }
 
-/// Adds the environment's credentials to `options`.
-pub(super) async fn from_environment(options: ConnectOptions) -> Result<ConnectOptions, String> {
+/// The environment's credentials.
+pub(super) fn find_in_environment() -> Result<Credentials, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let found = find(variable, |path| std::fs::read_to_string(path))?;
-    found.apply(options).await
+    find(variable, |path| std::fs::read_to_string(path))
 }
 
 /// The credentials that the variables name.
@@ -82,7 +81,18 @@ fn context_file(context: &str, variable: &impl Fn(&str) -> Option<String>) -> Pa
 }
 
 impl Credentials {
-    async fn apply(self, mut options: ConnectOptions) -> Result<ConnectOptions, String> {
+    /// Whether something of it goes over the wire as it is. Keys and .creds files sign and stay here.
+    pub(super) fn has_secret(&self) -> bool {
+        !self.password.is_empty() || !self.token.is_empty()
+    }
+
+    /// Whether it makes the connection encrypted, whatever the address says.
+    pub(super) fn is_encrypted(&self) -> bool {
+        !self.ca.is_empty() || !self.cert.is_empty()
+    }
+
+    /// Adds them to `options`.
+    pub(super) async fn apply(self, mut options: ConnectOptions) -> Result<ConnectOptions, String> {
         if !self.creds.is_empty() {
             let read = options.credentials_file(&self.creds).await;
             options = read.map_err(|error| format!("the credentials in {}: {error}", self.creds))?;

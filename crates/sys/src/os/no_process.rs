@@ -22,6 +22,10 @@ pub(crate) fn boot() -> Option<String> {
     None
 }
 
+pub(crate) fn user() -> Option<u32> {
+    None
+}
+
 pub(crate) fn ask_to_end(_: u32) -> io::Result<()> {
     Ok(())
 }

@@ -24,6 +24,12 @@ pub(crate) fn boot() -> Option<String> {
     Some(boot.trim().to_owned())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other systems have no such number")]
+pub(crate) fn user() -> Option<u32> {
+    // SAFETY: geteuid(2) takes nothing, touches no memory of ours and cannot fail.
+    Some(unsafe { libc::geteuid() })
+}
+
 fn state_and_mark(pid: u32) -> Option<(char, String)> {
     let boot = boot()?;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
