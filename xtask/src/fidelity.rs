@@ -1,4 +1,4 @@
-//! Compares Seawall's figures with fio, a C loop and pg_test_fsync, interleaved on the same disk.
+//! Compares Seawall's figures with fio, a C loop and `pg_test_fsync`, interleaved on the same disk.
 //!
 //! ```text
 //!   round 1:  for each method:  seawall, fio, the C loop        then pg_test_fsync, seawall as it writes

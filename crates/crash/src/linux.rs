@@ -3,7 +3,7 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | (none) | the run for every change: fixed work, a hard time limit |
-//! | `long` | the campaign: seed after seed until told to stop; resumes the last one |
+//! | `long` | the campaign: seed after seed until interrupted; resumes the last one |
 //! | `replay FILE --state N` | one state of a kept recording, alone |
 //! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; resumable |
 //!

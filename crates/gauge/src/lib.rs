@@ -8,7 +8,7 @@
 //!    [`stage`] is the same for scenarios that need more than one journal and one loop.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
-//! 4. [`result`] is the result: environment, histograms, counters; written after every round. Scenarios other
+//! 4. [`result`] holds environment, histograms and counters; it is written after every round. Scenarios other
 //!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] checks it against requirements.

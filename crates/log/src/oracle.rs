@@ -8,7 +8,7 @@
 //!    power stayed on and no operation had failed.
 //! 2. What is there is an exact prefix of what was issued, from the trim point on: no hole, no reorder, no duplicate.
 //! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
-//! 4. What an opening handed out counts as acknowledged from then on.
+//! 4. Records that an opening returned count as acknowledged from then on.
 //! 5. Without injected damage opening succeeds.
 //! 6. With damage it succeeds in full or names the place; silent shortening only behind the last witness.
 //! 7. A transaction is whole or absent.

@@ -9,8 +9,8 @@
 //!   the first one of a segment    [header, copy 1]  then  [header, copy 0 | batch]
 //! ```
 //!
-//! Invariant: no batch is under way in a segment that is not durably started; copy 1 alone is enough for that, so copy 0,
-//! which lies right in front of the first batch, costs no write of its own.
+//! Invariant: no batch is in flight in a segment that is not durably started; copy 1 alone is enough for that, so
+//! copy 0, which lies right in front of the first batch, costs no write of its own.
 
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;

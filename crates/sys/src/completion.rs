@@ -1,4 +1,4 @@
-//! The one decision what the completions of a batch mean: calls, rings and the simulated disk of the tests drive it.
+//! Decides the order of a batch's requests and the meaning of their completions, for calls, rings and simulator.
 //!
 //! ```text
 //!   OneByOne   write | sync | write | sync          a submission for each step: plain calls
@@ -6,8 +6,8 @@
 //!   Linked     write → write → sync → write → sync  one submission whose steps wait for each other
 //! ```
 //!
-//! Rows whose writes are durable by themselves have no sync steps. Pure: no ring, no file and no clock, so that every
-//! answer of a system can be tried.
+//! Rows whose writes are durable by themselves have no sync steps. It has no ring, no file and no clock, so that
+//! every answer of a system can be tested.
 //!
 //! Invariants:
 //! * a step is done when its own answer says so in full: a write by its count, a sync by success;

@@ -1,4 +1,4 @@
-//! Mistakes that tests plant in the code of this crate, one at a time; without the feature `mutants` there are none.
+//! Plants deliberate bugs in this crate for tests, one at a time (feature `mutants`).
 //!
 //! The crash campaign of the log switches them on and must find each. The table of all planted mistakes, with those of
 //! the log, is `crates/log/src/mutant.rs`.

@@ -1,4 +1,4 @@
-//! Shows text of unknown origin as text: nothing in it moves a cursor, changes a terminal or begins a line.
+//! Escapes untrusted text, so that it moves no cursor, changes no terminal and begins no line.
 //!
 //! File names, file contents, what a peer sends and what a product answers may hold any character. A terminal obeys
 //! control characters (ANSI and OSC sequences retitle windows, clear screens and fill clipboards), a newline forges a

@@ -4,7 +4,7 @@
 //!   seek+write   lseek, write    two calls, as a RandomAccessFile makes them
 //!   pwrite       pwrite          one call
 //!   pwritev2     pwritev2        one call with a vector and no flag (Linux)
-//!   append       write           on a descriptor opened for appending; the offset is not asked for
+//!   append       write           on a descriptor opened for appending; the given offset is ignored
 //!   mapped       none            a copy into a shared mapping
 //! ```
 //!

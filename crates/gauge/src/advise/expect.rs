@@ -4,7 +4,7 @@
 //!   one client       most   1 / (fewest syncs x p50)
 //!                    least  1 / (most syncs x p90 x metadata + own work)
 //!   together         most   all in one group: clients x the most of one
-//!                    least  each waits for the group under way, then for its own:
+//!                    least  each waits for the group in flight, then for its own:
 //!                           clients / (2 x (most syncs x p90 x metadata) + clients x own work)
 //! ```
 //!

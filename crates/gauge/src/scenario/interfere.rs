@@ -7,7 +7,7 @@
 //!   reads      one thread reads 4 KiB at random places, around the cache
 //! ```
 //!
-//! The verdict needs both a ratio and an absolute value: tripling 40 µs harms nobody, and on a slow disk a few
+//! The verdict needs both a ratio and an absolute value: tripling 40 µs does no harm, and on a slow disk a few
 //! milliseconds more are within what its users already bear. See [`verdict`].
 //!
 //! Invariant: each load is compared with `none` of the same method in the same round, so that drift cancels.

@@ -1,6 +1,6 @@
-//! Drives one batch on a disk that completes operations later: the tests' counterpart of calls and rings.
+//! Submits and reaps one batch on a simulated disk that completes operations later.
 //!
-//! What is submitted when, and what the completions mean, is decided by [`seawall_sys::completion`], as it is for the
+//! [`seawall_sys::completion`] decides what is submitted when and what the completions mean, as it does for the
 //! system's own calls and rings; this file only submits and reaps.
 
 use std::io;

@@ -1,8 +1,8 @@
 //! Simulates one use of the log from opening to crash, and records its trace.
 //!
-//! [`Life`] drives the real core, recovery and housekeeping on a simulated disk, one small random action at a time;
-//! batches are written by `executor.rs`, not by the segment writers (`lanes.rs`) of a production log. It keeps a
-//! trace in which the events of the disk and the entries of the ledger stand in the order in which they happened.
+//! [`Life`] drives the real core, recovery, housekeeping and batch completion on a simulated disk, one small random
+//! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
+//! order in which they happened.
 
 use std::collections::BTreeMap;
 
