@@ -31,6 +31,7 @@ pub(crate) fn loom() -> (Counts, Result<(), String>) {
         "--lib",
         "--release",
         "--quiet",
+        "--features=mutants",
         "explored::",
         "--",
         "--nocapture",

@@ -80,20 +80,10 @@ pub(crate) fn write(group: &Arc<Group>, idle: Duration) {
 
 /// The next piece of housekeeping, if there is any.
 fn next_task(group: &Group) -> Option<Task> {
-    let needed = lock(&group.desk).needed;
+    let mut desk = lock(&group.desk);
     let mut core = lock(&group.core);
     let mut shelf = lock(&group.shelf);
-    if let Some(bytes) = needed {
-        let enough = core.first_spare().is_some_and(|spare| spare.bytes >= bytes);
-        if enough {
-            lock(&group.desk).needed = None;
-        } else if bytes > shelf.segment_bytes() {
-            let spare = core.hold_spare();
-            return shelf.large_task(bytes, spare);
-        }
-    }
-    let (spares, trim) = (core.spares(), core.durable_trim());
-    shelf.next_task(spares, trim)
+    shelf.next(&mut core, &mut desk.needed)
 }
 
 /// The keeper's loop; returns when the log stops.
@@ -207,5 +197,9 @@ fn admit(group: &Group, spare: Spare) -> Result<(), Error> {
     }
     drop(core);
     group.room.open();
+    // The idle writer may have had no place for its mark. It counts as activity, so that a writer that is just about to
+    // sleep looks again.
+    group.activity.fetch_add(1, Ordering::SeqCst);
+    group.wake_sleeping_writer();
     Ok(())
 }

@@ -19,7 +19,6 @@ fn alignment(capacity: usize) -> usize {
 }
 
 /// Zeroed memory whose first byte lies at a multiple of [`BUFFER_ALIGN`].
-#[derive(Debug)]
 pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
     /// Where its bytes start, at least [`FRONT_BYTES`] behind the start of the memory.
@@ -28,6 +27,13 @@ pub(crate) struct AlignedBuf {
     /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
     /// handed out again at the same address is never taken for a registered buffer.
     number: Option<u16>,
+}
+
+/// Sizes only: what lies in it belongs to users, and may be a secret of theirs.
+impl std::fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AlignedBuf").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
 }
 
 impl AlignedBuf {

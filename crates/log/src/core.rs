@@ -105,6 +105,19 @@ pub(crate) struct Issue {
     pub(crate) trim: Lsn,
 }
 
+/// What closing the log needs next.
+#[derive(Debug)]
+pub(crate) enum Closing {
+    /// That this batch, which is under way, ends.
+    Wait(u64),
+    /// That this is written, which was gathered before.
+    Before(Issue),
+    /// That the close mark is written: nothing else is under way.
+    Mark(Issue),
+    /// Nothing is written any more.
+    Refused,
+}
+
 #[derive(Debug)]
 struct Flight {
     id: u64,
@@ -298,18 +311,6 @@ impl Core {
         self.gathered_records() >= self.flying_records()
     }
 
-    /// Bytes of records waiting to be issued.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn gathered_bytes(&self) -> u64 {
-        self.appended.since(self.syncing)
-    }
-
-    /// Whether nothing waits and nothing is under way.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.open.is_none() && self.ready.is_empty() && self.flight.is_empty()
-    }
-
     /// Records waiting in the batch under assembly and behind it.
     pub(crate) fn gathered_records(&self) -> u32 {
         self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
@@ -355,6 +356,9 @@ impl Core {
     ) -> Result<Lsn, Refusal> {
         if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
             return Err(Refusal::Failed);
+        }
+        if self.appended.checked_add(used as u64).is_none() {
+            return Err(Refusal::TooLong);
         }
         self.open_batch(Kind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
@@ -463,28 +467,103 @@ impl Core {
         if capacity <= self.shape.batch_bytes {
             return self.free.pop().ok_or(Refusal::Memory);
         }
+        self.admit_large(capacity)?;
+        Ok(AlignedBuf::zeroed(capacity))
+    }
+
+    /// Whether records that fill `used` bytes, header room included, need a buffer of their own size.
+    #[inline]
+    pub(crate) fn is_large(shape: &Shape, used: usize) -> bool {
+        used.next_multiple_of(shape.block_bytes.into()) > shape.batch_bytes
+    }
+
+    /// Sets memory aside for a buffer of `capacity` bytes, more than an ordinary one, that the caller makes; it comes back
+    /// with the buffer. Returns the end of what was appended.
+    pub(crate) fn admit_large(&mut self, capacity: usize) -> Result<Lsn, Refusal> {
+        if self.failed {
+            return Err(Refusal::Failed);
+        }
         if self.large_bytes > 0 && self.large_bytes + capacity > self.shape.memory_bytes {
             return Err(Refusal::Memory);
         }
         self.large_bytes += capacity;
-        Ok(AlignedBuf::zeroed(capacity))
+        Ok(self.appended)
     }
 
-    /// Gathers a batch without records: a durable mark, the close mark. Returns whether there was a place for it.
+    /// Gathers a batch without records: a durable mark, the close mark. A durable mark says what is durable now, also
+    /// while records wait that nobody has asked to commit: it goes in front of them, or, where it has no place there, they
+    /// go themselves and their batch says it. Where the segment is full the next one starts with it. Returns whether
+    /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: Kind) -> bool {
-        if self.failed || self.durable != self.appended || self.open.is_some() || !self.ready.is_empty() {
+        if self.failed || self.durable != self.syncing || !self.ready.is_empty() {
             return false;
         }
-        let block = u64::from(self.shape.block_bytes);
-        let reserve = if kind == Kind::Close { 0 } else { block };
-        let room = self.place.offset + block + reserve <= self.place.data_end;
-        room && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
+        if self.open.is_some() {
+            self.mark_in_front();
+            return kind != Kind::Close;
+        }
+        let close = kind == Kind::Close;
+        let room = self.place.offset + u64::from(self.shape.block_bytes) <= self.place.data_end;
+        (room || !close) && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
     }
 
-    /// Whether something durable has no witness yet, so that a mark would say something new.
+    /// Puts a durable mark in front of the batch under assembly, which moves one block back, unless its segment starts
+    /// with it or there is no room or memory for both.
+    fn mark_in_front(&mut self) {
+        let block = u64::from(self.shape.block_bytes);
+        let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
+        let Some(open) = self.open.as_mut().filter(|open| open.kind == Kind::Records && open.start.is_none())
+        else {
+            return;
+        };
+        // Behind both there must still be room for the close mark.
+        if open.offset + block + padded + block > self.place.data_end {
+            return;
+        }
+        let Some(buf) = self.free.pop() else { return };
+        let mark = Batch {
+            id: open.id,
+            kind: Kind::Mark,
+            room: buf.capacity(),
+            buf,
+            used: BATCH_HEADER_BYTES,
+            records: 0,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
+            lsn: open.lsn,
+            segment: open.segment,
+            offset: open.offset,
+            start: None,
+        };
+        open.id = self.next_id;
+        self.next_id += 1;
+        open.offset += block;
+        self.place.offset = open.offset;
+        let left = usize::try_from(self.place.data_end - block - open.offset).unwrap_or(usize::MAX);
+        open.room = left.min(open.buf.capacity());
+        self.ready.push_back(mark);
+    }
+
+    /// Whether something durable has no witness yet, so that a mark would say something new. What was appended and not
+    /// issued does not count: nobody may ever ask for it.
     pub(crate) fn wants_mark(&self) -> bool {
         let news = self.witnessed < self.durable || self.durable_trim < self.trim;
-        news && self.durable == self.appended
+        let end = if mutant::on(Mutant::MarkBehindEverything) { self.appended } else { self.syncing };
+        news && self.durable == end
+    }
+
+    /// Takes the next step towards a closed log, when everything is durable. The close mark goes alone: a mark that is still
+    /// under way would be missing in front of it if the power went, and the log would not count as closed.
+    pub(crate) fn close(&mut self) -> Closing {
+        let last = self.flight.back().map(|flight| flight.id);
+        if let Some(id) = last.filter(|_| !mutant::on(Mutant::CloseBesideMark)) {
+            return Closing::Wait(id);
+        }
+        if self.open.is_some() || !self.ready.is_empty() {
+            return self.issue().map_or(Closing::Refused, Closing::Before);
+        }
+        let marked = self.durable == self.appended && self.mark(Kind::Close);
+        marked.then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
     }
 
     /// The first LSN as the disk knows it: what lies before it may be removed.

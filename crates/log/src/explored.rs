@@ -15,11 +15,12 @@ use crate::asked::Grade;
 use crate::beside::Rows;
 use crate::core::{Beginning, Core, Place, Shape};
 use crate::error::Error;
-use crate::format::{LogId, SegmentHeader};
+use crate::format::{Kind, LogId, SegmentHeader};
 use crate::gate::Gate;
 use crate::group::Group;
 use crate::lanes::Lanes;
 use crate::lsn::Lsn;
+use crate::reader::segment_of;
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use crate::sync::{AtomicBool, Ordering, lock};
@@ -264,4 +265,113 @@ fn what_the_writer_leaves_to_nobody_it_writes_itself() {
         assert!(led && group.durable() >= lsn);
         other.join().expect("ends");
     });
+}
+
+/// One thread writes the mark of the idle log while the other closes it. Who is told that the log is closed may rely on it:
+/// the close mark is the last thing that was written, and nothing is under way.
+fn close_beside_the_idle_mark(depth: usize) {
+    explore(move || {
+        let group = group(NEVER, depth);
+        commit(&group, Grade::Full).expect("commits");
+        let idle = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                let mut core = lock(&group.core);
+                if core.wants_mark()
+                    && core.mark(Kind::Mark)
+                    && let Some(issue) = core.issue()
+                {
+                    group.drive(core, issue);
+                }
+            })
+        };
+        group.seal_log().expect("closes");
+        assert!(group.lanes.is_closed(), "the close mark is not the last one");
+        assert_eq!(lock(&group.core).in_flight(), 0, "something is still under way");
+        idle.join().expect("ends");
+        assert!(group.lanes.is_closed());
+    });
+}
+
+#[test]
+fn a_close_beside_the_idle_mark_comes_last() {
+    close_beside_the_idle_mark(1);
+    close_beside_the_idle_mark(2);
+}
+
+/// A log of three started segments, each of 100 bytes of the log, and what was appended in them.
+fn three_segments() -> Arc<Group> {
+    let header = |number: u64| SegmentHeader {
+        block_bytes: 512,
+        log_id: LogId([7; 16]),
+        epoch: 1,
+        number,
+        segment_bytes: 1 << 30,
+        first_lsn: Lsn::new(100 * (number - 1)),
+        trim_lsn: Lsn::ZERO,
+        previous: number - 1,
+        link: 0,
+    };
+    let shape = Shape {
+        log_id: LogId([7; 16]),
+        epoch: 1,
+        block_bytes: 512,
+        batch_bytes: 512,
+        depth: 1,
+        memory_bytes: 2048,
+    };
+    let place = Place { segment: 3, offset: 512, data_end: 1 << 30 };
+    let beginning = Beginning { end: Lsn::new(300), trim: Lsn::ZERO, place, spares: Vec::new() };
+    let lanes = Lanes::nowhere(std::path::Path::new("nowhere"), rows());
+    let shelf = Shelf::new((1..=3).map(header), 4, 1 << 30, 1..=1);
+    Arc::new(Group::new(shape, Core::new(shape, beginning), Chain { link: 0 }, lanes, shelf))
+}
+
+fn read_beside_a_trim() {
+    explore(|| {
+        let group = three_segments();
+        let trim = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                lock(&group.core).set_trim(Lsn::new(250));
+                // Its mark is durable, and what it frees goes.
+                let mut core = lock(&group.core);
+                assert!(core.mark(Kind::Mark));
+                let issue = core.issue().expect("nothing is under way");
+                group.drive(core, issue);
+                let (core, mut shelf) = (lock(&group.core), lock(&group.shelf));
+                assert!(shelf.next_task(core.spares(), core.durable_trim()).is_some(), "a segment goes");
+            })
+        };
+        match segment_of(&group, Lsn::new(50)) {
+            Ok(found) => {
+                let found = found.expect("there are segments").first_lsn;
+                assert!(found <= Lsn::new(50), "read from {found} on, and nobody is told");
+            }
+            Err(error) => assert!(matches!(error, Error::Trimmed { .. }), "{error}"),
+        }
+        trim.join().expect("ends");
+    });
+}
+
+#[test]
+fn a_reader_beside_a_trim_starts_where_it_was_asked_to_or_is_told() {
+    read_beside_a_trim();
+}
+
+/// The scenes see the mistakes that they are there for.
+#[cfg(feature = "mutants")]
+#[test]
+fn planted_mistakes_are_found() {
+    use crate::mutant::{Mutant, set};
+    let scenes: [(Mutant, fn()); 2] = [
+        (Mutant::TrimBesideReader, read_beside_a_trim),
+        (Mutant::CloseBesideMark, || close_beside_the_idle_mark(2)),
+    ];
+    for (mutant, scene) in scenes {
+        set(Some(mutant));
+        let found = std::panic::catch_unwind(scene).is_err();
+        set(None);
+        assert!(found, "{mutant:?}");
+    }
 }

@@ -21,6 +21,8 @@ pub struct Faults {
     fail_settlement: AtomicU64,
     full: AtomicBool,
     crowded: AtomicBool,
+    hold_copies: AtomicBool,
+    copies: AtomicU64,
 }
 
 impl Default for Faults {
@@ -33,6 +35,8 @@ impl Default for Faults {
             fail_settlement: AtomicU64::new(u64::MAX),
             full: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
+            hold_copies: AtomicBool::new(false),
+            copies: AtomicU64::new(0),
         }
     }
 }
@@ -69,6 +73,24 @@ impl Faults {
     /// Whether the process may open no segment for writing, because too many files are open.
     pub fn set_crowded(&self, crowded: bool) {
         self.crowded.store(crowded, Ordering::SeqCst);
+    }
+
+    /// Whether appends of records that fill a batch of their own stop where they have copied them, until they may go on.
+    pub fn hold_copies(&self, hold: bool) {
+        self.hold_copies.store(hold, Ordering::SeqCst);
+    }
+
+    /// Such appends that have got that far.
+    #[must_use]
+    pub fn copies(&self) -> u64 {
+        self.copies.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn copied(&self) {
+        self.copies.fetch_add(1, Ordering::SeqCst);
+        while self.hold_copies.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     /// Batches written so far.

@@ -492,8 +492,8 @@ pub fn record_header(length: usize, more: bool) -> Option<[u8; RECORD_HEADER_BYT
     Some((length | if more { MORE_FOLLOWS } else { 0 }).to_le_bytes())
 }
 
-/// One record inside a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One record inside a batch. `{:?}` shows how many bytes there are and none of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawRecord<'a> {
     /// Its bytes.
     pub payload: &'a [u8],
@@ -501,10 +501,22 @@ pub struct RawRecord<'a> {
     pub more: bool,
 }
 
+impl std::fmt::Debug for RawRecord<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawRecord").field("bytes", &self.payload.len()).field("more", &self.more).finish()
+    }
+}
+
 /// Walks the records of a batch; stops at the first byte that is not a whole record.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
+}
+
+impl std::fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("bytes_left", &self.rest.len()).finish()
+    }
 }
 
 impl<'a> Records<'a> {

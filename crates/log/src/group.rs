@@ -18,10 +18,10 @@ use std::task::Waker;
 use std::thread::Thread;
 
 use crate::asked::Grade;
-use crate::core::{Core, Issue, Refusal, Shape};
+use crate::core::{Closing, Core, Issue, Refusal, Shape};
 use crate::crowd::{Crowd, PROMPT_NS};
+use crate::ending::{Held, Writing};
 use crate::error::{Error, Result};
-use crate::format::Kind;
 use crate::gate::Gate;
 use crate::lanes::Lanes;
 use crate::lsn::Lsn;
@@ -75,6 +75,8 @@ pub(crate) struct Group {
     pub(crate) activity: AtomicU64,
     pub(crate) stopping: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// What the keeper is to give up in the end, because whoever ended the log could not wait.
+    pub(crate) left: Mutex<Option<Held>>,
     /// The log is about to be let go: whoever still waits is told, and nothing more is written. Changed under the
     /// core lock.
     retired: AtomicBool,
@@ -112,6 +114,7 @@ impl Group {
             activity: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            left: Mutex::default(),
             retired: AtomicBool::new(false),
             flying: AtomicBool::new(false),
             driving: AtomicU32::new(0),
@@ -379,8 +382,9 @@ impl Group {
     pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
         self.flying.store(true, Ordering::SeqCst);
         self.driving.fetch_add(1, Ordering::AcqRel);
+        let mut driving = Driving { group: self, ended: false, _writing: Writing::begin() };
         self.carry_out(core, issue);
-        self.driving.fetch_sub(1, Ordering::AcqRel);
+        driving.ended = true;
     }
 
     fn carry_out<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
@@ -485,7 +489,7 @@ impl Group {
         let ready: Vec<Waker> =
             wakers.extract_if(.., |(lsn, _)| failed || *lsn <= durable).map(|(_, waker)| waker).collect();
         drop(wakers);
-        ready.into_iter().for_each(Waker::wake);
+        wake_each(ready);
     }
 
     /// The log is finished: everyone is told, nothing is acknowledged any more.
@@ -530,17 +534,57 @@ impl Group {
         }
     }
 
-    /// Commits everything and then writes the close mark.
+    /// Commits everything and then writes the close mark, behind whatever is still under way.
     pub(crate) fn seal_log(&self) -> Result<()> {
-        let core = lock(&self.core);
-        let end = core.watermarks().appended;
-        self.settle(core, end, Grade::Full)?;
-        let mut core = lock(&self.core);
-        if core.mark(Kind::Close)
-            && let Some(issue) = core.issue()
-        {
-            self.drive(core, issue);
+        loop {
+            let core = lock(&self.core);
+            let end = core.watermarks().appended;
+            self.settle(core, end, Grade::Full)?;
+            let mut core = lock(&self.core);
+            if let Some(ended) = self.ended() {
+                return Err(ended);
+            }
+            match core.close() {
+                Closing::Wait(batch) => {
+                    let gate = self.gate(batch);
+                    let ticket = gate.ticket();
+                    drop(core);
+                    gate.wait(ticket);
+                }
+                Closing::Before(issue) => self.drive(core, issue),
+                Closing::Mark(issue) => {
+                    self.drive(core, issue);
+                    return self.failed().map_or(Ok(()), Err);
+                }
+                Closing::Refused => return Err(self.refusal()),
+            }
         }
-        self.failed().map_or(Ok(()), Err)
+    }
+}
+
+/// A batch is being written. If whoever writes it panics, which only code of others that it calls can make it do, the log
+/// fails, otherwise everyone would wait for that batch for ever.
+struct Driving<'a> {
+    group: &'a Group,
+    ended: bool,
+    _writing: Writing,
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let panicked = std::io::Error::other("the thread that wrote a batch panicked");
+            self.group.fail(Error::io("write", self.group.lanes.dir(), panicked));
+        }
+        self.group.driving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Wakes each of them. One that panics is heard of and harms neither the others nor this thread.
+pub(crate) fn wake_each(wakers: Vec<Waker>) {
+    for waker in wakers {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())).is_err() {
+            tracing::error!("a waker of a commit panicked");
+        }
     }
 }

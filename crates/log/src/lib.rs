@@ -42,6 +42,7 @@ mod choose;
 mod core;
 mod crowd;
 pub mod disk;
+mod ending;
 mod error;
 #[cfg(all(test, loom))]
 mod explored;

@@ -10,10 +10,13 @@ use std::thread::JoinHandle;
 use seawall_sys::durability::Class;
 
 use crate::asked::Grade;
+use crate::buffer::AlignedBuf;
+use crate::checksum::crc32c;
 use crate::choose::{Chosen, permit};
 use crate::core::{Core, Shape};
+use crate::ending::{self, Held};
 use crate::error::{Error, Result};
-use crate::format::LogId;
+use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
 use crate::lanes::Lanes;
 use crate::lsn::Lsn;
@@ -26,7 +29,7 @@ use crate::sectors::explain;
 use crate::shelf::Shelf;
 use crate::stats::Stats;
 use crate::survey::survey;
-use crate::sync::{Mutex, Ordering, lock};
+use crate::sync::{Mutex, MutexGuard, Ordering, lock};
 use crate::transaction::{Finished, Transaction};
 
 /// The name of the lock file in a log's directory.
@@ -68,7 +71,10 @@ pub struct Opened {
 ///
 /// Shared between threads by reference or in an [`Arc`]. Dropping it commits nothing: records that were appended and
 /// not committed are gone. [`Log::close`] commits everything and leaves a mark that says so.
-#[derive(Debug)]
+///
+/// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
+/// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest, and the
+/// directory can be opened again a moment later. Nothing acknowledged is lost either way.
 pub struct Log {
     group: Arc<Group>,
     dir: Arc<Path>,
@@ -77,7 +83,16 @@ pub struct Log {
     threads: Mutex<Vec<JoinHandle<()>>>,
     drafts: Mutex<Vec<Vec<u8>>>,
     /// Held as long as the log is open.
-    _lock: std::fs::File,
+    lock: Arc<std::fs::File>,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Log");
+        shown.field("dir", &self.dir).field("method", &self.opened.method);
+        shown.field("durable", &self.group.durable()).field("failed", &self.group.failed().is_some());
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// A number that no other log has: from the keys that the standard library gives each process.
@@ -206,7 +221,7 @@ impl Log {
             opened,
             threads: Mutex::default(),
             drafts: Mutex::default(),
-            _lock: lock,
+            lock: Arc::new(lock),
         };
         log.spawn(disk, &options)?;
         Ok(log)
@@ -222,7 +237,12 @@ impl Log {
         lock(&self.threads).push(writer);
         let group = Arc::clone(&self.group);
         let keeper = std::thread::Builder::new().name("seawall-keeper".to_owned());
-        let keeper = keeper.spawn(move || crate::background::keep(&group, &mut disk)).map_err(failed)?;
+        let keep = move || {
+            crate::background::keep(&group, &mut disk);
+            drop(disk);
+            ending::finish_what_was_left(&group);
+        };
+        let keeper = keeper.spawn(keep).map_err(failed)?;
         let _ = self.group.keeper.set(keeper.thread().clone());
         lock(&self.threads).push(keeper);
         Ok(())
@@ -241,10 +261,11 @@ impl Log {
     }
 
     fn check_length(&self, bytes: usize) -> Result<()> {
-        if bytes > self.record_bytes_max {
-            return Err(Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 });
-        }
-        Ok(())
+        if bytes > self.record_bytes_max { Err(self.too_long(bytes)) } else { Ok(()) }
+    }
+
+    fn too_long(&self, bytes: usize) -> Error {
+        Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 }
     }
 
     /// Copies a record into memory and gives it its place. It is not durable yet: see [`Log::commit`]. Waits only
@@ -255,8 +276,42 @@ impl Log {
     /// [`Error::Closed`].
     #[inline]
     pub fn append(&self, record: &[u8]) -> Result<Lsn> {
+        self.take_in_record(record).map(|(lsn, _)| lsn)
+    }
+
+    #[inline]
+    fn take_in_record(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
-        self.group.accept(|core| core.append(record)).map(|(lsn, _)| lsn)
+        if Core::is_large(&self.group.shape, BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
+            let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
+            return self.take_in_large([&head, record], 1);
+        }
+        self.group.accept(|core| core.append(record))
+    }
+
+    /// Takes in records that fill a batch of their own. They are copied and summed up before the core is locked, because
+    /// everyone else would have to wait for that.
+    fn take_in_large(&self, parts: [&[u8]; 2], count: u32) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
+        let capacity = used.next_multiple_of(self.group.shape.block_bytes.into());
+        drop(self.group.accept(|core| core.admit_large(capacity))?);
+        let mut buf = AlignedBuf::zeroed(capacity);
+        let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
+        head.copy_from_slice(parts[0]);
+        body.copy_from_slice(parts[1]);
+        let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.group.lanes.faults {
+            faults.copied();
+        }
+        let mut buf = Some(buf);
+        let accepted = self.group.accept(|core| core.adopt(&mut buf, used, count, sum));
+        if let Some(unused) = buf {
+            lock(&self.group.core).give_back(unused);
+        }
+        // Whoever waits for this memory had nothing to ask for: only now it can be written.
+        self.group.room.open();
+        accepted
     }
 
     /// Returns when everything before `lsn` is durable.
@@ -285,8 +340,7 @@ impl Log {
     /// # Errors
     /// As [`Log::append`] and [`Log::commit`].
     pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
-        self.check_length(record.len())?;
-        let (lsn, core) = self.group.accept(|core| core.append(record))?;
+        let (lsn, core) = self.take_in_record(record)?;
         self.group.settle(core, lsn, Grade::Full)?;
         Ok(lsn)
     }
@@ -302,18 +356,10 @@ impl Log {
     ) -> std::result::Result<Lsn, E> {
         let staged = lock(&self.drafts).pop().unwrap_or_default();
         let lent = lock(&self.group.core).lend();
-        let mut draft = Transaction::new(staged, lent, self.record_bytes_max);
-        let done = work(&mut draft);
-        let end = done.and_then(|()| Ok(self.take_in(&mut draft)?));
-        let (mut staged, bufs) = draft.into_memory();
-        for buf in bufs.into_iter().flatten() {
-            lock(&self.group.core).give_back(buf);
-        }
-        staged.clear();
-        if staged.capacity() <= 4 << 20 {
-            lock(&self.drafts).push(staged);
-        }
-        end
+        let transaction = Transaction::new(staged, lent, self.record_bytes_max);
+        let mut draft = Draft { log: self, transaction };
+        work(&mut draft.transaction)?;
+        Ok(self.take_in(&mut draft.transaction)?)
     }
 
     /// Appends a transaction that is put together.
@@ -326,6 +372,11 @@ impl Log {
         let accepted = match draft.finish() {
             Finished::InBuffer { buf, used, sum } => {
                 self.group.accept(|core| core.adopt(buf, used, count, sum))
+            }
+            Finished::Apart(records)
+                if Core::is_large(&self.group.shape, BATCH_HEADER_BYTES + records.len()) =>
+            {
+                self.take_in_large([&[], records], count)
             }
             Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count)),
         };
@@ -456,17 +507,31 @@ impl Log {
     }
 
     fn stop(&self) {
-        self.group.closed.store(true, Ordering::SeqCst);
-        self.group.stopping.store(true, Ordering::SeqCst);
-        self.group.room.open();
-        self.group.news.open();
-        self.group.wake_writer();
-        self.group.wake_keeper();
-        for thread in lock(&self.threads).drain(..) {
-            // A thread that panicked has nothing left to say.
-            let _ = thread.join();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        // It has been ended already if it was closed.
+        if !self.group.stopping.load(Ordering::SeqCst) {
+            ending::end(&self.group, Held { threads, lock: Arc::clone(&self.lock) });
         }
-        self.group.retire();
+    }
+}
+
+/// A transaction that is being put together. However that ends, also by a panic, what it was put together in goes back to
+/// the log.
+struct Draft<'a> {
+    log: &'a Log,
+    transaction: Transaction,
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        let (mut staged, bufs) = self.transaction.take_memory();
+        for buf in bufs.into_iter().flatten() {
+            lock(&self.log.group.core).give_back(buf);
+        }
+        staged.clear();
+        if staged.capacity() <= 4 << 20 {
+            lock(&self.log.drafts).push(staged);
+        }
     }
 }
 
@@ -486,12 +551,17 @@ fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options:
 
 /// Ready when everything before one LSN is durable, or outlives what was asked for; see [`Log::commit_async`] and
 /// [`Log::commit_async_as`].
-#[derive(Debug)]
 #[must_use = "a commit that nobody waits for may fail unseen"]
 pub struct Commit {
     group: Arc<Group>,
     lsn: Lsn,
     grade: Grade,
+}
+
+impl std::fmt::Debug for Commit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Commit").field("lsn", &self.lsn).field("grade", &self.grade).finish_non_exhaustive()
+    }
 }
 
 impl Commit {
@@ -543,5 +613,32 @@ impl Future for Commit {
             self.group.want_as(self.lsn, self.grade);
             Poll::Pending
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Log;
+    use crate::options::Options;
+    use crate::sync::lock;
+
+    #[test]
+    fn a_transaction_that_panics_gives_its_memory_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = Log::open(dir.path(), Options::default().batch_bytes(64 << 10).memory_bytes(1 << 20));
+        let log = log.expect("opens");
+        let free = || lock(&log.group.core).buffers().len();
+        let before = free();
+        for bytes in [0, 10, 20 << 10, 200 << 10] {
+            let transaction = || {
+                log.transaction::<crate::Error>(|transaction| {
+                    transaction.append(&vec![7; bytes])?;
+                    panic!("a mistake of the application")
+                })
+            };
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(transaction)).is_err());
+            assert_eq!(free(), before, "with {bytes} bytes in it");
+        }
+        assert_eq!(lock(&log.drafts).len(), 1, "what it was staged in is taken again");
     }
 }

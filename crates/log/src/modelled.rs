@@ -4,12 +4,13 @@
 //! only with `--cfg loom`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use seawall_sys::engine::Works;
 
 use crate::beside::Rows;
 use crate::error::{Error, Result};
+use crate::format::{BatchHeader, Kind};
 use crate::seal::Job;
 
 /// Lanes into nothing.
@@ -19,6 +20,7 @@ pub(crate) struct Lanes {
     rows: Rows,
     carried: AtomicU64,
     fails: AtomicU64,
+    closed: AtomicBool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
@@ -35,6 +37,7 @@ impl Lanes {
             rows,
             carried: AtomicU64::new(0),
             fails: AtomicU64::new(u64::MAX),
+            closed: AtomicBool::new(false),
             #[cfg(feature = "simulation")]
             faults: None,
         }
@@ -63,13 +66,20 @@ impl Lanes {
 
     pub(crate) fn close(&self, _: u64) {}
 
-    pub(crate) fn carry(&self, _: &Job) -> Result<()> {
+    /// Whether the last batch that was carried, with nothing else under way, is a close mark.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn carry(&self, job: &Job) -> Result<()> {
         // The disk is busy for a moment: the others may go on.
         crate::sync::yield_now();
         let number = self.carried.fetch_add(1, Ordering::SeqCst);
         if number == self.fails.load(Ordering::SeqCst) {
             return Err(Error::io("write", &self.dir, std::io::Error::from_raw_os_error(5)));
         }
+        let last = job.writes().last().and_then(|write| BatchHeader::decode(write.bytes).ok());
+        self.closed.store(last.is_some_and(|(header, _)| header.kind == Kind::Close), Ordering::SeqCst);
         Ok(())
     }
 }

@@ -71,12 +71,16 @@ pub enum Mutant {
     SettleErrorIgnored,
     TrustCache,
     CarryWithoutSync,
+    MarkBehindEverything,
+    KeepSmallSpare,
+    TrimBesideReader,
+    CloseBesideMark,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 66] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -139,6 +143,10 @@ impl Mutant {
         Self::SettleErrorIgnored,
         Self::TrustCache,
         Self::CarryWithoutSync,
+        Self::MarkBehindEverything,
+        Self::KeepSmallSpare,
+        Self::TrimBesideReader,
+        Self::CloseBesideMark,
     ];
 }
 
@@ -157,6 +165,12 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
          IgnoreChainAndPlace makes this mistake and the three above together, and is found",
     ),
 ];
+
+/// Mistakes that only a certain order of threads shows: the scenes of `explored.rs` find them, with the feature
+/// `mutants`, where the campaign, which has no threads, cannot.
+#[cfg(feature = "mutants")]
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
+    [(Mutant::TrimBesideReader, "a_reader_beside_a_trim_starts_where_it_was_asked_to_or_is_told")];
 
 #[cfg(feature = "mutants")]
 mod switch {

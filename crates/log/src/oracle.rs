@@ -145,6 +145,27 @@ pub enum Violation {
     },
     /// Recovering twice gave different logs.
     NotIdempotent,
+    /// An idle log came to rest and left no witness of what it had acknowledged, so that damage to it goes unnoticed.
+    Unmarked {
+        /// Everything before this had been acknowledged.
+        acknowledged: Lsn,
+        /// Everything before this has a witness.
+        witnessed: Lsn,
+    },
+    /// A log that came to rest, or was closed, has forgotten a trim.
+    TrimForgotten {
+        /// What was asked.
+        asked: Lsn,
+        /// Where the log starts.
+        found: Lsn,
+    },
+    /// The log was said to be closed, and the next opening does not find it closed.
+    NotClosed,
+    /// A record waits for a segment that nobody will prepare.
+    Stuck {
+        /// The size that is needed, in bytes.
+        bytes: u64,
+    },
 }
 
 impl std::fmt::Display for Violation {
@@ -164,6 +185,14 @@ impl std::fmt::Display for Violation {
             Self::Refused { error } => write!(f, "refused: {error}"),
             Self::AcknowledgedAfterFailure { lsn } => write!(f, "acknowledged LSN {lsn} after a failure"),
             Self::NotIdempotent => f.write_str("recovering twice gave different logs"),
+            Self::Unmarked { acknowledged, witnessed } => {
+                write!(f, "acknowledged up to LSN {acknowledged}, idle and marked up to {witnessed}")
+            }
+            Self::TrimForgotten { asked, found } => {
+                write!(f, "trimmed up to LSN {asked}, and at rest it starts at {found}")
+            }
+            Self::NotClosed => f.write_str("said to be closed, and not found closed"),
+            Self::Stuck { bytes } => write!(f, "a record waits for ever for a segment of {bytes} bytes"),
         }
     }
 }

@@ -14,12 +14,13 @@ use crate::error::{Error, Result};
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::group::Group;
 use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
 use crate::scan::{Scan, ScannedBatch, Source};
 use crate::segment_file::SegmentFile;
 use crate::sync::{Ordering, lock};
 
-/// The bytes of one record.
-#[derive(Clone, Debug)]
+/// The bytes of one record. `{:?}` shows how many there are and none of them.
+#[derive(Clone)]
 pub struct Payload {
     buf: Arc<AlignedBuf>,
     start: usize,
@@ -31,6 +32,12 @@ impl Deref for Payload {
 
     fn deref(&self) -> &[u8] {
         &self.buf.bytes()[self.start..self.end]
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Payload").field("bytes", &self.len()).finish()
     }
 }
 
@@ -152,41 +159,60 @@ impl Unpacked {
 }
 
 /// Reads durable records in order.
-#[derive(Debug)]
+///
+/// As an iterator it ends for good where it first finds no further record, and behind the first error;
+/// [`Reader::next_record`] goes on whenever it is called.
 pub struct Reader {
     group: Arc<Group>,
     files: Files<Arc<Group>>,
     scan: Scan,
     unpacked: Unpacked,
     from: Lsn,
+    /// The iterator has ended.
+    ended: bool,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Reader");
+        shown.field("dir", &self.files.dir).field("from", &self.from).field("at", &self.scan.cursor().lsn);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// One read of a segment, in bytes: a large page, and small enough to be still in the processor's cache when its
 /// checksums are computed.
 const READ_BYTES: usize = 2 << 20;
 
+/// The segment in which the first record at or behind `from` lies. The first LSN and the segments are one look: a trim
+/// between two looks would take that segment away, and a later record would be read as if it were the one asked for.
+pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
+    let core = lock(&group.core);
+    let (first, end) = (core.trim(), core.watermarks().appended);
+    if from < first {
+        return Err(Error::Trimmed { lsn: from, first });
+    }
+    if from > end {
+        return Err(Error::BeyondEnd { lsn: from, end });
+    }
+    let mistaken = mutant::on(Mutant::TrimBesideReader);
+    let core = (!mistaken).then_some(core);
+    let shelf = lock(&group.shelf);
+    drop(core);
+    let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
+    let any = shelf.segments().front().filter(|_| mistaken);
+    Ok(before.or(any).copied())
+}
+
 impl Reader {
     /// Starts with the first record at or behind `from`.
     pub(crate) fn new(group: Arc<Group>, dir: Arc<Path>, from: Lsn) -> Result<Self> {
-        let first = lock(&group.core).trim();
-        if from < first {
-            return Err(Error::Trimmed { lsn: from, first });
-        }
-        let end = lock(&group.core).watermarks().appended;
-        if from > end {
-            return Err(Error::BeyondEnd { lsn: from, end });
-        }
-        let segment = {
-            let shelf = lock(&group.shelf);
-            let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
-            before.or(shelf.segments().front()).copied()
-        };
-        let segment = segment.ok_or_else(|| Error::NotALog { path: dir.to_path_buf() })?;
+        let segment = segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.to_path_buf() })?;
         let mut files = Files::new(dir, Arc::clone(&group));
         let mut scan = Scan::new(segment, READ_BYTES);
         let durable = group.durable();
         let sought = scan.seek(&mut files, from, durable);
-        let reader = Self { group, files, scan, unpacked: Unpacked::default(), from };
+        let reader = Self { group, files, scan, unpacked: Unpacked::default(), from, ended: false };
         sought.map_err(|error| reader.explain(error))?;
         Ok(reader)
     }
@@ -224,14 +250,26 @@ impl Iterator for Reader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_record().transpose()
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
     }
 }
 
+impl std::iter::FusedIterator for Reader {}
+
 /// Reads durable records as they come.
-#[derive(Debug)]
 pub struct Follower {
     reader: Reader,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("reader", &self.reader).finish()
+    }
 }
 
 impl Follower {

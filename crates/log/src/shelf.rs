@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use crate::core::Spare;
+use crate::core::{Core, Spare};
 use crate::format::SegmentHeader;
 use crate::keeper::{Progress, Task};
 use crate::lsn::Lsn;
@@ -75,11 +75,6 @@ impl Shelf {
     /// The started segments, oldest first.
     pub(crate) fn segments(&self) -> &VecDeque<SegmentHeader> {
         &self.segments
-    }
-
-    /// The size of an ordinary segment in bytes.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
     }
 
     /// A segment was started and its header is durable.
@@ -141,8 +136,28 @@ impl Shelf {
         Some(task)
     }
 
-    /// A segment of `bytes` bytes, for a transaction that fits no other, in place of the first spare if there is one.
-    pub(crate) fn large_task(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
+    /// The next piece of housekeeping, if there is any, when records wait for a segment of `needed` bytes; they need wait
+    /// no longer if that is there.
+    pub(crate) fn next(&mut self, core: &mut Core, needed: &mut Option<u64>) -> Option<Task> {
+        *needed = needed.filter(|bytes| core.first_spare().is_none_or(|spare| spare.bytes < *bytes));
+        let task = needed.and_then(|bytes| self.task_for(bytes, core));
+        task.or_else(|| self.next_task(core.spares(), core.durable_trim()))
+    }
+
+    /// What makes room for records that wait for a segment of `bytes` bytes: a first spare that is too small, be it left
+    /// by an opening with smaller segments, is replaced; `None` if the next ordinary task will do.
+    fn task_for(&mut self, bytes: u64, core: &mut Core) -> Option<Task> {
+        let first = core.first_spare();
+        let ordinary = bytes <= self.segment_bytes;
+        let enough = first.map_or(ordinary, |spare| spare.bytes >= bytes);
+        if enough || self.busy.is_some() || (ordinary && mutant::on(Mutant::KeepSmallSpare)) {
+            return None;
+        }
+        self.large_task(bytes.max(self.segment_bytes), core.hold_spare())
+    }
+
+    /// A segment of `bytes` bytes in place of the first spare if there is one.
+    fn large_task(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
         if self.busy.is_some() {
             return None;
         }

@@ -24,7 +24,6 @@ const STAGED_BYTES: usize = 16 << 10;
 const ADOPT_BYTES: usize = 32 << 10;
 
 /// The records of one transaction while it is put together.
-#[derive(Debug)]
 pub struct Transaction {
     lent: Option<AlignedBuf>,
     /// The lent buffer, once it was too small.
@@ -40,6 +39,14 @@ pub struct Transaction {
     /// Where the header of the last record is, from the start of the records.
     last: usize,
     bytes_max: usize,
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.moved() + self.staged.len();
+        let mut shown = f.debug_struct("Transaction");
+        shown.field("records", &self.count).field("bytes", &bytes).finish_non_exhaustive()
+    }
 }
 
 /// A transaction that is to be appended.
@@ -163,8 +170,8 @@ impl Transaction {
     }
 
     /// What it was put together in, to be used again.
-    pub(crate) fn into_memory(self) -> (Vec<u8>, [Option<AlignedBuf>; 2]) {
-        (self.staged, [self.lent, self.outgrown])
+    pub(crate) fn take_memory(&mut self) -> (Vec<u8>, [Option<AlignedBuf>; 2]) {
+        (std::mem::take(&mut self.staged), [self.lent.take(), self.outgrown.take()])
     }
 }
 
@@ -231,7 +238,7 @@ mod tests {
                     assert_eq!(record.more, i + 1 < lengths.len(), "{of}: {i}");
                 }
                 assert!(walk.rest().is_empty(), "{of}");
-                let (_, bufs) = transaction.into_memory();
+                let (_, bufs) = transaction.take_memory();
                 assert_eq!(
                     bufs.iter().flatten().count(),
                     usize::from(lends),

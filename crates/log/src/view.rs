@@ -23,7 +23,7 @@ use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
 use crate::scan::Scan;
-use crate::survey::{chain, forget_cached, open_cold, survey};
+use crate::survey::{chain, damage, forget_cached, open_cold, survey};
 use crate::tail::{Window, judge, walk_tail};
 
 /// One read, in bytes.
@@ -65,7 +65,7 @@ pub(crate) fn undisturbed<T>(
 }
 
 /// A look at a log at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct View {
     dir: Arc<Path>,
     segments: Arc<Vec<SegmentHeader>>,
@@ -137,6 +137,12 @@ impl View {
             cursor = walk(disk)?;
             end = cursor.lsn;
         }
+        let oldest = members.first().map_or(last, |header| *header);
+        if oldest.first_lsn > cursor.trim {
+            // Trimmed between the list and the look at its end, which is taken again then; or really gone.
+            let what = format!("segment {} before this one is missing", oldest.previous);
+            return Err(damage(oldest.number, 0, cursor.trim, what));
+        }
         Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
     }
 
@@ -189,26 +195,43 @@ impl View {
         if from > self.end {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
         }
-        let segment =
-            self.segments.iter().rev().find(|header| header.first_lsn <= from).or(self.segments.first());
+        let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from);
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);
         let sought = scan.seek(&mut files, from, self.end);
-        let reader = ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end };
+        let reader =
+            ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end, ended: false };
         sought.map_err(|error| reader.explain(error))?;
         Ok(reader)
     }
 }
 
-/// Reads the records of a [`View`] in order.
-#[derive(Debug)]
+/// Reads the records of a [`View`] in order; ends behind the last one and behind the first error.
 pub struct ViewReader {
     files: Files<Arc<Vec<SegmentHeader>>>,
     scan: Scan,
     unpacked: Unpacked,
     from: Lsn,
     end: Lsn,
+    ended: bool,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("View");
+        shown.field("dir", &self.dir).field("segments", &self.segments.len());
+        shown.field("first", &self.first).field("end", &self.end).field("written", &self.written);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ViewReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ViewReader");
+        shown.field("dir", &self.files.dir).field("from", &self.from).field("end", &self.end);
+        shown.field("at", &self.scan.cursor().lsn).finish_non_exhaustive()
+    }
 }
 
 impl ViewReader {
@@ -241,6 +264,13 @@ impl Iterator for ViewReader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_record().transpose()
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
     }
 }
+
+impl std::iter::FusedIterator for ViewReader {}

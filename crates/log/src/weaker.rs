@@ -12,7 +12,7 @@ use std::task::Waker;
 use crate::asked::Grade;
 use crate::core::{Core, Issue};
 use crate::error::{Error, Result};
-use crate::group::Group;
+use crate::group::{Group, wake_each};
 use crate::lsn::Lsn;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use seawall_sys::durability::Class;
@@ -107,6 +107,6 @@ impl Group {
         let due = wakers.extract_if(.., |(grade, lsn, _)| ended || *lsn <= self.reached(*grade));
         let due: Vec<Waker> = due.map(|(_, _, waker)| waker).collect();
         drop(wakers);
-        due.into_iter().for_each(Waker::wake);
+        wake_each(due);
     }
 }

@@ -488,3 +488,81 @@ fn a_refused_opening_leaves_no_segment_behind() {
         Log::open(dir.path(), small()).expect("opens all the same");
     }
 }
+
+/// One long append after the other must not stop everybody else: records that fill a batch of their own are copied before
+/// the log is locked.
+#[test]
+fn small_commits_go_on_while_a_large_record_is_copied() {
+    let large = vec![9; 300_000];
+    for in_transaction in [false, true] {
+        let dir = scratch();
+        let (faults, options) = faulty();
+        let log = Log::open(dir.path(), options).expect("opens");
+        faults.hold_copies(true);
+        std::thread::scope(|scope| {
+            let (log, large, faults) = (&log, &large, &faults);
+            let copying = scope.spawn(move || {
+                let end = if in_transaction {
+                    log.transaction::<Error>(|transaction| transaction.append(large))?
+                } else {
+                    log.append(large)?
+                };
+                log.commit(end)
+            });
+            scope.spawn(move || {
+                // Commits that wait for the copy would hang, and this with them.
+                let limit = std::time::Instant::now() + Duration::from_secs(60);
+                while log.stats().records < 100 && std::time::Instant::now() < limit {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                faults.hold_copies(false);
+            });
+            while faults.copies() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            for _ in 0..100 {
+                log.append_commit(b"small").expect("commits");
+            }
+            assert_eq!(faults.copies(), 1);
+            assert_eq!(log.durable_lsn(), Lsn::new(100 * 9), "the large record has no place yet");
+            faults.hold_copies(false);
+            copying.join().expect("ends").expect("commits");
+        });
+        let lengths =
+            log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("is sound").payload.len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [&[5; 100][..], &[large.len()]].concat());
+        log.close().expect("closes");
+    }
+}
+
+/// Large records that wait for each other's memory, none of which anybody commits.
+#[test]
+fn large_records_that_nobody_commits_make_room_for_each_other() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), small()).expect("opens");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10).for_each(|_| assert!(log.append(&vec![7; 100_000]).is_ok())));
+        }
+    });
+    log.close().expect("closes");
+    assert_eq!(count(&Log::open(dir.path(), small()).expect("opens")), 40);
+}
+
+/// Whoever goes through records until the end, errors left out, comes to an end.
+#[test]
+fn an_iterator_tells_of_damage_once_and_ends() {
+    let dir = scratch();
+    written(dir.path(), 10, false);
+    let log = Log::open(dir.path(), small()).expect("opens, in a new segment");
+    let before = seawall::View::open(dir.path()).expect("looks");
+    change(dir.path(), 5 * 4096 + 120, |bytes| bytes[0] ^= 1);
+    let mut reader = log.read(Lsn::ZERO).expect("reads");
+    let told: Vec<bool> = reader.by_ref().take(1000).map(|record| record.is_ok()).collect();
+    assert_eq!(told, [&[true; 4][..], &[false]].concat());
+    assert!(reader.next().is_none());
+    assert!(reader.next_record().is_err(), "asked for itself it says so again");
+    let mut reader = before.read(before.first_lsn()).expect("reads");
+    assert_eq!(reader.by_ref().take(1000).filter(Result::is_err).count(), 1);
+    assert!(reader.next().is_none());
+}

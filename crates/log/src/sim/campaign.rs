@@ -8,8 +8,8 @@
 use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::{DRAWS, Draw};
-use super::judge::{Terms, Verdict, judge};
-use super::life::{End, Ending, Habits, Step, live};
+use super::judge::{Terms, Verdict, judge, judge_rest};
+use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
@@ -201,8 +201,9 @@ impl<'a> Run<'a> {
             depth: 1 + rng.index(3),
             actions: if depth == self.campaign.depth { 160 } else { 60 },
             number: seed,
-            ending: if rng.one_in(3) { Ending::Close } else { Ending::Cut },
+            ending: [Ending::Close, Ending::Idle, Ending::Cut, Ending::Cut][rng.index(4)],
             weak: rng.coin(),
+            segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
@@ -215,6 +216,9 @@ impl<'a> Run<'a> {
         self.tally.faults += end.faults;
         if let Some(lsn) = end.acknowledged_after_failure {
             return Err(Violation::AcknowledgedAfterFailure { lsn });
+        }
+        if let Some(bytes) = end.stuck {
+            return Err(Violation::Stuck { bytes });
         }
         if let Some(error) = &end.refused
             && end.faults == 0
@@ -257,9 +261,12 @@ impl<'a> Run<'a> {
             // Without the power going: the page cache still shows what a failed sync has lost.
             self.life(media.killed(rng), &past, rng.next_u64(), depth - 1)?;
         }
-        if end.ending == Ending::Close && depth > 0 {
-            let past = past.after_power_loss();
-            return self.life(media.image(Draw::None, Draw::None, rng), &past, rng.next_u64(), depth - 1);
+        if end.ending != Ending::Cut {
+            let image = media.image(Draw::None, Draw::None, rng);
+            judge_rest(image.clone(), &past.ledger, dsync, (end.ending == Ending::Close, end.trim))?;
+            if depth > 0 {
+                return self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1);
+            }
         }
         Ok(())
     }

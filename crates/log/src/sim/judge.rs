@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::{Records, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::oracle::{Judge, Ledger, Violation, judge_refusal};
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{Recovered, Tail, recover};
 use crate::scan::{Scan, Source};
 
 /// Size of one read in bytes: small, so that batches often go past the end of what was read.
@@ -55,6 +55,31 @@ pub(super) fn read_all(
         }
     }
     Ok(Ok(()))
+}
+
+/// Judges a log that came to rest or was closed, was asked to start there, and whose disk kept nothing but what is
+/// durable.
+///
+/// # Errors
+/// The broken promise.
+pub(super) fn judge_rest(
+    image: Media,
+    ledger: &Ledger,
+    dsync: bool,
+    (closed, asked): (bool, Lsn),
+) -> Verdict {
+    let witnessed = ledger.without_witnesses(&[]);
+    if !closed && witnessed < ledger.acknowledged {
+        return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
+    }
+    let mut disk = SimDisk::settled(image, 0, None);
+    let recovered = recover(&mut disk, &plan(dsync));
+    let recovered = recovered.map_err(|error| Violation::Refused { error: error.to_string() })?;
+    let found = recovered.beginning.trim;
+    if found < asked {
+        return Err(Violation::TrimForgotten { asked, found });
+    }
+    if closed && recovered.tail != Tail::Clean { Err(Violation::NotClosed) } else { Ok(()) }
 }
 
 /// Whether every promise was kept.

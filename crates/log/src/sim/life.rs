@@ -13,7 +13,7 @@ use super::rng::Rng;
 use crate::asked::Grade;
 use crate::buffer::AlignedBuf;
 use crate::checksum::crc32c;
-use crate::core::{Core, Refusal, Shape};
+use crate::core::{Closing, Core, Issue, Refusal, Shape};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
@@ -25,8 +25,8 @@ use crate::seal::Chain;
 use crate::shelf::Shelf;
 use seawall_sys::completion::Order;
 
-/// Segment size of simulated logs in bytes.
-const SEGMENT_BYTES: u64 = 8 * 1024;
+/// Segment size of simulated logs in bytes, where nothing else is said.
+pub(super) const SEGMENT_BYTES: u64 = 8 * 1024;
 /// Block size of simulated logs in bytes.
 pub(super) const BLOCK_BYTES: u16 = 512;
 const BATCH_BYTES: usize = 2048;
@@ -37,10 +37,15 @@ const ORDERS: [Order; 3] = [Order::OneByOne, Order::Grouped, Order::Linked];
 
 /// How recovery is done on the simulated disk.
 pub(crate) fn plan(dsync: bool) -> Plan {
+    plan_with(dsync, SEGMENT_BYTES)
+}
+
+/// The same with new segments of `segment_bytes` bytes.
+fn plan_with(dsync: bool, segment_bytes: u64) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
         block_bytes: BLOCK_BYTES,
-        segment_bytes: SEGMENT_BYTES,
+        segment_bytes,
         // Small, so that walks through a segment often go past the end of what was read.
         read_bytes: 4096,
         dsync,
@@ -86,7 +91,7 @@ impl Step {
 pub(crate) enum Ending {
     /// In the middle of whatever it does.
     Cut,
-    /// Everything durable, and the mark of an idle log behind it.
+    /// Idle, with or without records that nobody commits, and the mark that says what is durable is written.
     Idle,
     /// By a clean close.
     Close,
@@ -107,6 +112,8 @@ pub(crate) struct Habits {
     pub(crate) ending: Ending,
     /// Whether some commits ask for less than durable.
     pub(crate) weak: bool,
+    /// Size of the segments that it makes in bytes: another one than the life before it may have had.
+    pub(crate) segment_bytes: u64,
     /// How reads get past the page cache.
     pub(crate) cache: Cache,
 }
@@ -120,6 +127,10 @@ pub(crate) struct End {
     pub(crate) refused: Option<Error>,
     /// What was acknowledged after a failure, if anything was.
     pub(crate) acknowledged_after_failure: Option<Lsn>,
+    /// The size of a segment that a record waited for and that nobody was about to make.
+    pub(crate) stuck: Option<u64>,
+    /// The first LSN that was asked for.
+    pub(crate) trim: Lsn,
     /// Operations on the disk.
     pub(crate) operations: u64,
     /// Operations that were made to fail.
@@ -153,14 +164,16 @@ struct Life {
     ends: Vec<Lsn>,
     failed: bool,
     after_failure: Option<Lsn>,
-    closing: bool,
+    /// A record waits for a segment of so many bytes.
+    needed: Option<u64>,
+    stuck: Option<u64>,
 }
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
-    let opened = recovery::recover(&mut disk, &plan(habits.dsync));
+    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.segment_bytes));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
@@ -171,6 +184,8 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
                 trace,
                 refused: Some(error),
                 acknowledged_after_failure: None,
+                stuck: None,
+                trim: Lsn::ZERO,
                 operations,
                 faults,
                 failed,
@@ -183,16 +198,17 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     for _ in 0..habits.actions {
         life.act();
     }
-    let kind = match habits.ending {
-        Ending::Cut => None,
-        Ending::Idle => Some(Kind::Mark),
-        Ending::Close => Some(Kind::Close),
+    let marked = match habits.ending {
+        Ending::Cut => false,
+        Ending::Idle => life.come_to_rest(),
+        Ending::Close => life.close(),
     };
-    let marked = kind.is_some_and(|kind| life.come_to_rest(kind));
     End {
         trace: life.trace,
         refused: None,
         acknowledged_after_failure: life.after_failure,
+        stuck: life.stuck,
+        trim: life.core.trim(),
         operations: life.disk.operations(),
         faults: life.disk.faults(),
         failed: life.disk.failed().clone(),
@@ -209,7 +225,7 @@ impl Life {
         let headers = recovered.segments.iter().map(|segment| segment.header);
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
-        let shelf = Shelf::new(headers, recovered.next_number, SEGMENT_BYTES, 1..=1 + kept);
+        let shelf = Shelf::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
@@ -228,7 +244,8 @@ impl Life {
             ends: vec![end],
             failed: false,
             after_failure: None,
-            closing: false,
+            needed: None,
+            stuck: None,
         }
     }
 
@@ -286,6 +303,8 @@ impl Life {
             0 => 0,
             1..=8 => self.rng.index(120),
             9 | 10 => self.rng.index(800),
+            // Now and then more than a small segment holds.
+            _ if self.rng.one_in(3) => self.rng.index(7000),
             _ => self.rng.index(2600),
         };
         let tag = crate::sim::rng::mix(self.habits.number ^ self.core.watermarks().appended.get() << 8);
@@ -301,9 +320,11 @@ impl Life {
     fn accepted(&mut self, accepted: Result<Lsn, Refusal>, records: Vec<Vec<u8>>) {
         let end = match accepted {
             Ok(end) => end,
-            Err(Refusal::Segment { bytes }) if bytes > SEGMENT_BYTES && self.keeper.is_none() => {
-                let spare = self.core.hold_spare();
-                self.keeper = self.shelf.large_task(bytes, spare).map(|task| Keeper::new(task, 4096));
+            Err(Refusal::Segment { bytes }) => {
+                self.needed = Some(bytes.max(self.needed.unwrap_or(0)));
+                if self.rng.coin() {
+                    self.wait_for_segment();
+                }
                 return;
             }
             Err(_) => return,
@@ -319,10 +340,42 @@ impl Life {
         self.ends.push(end);
     }
 
+    /// Nobody else appends while a record waits for its segment.
+    fn wait_for_segment(&mut self) {
+        for _ in 0..32 {
+            self.keep();
+            if self.failed || self.needed.is_none() || self.stuck.is_some() {
+                return;
+            }
+        }
+    }
+
     fn append(&mut self) {
         let payload = self.payload();
-        let accepted = self.core.append(&payload);
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + payload.len();
+        let accepted = if Core::is_large(&self.shape, used) {
+            self.append_large(&payload, used)
+        } else {
+            self.core.append(&payload)
+        };
         self.accepted(accepted, vec![payload]);
+    }
+
+    /// Appends a record that fills a batch of its own, in a buffer that the core did not make.
+    fn append_large(&mut self, payload: &[u8], used: usize) -> Result<Lsn, Refusal> {
+        let capacity = used.next_multiple_of(self.shape.block_bytes.into());
+        self.core.admit_large(capacity)?;
+        let mut buf = AlignedBuf::zeroed(capacity);
+        let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(RECORD_HEADER_BYTES);
+        head.copy_from_slice(&record_header(payload.len(), false).unwrap_or_default());
+        body.copy_from_slice(payload);
+        let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
+        let mut buf = Some(buf);
+        let accepted = self.core.adopt(&mut buf, used, 1, sum);
+        if let Some(unused) = buf {
+            self.core.give_back(unused);
+        }
+        accepted
     }
 
     fn transaction(&mut self) {
@@ -358,7 +411,12 @@ impl Life {
     }
 
     fn issue(&mut self) {
-        let Some(issue) = self.core.issue() else { return };
+        if let Some(issue) = self.core.issue() {
+            self.start(issue);
+        }
+    }
+
+    fn start(&mut self, issue: Issue) {
         let id = issue.id;
         let offset = issue.batch.as_ref().map_or(0, |batch| batch.offset);
         let job = self.chain.seal(&self.shape, issue);
@@ -429,7 +487,8 @@ impl Life {
 
     fn keep(&mut self) {
         if self.keeper.is_none() {
-            let task = self.shelf.next_task(self.core.spares(), self.core.durable_trim());
+            let task = self.shelf.next(&mut self.core, &mut self.needed);
+            self.stuck = self.stuck.or(self.needed.filter(|_| task.is_none()));
             self.keeper = task.map(|task| Keeper::new(task, 4096));
         }
         let Some(keeper) = &mut self.keeper else { return };
@@ -451,6 +510,8 @@ impl Life {
                 }
                 self.shelf.set_back();
                 self.core.release_spare(None);
+                // Whoever waited is told why.
+                self.needed = None;
                 if setback.fatal {
                     self.fail();
                 }
@@ -473,26 +534,72 @@ impl Life {
         }
     }
 
-    /// Writes everything and a mark of this kind; returns whether that worked.
-    fn come_to_rest(&mut self, kind: Kind) -> bool {
-        for _ in 0..400 {
-            let marks = self.core.watermarks();
-            if self.failed || (self.closing && self.running.is_empty() && self.core.is_idle()) {
-                break;
-            }
-            self.core.want(Grade::Full, marks.appended);
-            if marks.durable == marks.appended && self.running.is_empty() && self.core.is_idle() {
-                self.closing = self.core.mark(kind);
-            }
-            self.issue();
-            self.drain();
-            self.complete(true);
-            self.drain();
-            if self.core.gathered_bytes() > 0 && self.running.is_empty() {
-                self.keep();
-            }
-            self.drain();
+    /// Lets the log be idle, with up to two records in it that nobody commits, until the writer has nothing left to do;
+    /// returns whether it came to that.
+    fn come_to_rest(&mut self) -> bool {
+        for _ in 0..self.rng.below(3) {
+            self.append();
         }
-        self.closing && !self.failed && self.running.is_empty()
+        for _ in 0..400 {
+            self.drain();
+            if self.failed {
+                return false;
+            }
+            if !self.running.is_empty() {
+                self.complete(true);
+            } else if self.core.full() > 0
+                || self.core.settle_debts()
+                || (self.core.wants_mark() && self.core.mark(Kind::Mark))
+            {
+                self.issue();
+            } else if self.core.wants_mark() {
+                // There is no place for the mark until a segment is prepared.
+                self.keep();
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Commits everything and writes the close mark, as the log does when it is closed; returns whether it says that it
+    /// is closed.
+    fn close(&mut self) -> bool {
+        // The log may be about to mark what is durable when it is closed.
+        let mut beside_mark = self.rng.coin();
+        for _ in 0..400 {
+            self.drain();
+            if self.failed {
+                return false;
+            }
+            let marks = self.core.watermarks();
+            if marks.durable < marks.appended {
+                self.core.want(Grade::Full, marks.appended);
+                self.issue();
+                if self.running.is_empty() {
+                    self.keep();
+                }
+                self.complete(true);
+                continue;
+            }
+            if std::mem::take(&mut beside_mark) && self.core.wants_mark() && self.core.mark(Kind::Mark) {
+                self.issue();
+            }
+            match self.core.close() {
+                Closing::Wait(_) => self.complete(true),
+                Closing::Before(issue) => self.start(issue),
+                Closing::Mark(issue) => {
+                    let id = issue.id;
+                    self.start(issue);
+                    while !self.failed && self.running.iter().any(|(running, ..)| *running == id) {
+                        self.complete(true);
+                    }
+                    self.drain();
+                    return !self.failed;
+                }
+                Closing::Refused => return false,
+            }
+        }
+        false
     }
 }

@@ -23,7 +23,7 @@ use super::disk::{Cache, Event};
 use super::draw::Draw;
 use super::file::{SECTOR, Sector};
 use super::judge::{Terms, judge};
-use super::life::{BLOCK_BYTES, Ending, Habits, Step, live};
+use super::life::{BLOCK_BYTES, Ending, Habits, SEGMENT_BYTES, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};
@@ -98,7 +98,16 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let end = live(
         Media::default(),
         seed,
-        Habits { dsync, depth, actions, number: seed, ending, weak: false, cache: Cache::Bypassed },
+        Habits {
+            dsync,
+            depth,
+            actions,
+            number: seed,
+            ending,
+            weak: false,
+            segment_bytes: SEGMENT_BYTES,
+            cache: Cache::Bypassed,
+        },
         None,
     );
     // A log that was to come to rest and could not counts as cut.

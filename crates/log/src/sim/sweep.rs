@@ -9,7 +9,7 @@ use super::campaign::{Failure, Tally};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::DRAWS;
 use super::judge::{Terms, Verdict, judge};
-use super::life::{Ending, Habits, live};
+use super::life::{Ending, Habits, SEGMENT_BYTES, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::oracle::{Ledger, Violation};
@@ -51,6 +51,7 @@ pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
             number: seed,
             ending: Ending::Close,
             weak,
+            segment_bytes: SEGMENT_BYTES,
             cache: Cache::Bypassed,
         };
         let operations = live(Media::default(), seed, habits, None).operations;
@@ -81,6 +82,9 @@ fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &
     tally.faults += end.faults;
     if let Some(lsn) = end.acknowledged_after_failure {
         return Err(Violation::AcknowledgedAfterFailure { lsn });
+    }
+    if let Some(bytes) = end.stuck {
+        return Err(Violation::Stuck { bytes });
     }
     let mut ledger = Ledger::default();
     end.trace.iter().for_each(|step| step.enter(&mut ledger));
