@@ -5,7 +5,7 @@
 //!   else                JAVA_HOME, java on the PATH, the usual folders: the first found of each major from 17 on
 //! ```
 //!
-//! Invariant: policy only: the facts of the machine come through [`Look`], so that tests can try every order.
+//! Invariant: policy only: the facts of the machine come through `Look`, so that tests can try every order.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Defines the figures by which sides are compared: built-in measures and columns of scenarios and sources.
 //!
-//! Invariant: a measure has one unit, and a measure states whether lower or higher is better.
+//! Invariant: a measure has one unit, and states whether lower or higher is better.
 
 use crate::figures::{bytes, count, rate_tight, significant, tight};
 use crate::result::{Measured, Round};
