@@ -5,6 +5,7 @@
 //! | (none) | the run for every change: fixed work, a hard time limit |
 //! | `long` | the campaign: seed after seed until interrupted; resumes the last one |
 //! | `replay FILE --state N` | one state of a kept recording, alone |
+//! | `soak` | writers, trims, followers and views on one log, killed again and again, memory and disk bounded; no root |
 //! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; resumable |
 //!
 //! Without root, `/dev/fuse` or a file system the remaining parts still run and the others are printed as SKIPPED;
@@ -82,6 +83,11 @@ enum Command {
     },
     /// Cuts the power under Debian's kernel in an emulator
     SecondKernel(crate::second::campaign::Wishes),
+    /// Soaks one log: writers, trims, followers, views and kills, with memory, descriptors and disk bounded
+    Soak(crate::soak::Wishes),
+    /// Runs as one life of the soak
+    #[command(hide = true)]
+    SoakLife(crate::soak::Life),
     /// Runs as the child that is recorded, cut off or killed
     #[command(hide = true)]
     Victim(Orders),
@@ -90,9 +96,10 @@ enum Command {
 /// Runs the command.
 pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if !matches!(arguments.command, Some(Command::Victim(_)))
-        && let Err(error) = prepare()
-    {
+    // Neither these nor the soak mount anything.
+    let apart =
+        !matches!(arguments.command, Some(Command::Victim(_) | Command::Soak(_) | Command::SoakLife(_)));
+    if apart && let Err(error) = prepare() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }
@@ -100,6 +107,8 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Victim(orders)) => crate::apart::end_with_parent()
             .map_err(Into::into)
             .and_then(|()| victim::run(orders).map(|()| true)),
+        Some(Command::Soak(wishes)) => crate::soak::run(wishes, arguments.common.seed),
+        Some(Command::SoakLife(orders)) => crate::soak::live(orders).map(|()| true),
         Some(Command::Replay { file, state }) => repeat(file, *state),
         Some(Command::SecondKernel(wishes)) => {
             let Common { seed, keep, results, .. } = &arguments.common;

@@ -40,6 +40,8 @@ mod scene;
 #[cfg(target_os = "linux")]
 mod second;
 #[cfg(target_os = "linux")]
+mod soak;
+#[cfg(target_os = "linux")]
 mod victim;
 #[cfg(target_os = "linux")]
 mod workload;

@@ -1,0 +1,500 @@
+//! Soak: writers, trims, followers, views and readers on one log, whose process is killed again and again, with memory,
+//! descriptors and disk bounded.
+//!
+//! ```text
+//!   parent                                     child, one a life
+//!   views and readers beside the writer        4 writers, 1 trimmer, 2 followers on one Log
+//!   samples RSS, descriptors, directory ─────► acknowledgements go to a file, behind each commit
+//!   SIGKILL, verify, every record read ◄────── (killed)
+//! ```
+//!
+//! Invariants, each checked in every life: `verify` finds no damage; every acknowledged record that was not trimmed is
+//! there byte for byte; LSNs leave no gap, for followers and views too; the bounds of the table [`BOUNDS`] hold. What a
+//! killed process cannot show is power loss: that is the business of the other layers.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use seawall::format::RECORD_HEADER_BYTES;
+use seawall::sim::rng::{Rng, mix};
+use seawall::{Error, Log, Lsn, Options, Record, View};
+use seawall_sys::clock::monotonic_ns;
+
+/// Threads that commit, and threads that follow.
+const WRITERS: u32 = 4;
+const FOLLOWERS: u32 = 2;
+/// Bytes of a segment, and what the trimmer keeps.
+const SEGMENT_BYTES: u64 = 64 << 10;
+const KEPT_BYTES: u64 = 128 << 10;
+/// Acknowledgements that a life gets done before it may be killed.
+const ACKS_MIN: usize = 200;
+/// The longest that a life is waited for: a machine may be busy with something else.
+const LIFE_MAX: Duration = Duration::from_secs(120);
+/// How much longer a life may go on, in milliseconds.
+const LONGER_MAX_MS: u64 = 300;
+/// Entries of the file of acknowledgements.
+const ENTRY_BYTES: usize = 24;
+/// Stands for a follower's progress in place of a writer.
+const FOLLOWED: u32 = u32::MAX;
+
+/// What may be used at most.
+struct Bounds {
+    /// Resident memory of the process with the log, bytes; its options and threads give a few tens of MiB.
+    child_rss_bytes: u64,
+    /// How much more resident memory the parent has at the end than after its second life.
+    parent_growth_bytes: u64,
+    /// Open descriptors of the process with the log.
+    descriptors: u64,
+    /// The log's directory.
+    directory_bytes: u64,
+}
+
+const BOUNDS: Bounds = Bounds {
+    child_rss_bytes: 96 << 20,
+    parent_growth_bytes: 32 << 20,
+    descriptors: 128,
+    directory_bytes: 16 << 20,
+};
+
+/// How long to soak, and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wishes {
+    /// Ends after this many seconds, with the life that runs then
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Ends after this many lives if that comes first
+    #[arg(long, default_value_t = u64::MAX)]
+    lives: u64,
+    /// Where the log goes; a folder of its own is made there and removed
+    #[arg(long, value_name = "DIR", default_value = "target")]
+    dir: PathBuf,
+}
+
+/// What a child is told.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Life {
+    #[arg(long)]
+    log: PathBuf,
+    #[arg(long)]
+    acks: PathBuf,
+    #[arg(long)]
+    life: u32,
+}
+
+/// What the lives have come to.
+#[derive(Debug, Default)]
+struct Tally {
+    lives: u64,
+    acknowledged: u64,
+    followed: u64,
+    viewed: u64,
+    first: u64,
+    child_rss_bytes: u64,
+    descriptors: u64,
+    directory_bytes: u64,
+    parent_rss_bytes: [u64; 2],
+}
+
+/// A record's bytes follow from its name, so that the judge need not keep them.
+fn payload(life: u32, writer: u32, number: u64) -> Vec<u8> {
+    let mut bytes = [&life.to_le_bytes()[..], &writer.to_le_bytes(), &number.to_le_bytes()].concat();
+    let filler = usize::try_from((number * 7919 + u64::from(writer) * 31) % 900).unwrap_or_default();
+    bytes.resize(bytes.len() + filler, number.to_le_bytes()[0]);
+    bytes
+}
+
+/// Whether these are the bytes of some record.
+fn is_payload(bytes: &[u8]) -> bool {
+    let Some((name, _)) = bytes.split_first_chunk::<16>() else { return false };
+    let word = |at: usize| u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]);
+    let number = u64::from(word(8)) | u64::from(word(12)) << 32;
+    bytes == payload(word(0), word(4), number)
+}
+
+fn entry(what: u32, life: u32, number: u64, end: u64) -> [u8; ENTRY_BYTES] {
+    let mut bytes = [0; ENTRY_BYTES];
+    bytes[..4].copy_from_slice(&what.to_le_bytes());
+    bytes[4..8].copy_from_slice(&life.to_le_bytes());
+    bytes[8..16].copy_from_slice(&number.to_le_bytes());
+    bytes[16..].copy_from_slice(&end.to_le_bytes());
+    bytes
+}
+
+/// One process with the log, until it is killed.
+///
+/// # Errors
+/// Whatever is not as it should be: the parent takes an end for a finding.
+pub(crate) fn live(orders: &Life) -> Result<(), Box<dyn std::error::Error>> {
+    crate::apart::end_with_parent()?;
+    let log = Log::open(&orders.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
+    let acks = File::options().append(true).create(true).open(&orders.acks)?;
+    std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+        // The first that ends has found something, and ends the process: the others never do.
+        let (end, ended) = std::sync::mpsc::channel();
+        for writer in 0..WRITERS {
+            let (log, acks, end) = (&log, &acks, end.clone());
+            scope.spawn(move || end.send(write(log, acks, orders.life, writer)));
+        }
+        for _ in 0..FOLLOWERS {
+            let (log, acks, end) = (&log, &acks, end.clone());
+            scope.spawn(move || end.send(follow(log, acks, orders.life)));
+        }
+        let log = &log;
+        scope.spawn(move || end.send(trim(log)));
+        let found = ended.recv()?;
+        eprintln!("soak: a thread of life {} ended: {found:?}", orders.life);
+        std::process::exit(3)
+    })
+}
+
+fn write(log: &Log, mut acks: &File, life: u32, writer: u32) -> Result<(), String> {
+    for number in 0.. {
+        let end = log.append_commit(&payload(life, writer, number)).map_err(|error| error.to_string())?;
+        // One write of the system, behind the commit: a kill leaves it whole or leaves it out.
+        acks.write_all(&entry(writer, life, number, end.get())).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Holds a record against the one before it.
+fn next(before: &mut Option<Lsn>, record: &Record) -> Result<(), String> {
+    if before.is_some_and(|end| end != record.lsn) {
+        return Err(format!("a gap: {} after {}", record.lsn, before.unwrap_or_default()));
+    }
+    if !is_payload(&record.payload) {
+        return Err(format!("the record at {} is none that was written", record.lsn));
+    }
+    *before = Some(record.end);
+    Ok(())
+}
+
+fn follow(log: &Log, mut acks: &File, life: u32) -> Result<(), String> {
+    let (mut from, mut seen) = (log.first_lsn(), 0_u64);
+    loop {
+        let mut before = None;
+        let trimmed = match log.follow(from) {
+            Ok(mut follower) => loop {
+                match follower.next_record() {
+                    Ok(Some(record)) => {
+                        next(&mut before, &record)?;
+                        seen += 1;
+                        if seen.is_multiple_of(64) {
+                            acks.write_all(&entry(FOLLOWED, life, 64, 0))
+                                .map_err(|error| error.to_string())?;
+                        }
+                    }
+                    Ok(None) => return Err("the log was closed".to_owned()),
+                    Err(error) => break error,
+                }
+            },
+            Err(error) => error,
+        };
+        // The trimmer may overtake it; anything else is a finding.
+        match trimmed {
+            Error::Trimmed { first, .. } => from = first,
+            other => return Err(other.to_string()),
+        }
+    }
+}
+
+fn trim(log: &Log) -> Result<(), String> {
+    loop {
+        let keep = log.durable_lsn().get().saturating_sub(KEPT_BYTES);
+        // Any position may be named: records before it are forgotten.
+        log.trim(Lsn::new(keep)).map_err(|error| error.to_string())?;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Soaks; whether everything held.
+///
+/// # Errors
+/// What did not hold, or what keeps it from being tried.
+pub(crate) fn run(wishes: &Wishes, seed: u64) -> Result<bool, Box<dyn std::error::Error>> {
+    crate::interrupt::listen()?;
+    std::fs::create_dir_all(&wishes.dir)?;
+    let dir = tempfile::Builder::new().prefix("seawall-soak-").tempdir_in(&wishes.dir)?;
+    let mut rng = Rng::new(mix(seed));
+    let (mut tally, mut acks) = (Tally::default(), Acks::default());
+    let until_ns = monotonic_ns().saturating_add(wishes.seconds.saturating_mul(1_000_000_000));
+    while tally.lives < wishes.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
+        if crate::interrupt::asked() {
+            return Err("interrupted".into());
+        }
+        let life = u32::try_from(tally.lives)?;
+        one_life(dir.path(), life, &mut rng, &mut tally).map_err(|what| format!("life {life}: {what}"))?;
+        judge(dir.path(), &mut acks, &mut tally).map_err(|what| format!("life {life}: {what}"))?;
+        tally.lives += 1;
+        let rss = rss_bytes(std::process::id());
+        if tally.lives == 2 {
+            tally.parent_rss_bytes[0] = rss;
+        }
+        tally.parent_rss_bytes[1] = rss;
+    }
+    println!("{}", line(&tally));
+    held(&tally)?;
+    Ok(true)
+}
+
+fn line(tally: &Tally) -> String {
+    let mib = |bytes: u64| bytes >> 20;
+    format!(
+        "soak: {} lives killed, {} commits acknowledged, {} records followed, {} read by views, trimmed to {}; at most {} MiB resident, {} \
+         descriptors, {} MiB on disk; parent {} -> {} MiB",
+        tally.lives,
+        tally.acknowledged,
+        tally.followed,
+        tally.viewed,
+        tally.first,
+        mib(tally.child_rss_bytes),
+        tally.descriptors,
+        mib(tally.directory_bytes),
+        mib(tally.parent_rss_bytes[0]),
+        mib(tally.parent_rss_bytes[1])
+    )
+}
+
+fn held(tally: &Tally) -> Result<(), String> {
+    let growth = tally.parent_rss_bytes[1].saturating_sub(tally.parent_rss_bytes[0]);
+    for (what, used, bound) in [
+        ("resident bytes of the log's process", tally.child_rss_bytes, BOUNDS.child_rss_bytes),
+        ("more resident bytes of the reading process", growth, BOUNDS.parent_growth_bytes),
+        ("descriptors of the log's process", tally.descriptors, BOUNDS.descriptors),
+        ("bytes of the directory", tally.directory_bytes, BOUNDS.directory_bytes),
+    ] {
+        if used > bound {
+            return Err(format!("{used} {what}, more than {bound}"));
+        }
+    }
+    for (what, count) in [
+        ("commits were acknowledged", tally.acknowledged),
+        ("records were followed", tally.followed),
+        ("records were read by views", tally.viewed),
+        ("bytes were trimmed", tally.first),
+        ("samples of memory were taken", tally.child_rss_bytes),
+    ] {
+        if count == 0 {
+            return Err(format!("no {what}: nothing was tried"));
+        }
+    }
+    Ok(())
+}
+
+/// A child that is not left behind, whatever fails.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
+    let told = |error: io::Error| error.to_string();
+    let (log, acks) = (dir.join("log"), dir.join("acks"));
+    std::fs::write(&acks, "").map_err(told)?;
+    let mut command = Command::new(std::env::current_exe().map_err(told)?);
+    command
+        .arg("soak-life")
+        .arg("--log")
+        .arg(&log)
+        .arg("--acks")
+        .arg(&acks)
+        .args(["--life", &life.to_string()]);
+    let mut child = Killed(command.stdin(Stdio::null()).spawn().map_err(told)?);
+    let started_ns = monotonic_ns();
+    let longer_ns = rng.below(LONGER_MAX_MS) * 1_000_000;
+    let mut kill_at_ns = None;
+    loop {
+        sample(child.0.id(), &log, tally);
+        tally.viewed += look(&log)?;
+        if let Some(status) = child.0.try_wait().map_err(told)? {
+            return Err(format!("the process ended by itself with {status}"));
+        }
+        let now_ns = monotonic_ns();
+        let done = std::fs::metadata(&acks).map_err(told)?.len() / ENTRY_BYTES as u64;
+        if kill_at_ns.is_none() && done >= ACKS_MIN as u64 {
+            kill_at_ns = Some(now_ns + longer_ns);
+        }
+        if kill_at_ns.is_some_and(|at| now_ns >= at) {
+            break;
+        }
+        if Duration::from_nanos(now_ns - started_ns) > LIFE_MAX {
+            return Err(format!("{done} acknowledgements in {} s", LIFE_MAX.as_secs()));
+        }
+    }
+    child.0.kill().map_err(told)?;
+    child.0.wait().map_err(told).map(drop)
+}
+
+/// Reads what is there beside the writer; gives the number of records.
+fn look(log: &Path) -> Result<u64, String> {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let view = match View::open(log) {
+        Ok(view) => view,
+        // The first life has not made it yet.
+        Err(Error::NotALog { .. }) => return Ok(0),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(format!("a view beside the writer: {error}")),
+    };
+    // From the beginning and from the end in turn.
+    let from = if TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+        view.first_lsn()
+    } else {
+        view.end_lsn()
+    };
+    let (mut before, mut records) = (None, 0);
+    let read = match view.read(from) {
+        Ok(read) => read,
+        Err(Error::Trimmed { .. }) => return Ok(0),
+        Err(error) => return Err(format!("a view beside the writer: {error}")),
+    };
+    for record in read {
+        match record {
+            Ok(record) => next(&mut before, &record).map_err(|what| format!("a view: {what}"))?,
+            Err(Error::Trimmed { .. }) => break,
+            Err(error) => return Err(format!("a view beside the writer: {error}")),
+        }
+        records += 1;
+    }
+    Ok(records)
+}
+
+/// What was acknowledged and not trimmed: the end of each record, and whose it is.
+#[derive(Default)]
+struct Acks(HashMap<u64, (u32, u32, u64)>);
+
+/// Judges what a killed life has left.
+fn judge(dir: &Path, acks: &mut Acks, tally: &mut Tally) -> Result<(), String> {
+    let log = dir.join("log");
+    let report = seawall::verify(&log).map_err(|error| format!("verify: {error}"))?;
+    if let Some(damage) = report.damage.first() {
+        return Err(format!("verify: {damage}"));
+    }
+    let said = std::fs::read(dir.join("acks")).map_err(|error| error.to_string())?;
+    for entry in said.chunks_exact(ENTRY_BYTES) {
+        let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        if word(0) == FOLLOWED {
+            tally.followed += long(8);
+        } else {
+            tally.acknowledged += 1;
+            acks.0.insert(long(16), (word(4), word(0), long(8)));
+        }
+    }
+    let view = View::open(&log).map_err(|error| format!("a view after the kill: {error}"))?;
+    let first = view.first_lsn();
+    tally.first = first.get();
+    // A trim may name a position inside of a record, which is forgotten then.
+    acks.0.retain(|end, (life, writer, number)| {
+        let bytes = RECORD_HEADER_BYTES + payload(*life, *writer, *number).len();
+        end.saturating_sub(bytes as u64) >= first.get()
+    });
+    let (mut before, mut missing) = (None, acks.0.len());
+    for record in view.read(first).map_err(|error| format!("a view after the kill: {error}"))? {
+        let record = record.map_err(|error| format!("a view after the kill: {error}"))?;
+        next(&mut before, &record)?;
+        if let Some((life, writer, number)) = acks.0.get(&record.end.get()) {
+            if record.payload[..] != payload(*life, *writer, *number)[..] {
+                return Err(format!("writer {writer}'s record {number} of life {life} is another one"));
+            }
+            missing -= 1;
+        }
+    }
+    if missing > 0 {
+        return Err(format!("{missing} acknowledged records are missing"));
+    }
+    Ok(())
+}
+
+/// Keeps the most that was used.
+fn sample(pid: u32, log: &Path, tally: &mut Tally) {
+    tally.child_rss_bytes = tally.child_rss_bytes.max(rss_bytes(pid));
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    tally.descriptors = tally.descriptors.max(descriptors as u64);
+    let files = std::fs::read_dir(log).into_iter().flatten().flatten();
+    let bytes = files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
+    tally.directory_bytes = tally.directory_bytes.max(bytes);
+}
+
+/// Resident memory of a process; 0 if it has none any more.
+fn rss_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+        .map_or(0, |kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Tally {
+        Tally {
+            lives: 3,
+            acknowledged: 1,
+            followed: 1,
+            viewed: 1,
+            first: 1,
+            child_rss_bytes: 1,
+            descriptors: 1,
+            directory_bytes: 1,
+            parent_rss_bytes: [1, 1],
+        }
+    }
+
+    #[test]
+    fn each_bound_is_asserted_and_what_was_not_tried_is_no_success() {
+        assert_eq!(held(&good()), Ok(()));
+        for bad in [
+            Tally { child_rss_bytes: BOUNDS.child_rss_bytes + 1, ..good() },
+            Tally { parent_rss_bytes: [1, BOUNDS.parent_growth_bytes + 2], ..good() },
+            Tally { descriptors: BOUNDS.descriptors + 1, ..good() },
+            Tally { directory_bytes: BOUNDS.directory_bytes + 1, ..good() },
+            Tally { acknowledged: 0, ..good() },
+            Tally { followed: 0, ..good() },
+            Tally { viewed: 0, ..good() },
+            Tally { first: 0, ..good() },
+            Tally { child_rss_bytes: 0, ..good() },
+        ] {
+            assert!(held(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_lost_changed_or_behind_a_gap_is_found() {
+        // Beside the test, for the system's own place for such may lie in memory.
+        let here = std::env::current_exe().expect("is known");
+        let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a folder");
+        let log = Log::open(dir.path().join("log"), Options::default().segment_bytes(SEGMENT_BYTES))
+            .expect("opens");
+        let mut said = Vec::new();
+        for number in 0..20 {
+            let end = log.append_commit(&payload(0, 1, number)).expect("commits");
+            said.extend(entry(1, 0, number, end.get()));
+        }
+        log.close().expect("closes");
+        let judged = |said: &[u8]| {
+            std::fs::write(dir.path().join("acks"), said).expect("written");
+            judge(dir.path(), &mut Acks::default(), &mut Tally::default())
+        };
+        assert_eq!(judged(&said), Ok(()));
+        let lost = [&said[..], &entry(1, 0, 20, 1 << 30)].concat();
+        assert!(judged(&lost).is_err_and(|what| what.contains("1 acknowledged records are missing")));
+        let mut other = said.clone();
+        other[8] ^= 1;
+        assert!(judged(&other).is_err_and(|what| what.contains("another one")));
+        assert!(is_payload(&payload(3, 2, 1 << 40)) && !is_payload(&payload(3, 2, 5)[..10]));
+        let mut changed = payload(0, 0, 7);
+        changed[4] ^= 1;
+        assert!(!is_payload(&changed));
+    }
+}
