@@ -19,6 +19,7 @@ mod rounds;
 mod runner;
 mod second_kernel;
 mod shell;
+mod soak;
 mod tally;
 mod test;
 mod tools;
@@ -32,7 +33,7 @@ struct Command {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const COMMANDS: [Command; 13] = [
+const COMMANDS: [Command; 14] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -50,6 +51,11 @@ const COMMANDS: [Command; 13] = [
         name: "crash",
         about: "the log's core on a simulated disk; the release binary and the library on recorded file systems, failing disks and kill -9 (root); --long [--minutes N]: the campaign; --second-kernel: power cuts of Debian's kernel in an emulator",
         run: crash::run,
+    },
+    Command {
+        name: "soak",
+        about: "looks for faults with fresh seeds: --minutes N; goes on where results/soak says that it stopped",
+        run: soak::run,
     },
     Command {
         name: "loom",

@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
 use seawall::sim::campaign::{Campaign, Failure, run, sweep};
+use seawall::sim::planted::{SEEDS, STATES, find, visible};
 
-const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
-const STATES: u64 = 100_000;
+const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/planted.txt");
+const HEAD: &str = "# Where the campaign finds each deliberate mistake: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
 
 /// What one mistake came to.
 struct Row {
@@ -33,8 +34,32 @@ fn try_out(mutant: Mutant) -> Row {
     Row { needed, first: found.into_iter().flatten().next().map(|failure| failure.to_string()), by_sweep }
 }
 
+/// Writes down where each mistake shows; one that stays where it was keeps its place.
+fn record() -> ExitCode {
+    let mut text = HEAD.to_owned();
+    let mut survived = 0;
+    for mutant in visible() {
+        match find(mutant) {
+            Some((place, _)) => text += &format!("{mutant:?} {place}\n"),
+            None => {
+                survived += 1;
+                println!("{mutant:?} **survived**");
+            }
+        }
+    }
+    if let Err(error) = std::fs::write(PLANTED, text) {
+        eprintln!("{PLANTED}: {error}");
+        return ExitCode::FAILURE;
+    }
+    println!("{} recorded, {survived} survived", visible().len() - survived);
+    if survived == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1);
+    if wanted.as_deref() == Some("--record") {
+        return record();
+    }
     println!("| mistake | states needed, three seeds | what broke first |\n| --- | ---: | --- |");
     let (mut killed, mut survived) = (0, 0);
     for mutant in Mutant::ALL {

@@ -1,32 +1,65 @@
-//! Tests that the crash campaign finds every planted bug within 100,000 states.
+//! Does the campaign find every deliberate mistake?
 //!
-//! Mutants that no campaign can see are listed with the reason where they are defined.
+//! Each where it was recorded, else by a search of 100,000 states from each of three seeds and the sweep. Those that no
+//! campaign can see are listed with the reason beside the mistakes themselves.
 #![cfg(feature = "mutants")]
 
-use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
-use seawall::sim::campaign::{Campaign, run, sweep};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-const STATES: u64 = 100_000;
-/// Where campaigns begin, as in the example `mutants`.
-const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
+use seawall::mutant::{Mutant, set};
+use seawall::sim::campaign::{Campaign, run};
+use seawall::sim::planted::{STATES, find, recorded, visible};
 
-fn killed(mutant: Mutant) -> bool {
-    set(Some(mutant));
-    // One that only a failed sync, a kill and a reopening together show is rare: three campaigns look for it.
-    let by_campaign = |seed| run(&Campaign { seed, states: STATES, ..Campaign::default() }).is_err();
-    let found = SEEDS.into_iter().any(by_campaign) || sweep(3).is_err();
-    set(None);
-    found
-}
+const AGAIN: &str = "cargo run --release -p seawall --features mutants --example mutants -- --record";
 
 #[test]
 fn every_mistake_is_found() {
-    let apart = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).map(|(known, _)| *known).collect::<Vec<_>>();
-    let equivalent = |mutant: &Mutant| apart.contains(mutant);
-    let visible: Vec<Mutant> = Mutant::ALL.into_iter().filter(|mutant| !equivalent(mutant)).collect();
-    assert!(visible.len() >= 40, "{}", visible.len());
-    let survivors: Vec<Mutant> = visible.into_iter().filter(|mutant| !killed(*mutant)).collect();
+    let visible = visible();
+    assert!(visible.len() >= 58, "{}", visible.len());
+    let (next, survivors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // A mistake is switched on for one thread.
+    let look = || {
+        while let Some(mutant) = visible.get(next.fetch_add(1, Ordering::SeqCst)) {
+            let Some((place, failure)) = find(*mutant) else {
+                survivors.lock().expect("sound").push(*mutant);
+                continue;
+            };
+            println!("{mutant:?} {place}: {failure}");
+            let name = format!("{mutant:?}");
+            if !recorded().any(|(known, at)| known == name && at == Some(place)) {
+                println!("it was not recorded there, and had to be searched for: `{AGAIN}`");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(look);
+        }
+    });
+    let survivors = survivors.into_inner().expect("sound");
     assert!(survivors.is_empty(), "{survivors:?}");
+}
+
+#[test]
+fn what_is_recorded_names_mistakes_that_there_are_and_each_once() {
+    let known: Vec<String> = visible().into_iter().map(|mutant| format!("{mutant:?}")).collect();
+    let names: Vec<&str> = recorded().map(|(name, _)| name).collect();
+    for (index, (name, place)) in recorded().enumerate() {
+        assert!(place.is_some(), "{name} is recorded without a place: `{AGAIN}`");
+        assert!(known.iter().any(|known| known == name), "{name} is no visible mistake: `{AGAIN}`");
+        assert!(!names[..index].contains(&name), "{name} is recorded twice: `{AGAIN}`");
+    }
+}
+
+#[test]
+fn a_recorded_place_shows_its_own_mistake_and_nothing_without_it() {
+    let (name, place) = recorded().next().expect("something is recorded");
+    let place = place.expect("a place");
+    let mutant = visible().into_iter().find(|mutant| format!("{mutant:?}") == name).expect("a mistake");
+    assert!(place.shows(mutant).is_some(), "{name}: `{AGAIN}`");
+    let sound = Mutant::AcceptOtherOffset;
+    assert!(place.shows(sound).is_none(), "one that nobody can see breaks nothing");
 }
 
 #[test]

@@ -25,6 +25,8 @@ mod media;
 mod mended;
 mod names;
 pub mod outside;
+#[cfg(feature = "mutants")]
+pub mod planted;
 pub mod rng;
 pub mod rot;
 pub mod sketch;

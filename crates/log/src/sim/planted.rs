@@ -1,0 +1,115 @@
+//! Where the campaign finds each deliberate mistake: a recorded life and state, so that nobody has to search every time.
+//!
+//! `planted.txt` has one line a mistake, in the order of the table:
+//!
+//! ```text
+//!   NAME SEED STATE    state STATE of the life of SEED breaks a promise
+//!   NAME sweep         only a failing operation shows it
+//! ```
+//!
+//! A change of the log or of the simulation moves lives and states. A place that shows its mistake no more is searched
+//! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
+
+use super::campaign::{Campaign, Failure, run, sweep};
+use crate::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
+
+/// Distinct crash states that a search judges from each seed.
+pub const STATES: u64 = 100_000;
+/// Where searches begin: one that only a failed sync, a kill and a reopening together show is rare.
+pub const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
+/// The life whose every operation the sweep fails.
+const SWEPT: u64 = 3;
+
+/// The recorded places.
+pub const RECORDED: &str = include_str!("planted.txt");
+
+/// Where a mistake shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a state of a life.
+    State {
+        /// The seed of the life.
+        seed: u64,
+        /// The number of the state in it.
+        state: u64,
+    },
+    /// In the sweep of failing operations.
+    Sweep,
+}
+
+impl Place {
+    /// The place that `failure` names.
+    #[must_use]
+    pub const fn of(failure: &Failure) -> Self {
+        Self::State { seed: failure.seed, state: failure.state }
+    }
+
+    fn parse(words: &str) -> Option<Self> {
+        if words == "sweep" {
+            return Some(Self::Sweep);
+        }
+        let (seed, state) = words.split_once(' ')?;
+        Some(Self::State { seed: seed.parse().ok()?, state: state.parse().ok()? })
+    }
+
+    /// What is broken here while the core makes the mistake, if anything is.
+    #[must_use]
+    pub fn shows(self, mutant: Mutant) -> Option<Failure> {
+        set(Some(mutant));
+        let outcome = match self {
+            Self::State { seed, state } => {
+                run(&Campaign { seed, only: Some(state), ..Campaign::default() }).err()
+            }
+            Self::Sweep => sweep(SWEPT).err(),
+        };
+        set(None);
+        outcome
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::State { seed, state } => write!(f, "{seed} {state}"),
+            Self::Sweep => f.write_str("sweep"),
+        }
+    }
+}
+
+/// The mistakes that the campaign can see.
+#[must_use]
+pub fn visible() -> Vec<Mutant> {
+    let apart: Vec<Mutant> = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).map(|(known, _)| *known).collect();
+    Mutant::ALL.into_iter().filter(|mutant| !apart.contains(mutant)).collect()
+}
+
+/// The recorded lines: a mistake's name, and where it shows; nothing for a line that is none.
+pub fn recorded() -> impl Iterator<Item = (&'static str, Option<Place>)> {
+    let lines = RECORDED.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let (name, place) = line.split_once(' ').unwrap_or((line, ""));
+        (name, Place::parse(place))
+    })
+}
+
+/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep.
+#[must_use]
+pub fn search(mutant: Mutant) -> Option<(Place, Failure)> {
+    let by_campaign = |seed| {
+        set(Some(mutant));
+        let outcome = run(&Campaign { seed, states: STATES, ..Campaign::default() }).err();
+        set(None);
+        outcome.map(|failure| (Place::of(&failure), failure))
+    };
+    let by_sweep = || Place::Sweep.shows(mutant).map(|failure| (Place::Sweep, failure));
+    SEEDS.into_iter().find_map(by_campaign).or_else(by_sweep)
+}
+
+/// Whether the mistake shows where it was recorded; else where a search finds it, if it does.
+#[must_use]
+pub fn find(mutant: Mutant) -> Option<(Place, Failure)> {
+    let name = format!("{mutant:?}");
+    let place = recorded().find(|(known, _)| *known == name).and_then(|(_, place)| place);
+    let there = place.and_then(|place| Some((place, place.shows(mutant)?)));
+    there.or_else(|| search(mutant))
+}
