@@ -16,6 +16,7 @@ use crate::shell::{command, is_root, output, root, status};
 use crate::{explore, peers, runner, second_kernel};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "results/soak";
@@ -206,11 +207,11 @@ impl Standing {
             "| part | minutes | turns | findings | last turn |\n| --- | ---: | ---: | ---: | --- |\n"
                 .to_owned();
         for (name, Done { minutes, turns, last, findings }) in &self.parts {
-            text += &format!("| {name} | {minutes} | {turns} | {} | {last} |\n", findings.len());
+            let _ = writeln!(text, "| {name} | {minutes} | {turns} | {} | {last} |", findings.len());
         }
         for (name, done) in &self.parts {
             for finding in &done.findings {
-                text += &format!("\n{name}, {finding}\n");
+                let _ = writeln!(text, "\n{name}, {finding}");
             }
         }
         text

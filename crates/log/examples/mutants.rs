@@ -39,12 +39,11 @@ fn record() -> ExitCode {
     let mut text = HEAD.to_owned();
     let mut survived = 0;
     for mutant in visible() {
-        match find(mutant) {
-            Some((place, _)) => text += &format!("{mutant:?} {place}\n"),
-            None => {
-                survived += 1;
-                println!("{mutant:?} **survived**");
-            }
+        if let Some((place, _)) = find(mutant) {
+            text = text + &format!("{mutant:?} {place}") + "\n";
+        } else {
+            survived += 1;
+            println!("{mutant:?} **survived**");
         }
     }
     if let Err(error) = std::fs::write(PLANTED, text) {

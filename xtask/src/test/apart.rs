@@ -12,7 +12,7 @@ use super::outcome::Outcome;
 use crate::shell::target;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a step is asked whether it has ended.
@@ -20,8 +20,13 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a group may take to clear away after it was told to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The group that runs now; 0: none.
-static GROUP: AtomicU32 = AtomicU32::new(0);
+/// The group that runs now; 0: none. Held while one is started, and for good once an interrupt came, so that no step
+/// begins behind it.
+static GROUP: Mutex<u32> = Mutex::new(0);
+
+fn group() -> MutexGuard<'static, u32> {
+    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What a step came to and what it cost.
 #[derive(Debug)]
@@ -48,7 +53,8 @@ impl Starter {
         let program = folder.join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
         std::env::current_exe().and_then(|this| std::fs::copy(this, &program)).map_err(cannot)?;
         let heard = ctrlc::set_handler(|| {
-            end_group(GROUP.load(Ordering::SeqCst), || {});
+            let group = group();
+            end_group(*group, || {});
             std::process::exit(130);
         });
         heard.map_err(|error| format!("cannot listen for interrupts: {error}"))?;
@@ -106,15 +112,17 @@ fn ticks(stat: &str) -> Option<f64> {
 fn limited(mut command: Command, limit: Duration) -> Result<Option<ExitStatus>, String> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut running = group();
     let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    GROUP.store(child.id(), Ordering::SeqCst);
+    *running = child.id();
+    drop(running);
     let ended = wait(&mut child, limit);
     if !matches!(ended, Ok(Some(_))) {
         end_group(child.id(), || drop(child.try_wait()));
         let _ = child.kill();
         let _ = child.wait();
     }
-    GROUP.store(0, Ordering::SeqCst);
+    *group() = 0;
     ended.map_err(|error| format!("cannot wait for {command:?}: {error}"))
 }
 
