@@ -3,6 +3,8 @@
 //! `mutants [NAME]` prints a table: for each planted bug, the states that campaigns from three seeds judged until one
 //! broke a promise, and what broke first; bugs that only a failing operation shows are found by the sweep. The run
 //! fails if a bug survives that is not listed as equivalent.
+//!
+//! `mutants --record` writes `src/sim/planted.txt` anew: where each bug shows, so that the tests need not search.
 
 use std::process::ExitCode;
 
@@ -11,7 +13,7 @@ use seawall::sim::campaign::{Campaign, Failure, run, sweep};
 use seawall::sim::planted::{SEEDS, STATES, find, visible};
 
 const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/planted.txt");
-const HEAD: &str = "# Where the campaign finds each deliberate mistake: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
+const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
 
 /// What one mistake came to.
 struct Row {

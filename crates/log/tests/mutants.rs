@@ -1,4 +1,4 @@
-//! Does the campaign find every deliberate mistake?
+//! Tests that the crash campaign finds every planted bug.
 //!
 //! Each where it was recorded, else by a search of 100,000 states from each of three seeds and the sweep. Those that no
 //! campaign can see are listed with the reason beside the mistakes themselves.

@@ -1,4 +1,4 @@
-//! Where the campaign finds each deliberate mistake: a recorded life and state, so that nobody has to search every time.
+//! Where the campaign finds each planted bug: a recorded life and state, so that nobody has to search every time.
 //!
 //! `planted.txt` has one line a mistake, in the order of the table:
 //!
