@@ -3,10 +3,11 @@
 //! Invariant: nothing is written before the announcement was printed, and nothing at all when a result is given.
 
 use crate::args::Colour;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::{output, signals};
 use clap::Args;
+use seawall_gauge::advise::products::{self, Product};
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
 use seawall_gauge::preflight;
 use seawall_gauge::report::{self, Style, advice};
@@ -16,6 +17,8 @@ use seawall_gauge::scenario::{RunError, commit};
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect;
 use seawall_sys::journal::Recipe;
+use seawall_sys::method::Method;
+use seawall_sys::methods;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,6 +43,11 @@ pub(crate) struct Advise {
     /// Measure on a file system that keeps nothing; nothing can be recommended then
     #[arg(long, conflicts_with = "result")]
     allow_memory: bool,
+    /// Only these products, separated by commas, with all that is known of them: postgresql, mysql, mariadb, sqlite, etcd,
+    /// kafka, rocksdb, redis, mongodb, elasticsearch, nats, redpanda, cockroachdb, cassandra, scylladb, clickhouse,
+    /// zookeeper, consul
+    #[arg(long, value_name = "PRODUCTS")]
+    only: Option<String>,
     /// Tells the advice as JSON
     #[arg(long)]
     json: bool,
@@ -50,24 +58,46 @@ pub(crate) struct Advise {
 
 pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
     options.color.choose();
+    let only = options.only.as_deref().map(products::select).transpose();
+    let only = only.map_err(|why| Failure::Usage(format!("--only: {why}")))?;
     let result = match &options.result {
         Some(file) => RunResult::read(file).map_err(Failure::Told)?,
-        None => measure(options)?,
+        None => measure(options, only.as_deref())?,
     };
     if options.json {
-        output::print(&advice::json(&result).map_err(Failure::Told)?)?;
+        let json = only.as_ref().map_or_else(|| advice::json(&result), |only| advice::json_of(&result, only));
+        output::print(&json.map_err(Failure::Told)?)?;
     } else {
         let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         let width =
             columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 120));
-        output::print(&advice::text(&result, width, Style::COLOURED))?;
+        let style = Style::COLOURED;
+        output::print(&only.as_ref().map_or_else(
+            || advice::text(&result, width, style),
+            |only| advice::text_of(&result, only, width, style),
+        ))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ended(options.result.is_none() && !result.complete))
 }
 
-fn plan(time: Duration) -> Result<Plan, Failure> {
+/// The exit code: a measurement that was cut short is no success, whatever was said of it.
+fn ended(interrupted: bool) -> ExitCode {
+    if interrupted { ExitCode::from(exit::INTERRUPTED) } else { ExitCode::SUCCESS }
+}
+
+/// The methods that these products call, so that each has its share of the time.
+fn methods_for(only: Option<&[&'static Product]>) -> Result<Vec<&'static Method>, Failure> {
+    let all: Vec<&'static Product> = products::PRODUCTS.iter().collect();
+    let ids = products::methods_of(only.unwrap_or(&all), methods::system());
+    if ids.is_empty() {
+        return Err(Failure::Usage("--only: none of these products runs on this system".to_owned()));
+    }
+    choose_methods(&ids.join(",")).map_err(Failure::Usage)
+}
+
+fn plan(time: Duration, only: Option<&[&'static Product]>) -> Result<Plan, Failure> {
     Ok(Plan {
-        methods: choose_methods("durable").map_err(Failure::Usage)?,
+        methods: methods_for(only)?,
         transaction_bytes: TRANSACTION_BYTES,
         journal: Recipe {
             state: FileState::Recycled,
@@ -80,9 +110,9 @@ fn plan(time: Duration) -> Result<Plan, Failure> {
     })
 }
 
-fn measure(options: &Advise) -> Result<RunResult, Failure> {
+fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunResult, Failure> {
     let dir = options.dir.as_path();
-    let plan = plan(options.time)?;
+    let plan = plan(options.time, only)?;
     plan.check().map_err(Failure::Usage)?;
     if !dir.is_dir() {
         return Err(Failure::Told(format!(
@@ -106,13 +136,25 @@ fn measure(options: &Advise) -> Result<RunResult, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::plan;
+    use super::{ended, exit, plan};
+    use seawall_gauge::advise::products::select;
+    use std::process::ExitCode;
     use std::time::Duration;
 
     #[test]
-    fn the_short_run_can_be_carried_out() {
-        let plan = plan(Duration::from_secs(10)).expect("a plan");
-        assert_eq!(plan.check(), Ok(()));
-        assert!(plan.methods.iter().all(|method| method.reach().letter() == 'D'));
+    fn the_short_run_can_be_carried_out_and_measures_what_the_products_call() {
+        let time = Duration::from_secs(10);
+        let all = plan(time, None).expect("a plan");
+        assert_eq!(all.check(), Ok(()));
+        assert!(all.methods.iter().all(|method| method.reach().letter() != 'K'));
+        let one = plan(time, Some(&select("sqlite").expect("known"))).expect("a plan");
+        assert_eq!(one.check(), Ok(()));
+        assert!(one.methods.len() < all.methods.len() && !one.methods.is_empty());
+    }
+
+    #[test]
+    fn a_measurement_cut_short_is_no_success() {
+        assert_eq!(ended(true), ExitCode::from(exit::INTERRUPTED));
+        assert_eq!(ended(false), ExitCode::SUCCESS);
     }
 }

@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_preset_is_measured_as_its_system_writes_unless_told_otherwise() {
         let etcd = plan(&["seawall", "bench", "--require", "etcd"]);
-        assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Appending));
+        assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Unwritten));
         assert_eq!(
             plan(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).transaction_bytes,
             4096

@@ -24,6 +24,7 @@ const TABLE: &[Row] = &[
         ("seawall advise", "measures the disk under this folder for 10 s"),
         ("seawall advise --dir /var/lib/db", "the disk under another folder"),
         ("seawall advise result.json", "from a result of `seawall bench --json`"),
+        ("seawall advise --only postgresql,etcd", "these products only, with notes and sources"),
         ("seawall advise result.json --json", "for programs"),
     ]),
     (&["probe"], &[

@@ -91,6 +91,7 @@ const REFUSALS: &[Refusal] = &[
     (&["report"], 2, &["RESULT.json"]),
     (&["report", "stall.json", "--with", "published:no-such"], 2, &["no-such"]),
     (&["advise", "published.json", "--time", "5s"], 2, &["--time"]),
+    (&["advise", "published.json", "--only", "postgersql"], 2, &["--only", "postgersql", "postgresql"]),
     (&["probe", "--budget", "1h"], 2, &["--budget"]),
     (&["probe", "--budget", "soon"], 2, &["--budget"]),
 ];
@@ -124,7 +125,8 @@ const PRINTED: &[(&[&str], &[&str])] = &[
         &["seawall compare · stall", "seawall compare · commit"]),
     (&["compare", "published.json", "commit.json", "--by", "p99", "--csv", "-"], &["row,side,name", "direct+dsync,B"]),
     (&["compare", "published.json", "commit.json", "--markdown", "-"], &["| Row | A | B | B against A |"]),
-    (&["advise", "published.json"], &["PostgreSQL", "SQLite", "etcd", "commits/s"]),
+    (&["advise", "published.json"], &["PostgreSQL", "SQLite", "etcd", "commits/s", "no setting"]),
+    (&["advise", "published.json", "--only", "rocksdb,etcd"], &["kPointInTimeRecovery", "9.1", "https://", "--wal-dir"]),
 ];
 
 #[test]
@@ -280,9 +282,20 @@ fn advice_as_json_names_products_with_rates_from_the_result() {
     });
     let row = row.expect("PostgreSQL by fdatasync");
     let (_, measured) = result.measured().find(|(method, _)| row["method"] == *method.id).expect("its row");
-    let most_per_s = row["one_client"]["most_per_s"].as_f64().expect("a rate");
-    assert!((most_per_s * measured.latency.p50_ns() as f64 / 1e9 - 1.0).abs() < 1e-9, "one sync a commit");
-    for product in ["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka", "RocksDB"] {
+    assert_eq!(row["not_known"].is_null(), row["one_client"].is_object(), "{row:#}");
+    if let Some(most_per_s) = row["one_client"]["most_per_s"].as_f64() {
+        assert!(
+            (most_per_s * measured.latency.p50_ns() as f64 / 1e9 - 1.0).abs() < 1e-9,
+            "one sync a commit"
+        );
+    }
+    for one in json["settings"].as_array().expect("settings") {
+        assert!(one["source"].as_str().is_some_and(|source| source.starts_with("https://")), "{one:#}");
+        assert!(one["product_version"].is_string(), "{one:#}");
+    }
+    let withheld = json["withheld"].as_array().expect("a list");
+    assert!(withheld.iter().any(|one| one["product"] == "MariaDB"), "its default was not measured there");
+    for product in ["PostgreSQL", "MySQL", "SQLite", "etcd", "Kafka", "RocksDB", "Redis/Valkey", "Consul"] {
         assert!(expectations.iter().any(|one| one["product"] == product), "{product}");
     }
 }

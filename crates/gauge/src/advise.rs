@@ -1,32 +1,53 @@
 //! Turns the best commit method into settings of well-known databases and queues.
 //!
-//! Each product is a table from its settings to rows of the method table: the recommended setting follows from the
-//! measured rows, never from analogy. Sources: the products' manuals for the versions named.
+//! Each product is a row of [`products::PRODUCTS`]: its settings with the rows of the method table that make the same
+//! calls, its version and its source. A setting is recommended from rows that were measured, never by analogy.
 //!
-//! Invariants: only methods that outlive a power cut and are not contradicted are recommended; where the default
-//! is as good as the best within noise, it stays; a rate is that of the measured row, with its basis.
+//! Invariants: nothing is advised from a disturbed run, nor by a row that was not measured or hardly; only methods that
+//! outlive a power cut and are not contradicted are recommended; where the default is as good as the best within noise,
+//! it stays; a product without a setting is named with the reason.
 
+pub mod disturbed;
 pub mod expect;
 pub mod products;
 
-use crate::figures::{bytes, duration_ns, plural, rate};
+use crate::figures::{bytes, duration_ns, listing, percent, plural, rate};
 use crate::rank::{self, Ranked, Ranking, Standing};
+use products::{PRODUCTS, Product};
+
+/// Fewer commits than these say nothing of a method: its median would be one of a handful.
+pub const COMMITS_MIN: u64 = 100;
 
 /// One product's setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// The product.
     pub product: &'static str,
+    /// The versions that it is for.
+    pub version: &'static str,
+    /// Where it stands.
+    pub source: &'static str,
     /// Lines to put into its configuration, ready; empty if it has nothing to set.
     pub lines: Vec<String>,
     /// Why, in a clause.
     pub why: String,
     /// What else to know before setting it: whole sentences.
     pub notes: Vec<&'static str>,
+    /// Whether it was chosen among several by what was measured.
+    pub chosen: bool,
     /// The row that the figures come from, if one was measured.
     pub method: Option<String>,
     /// Commits a second that one client may see at most, of that row.
     pub commits_per_s: Option<f64>,
+}
+
+/// A product that gets no setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Withheld {
+    /// The product.
+    pub product: &'static str,
+    /// Why, in a clause.
+    pub why: String,
 }
 
 /// What is recommended.
@@ -36,35 +57,95 @@ pub struct Advice {
     pub method: Option<String>,
     /// In words: the method with its figures, or why there is none.
     pub sentence: String,
+    /// Why nothing can be advised from this run, if it was disturbed.
+    pub disturbed: Option<String>,
     /// What the rates below stand on; empty if there are none.
     pub basis: String,
     /// Settings by product; empty if nothing can be recommended.
     pub settings: Vec<Setting>,
+    /// Products that run on this system and get none.
+    pub withheld: Vec<Withheld>,
 }
 
-/// The recommendation for the machine of `ranking`'s result.
+/// The recommendation for the machine of `ranking`'s result, for every product.
 #[must_use]
 pub fn advise(ranking: &Ranking<'_>) -> Advice {
-    let best = ranking.recommended().filter(|_| ranking.result.environment.wine.is_none());
-    let Some(best) = best else {
-        return Advice {
-            method: None,
-            sentence: why_none(ranking),
-            basis: String::new(),
-            settings: Vec::new(),
-        };
+    advise_for(ranking, &PRODUCTS.iter().collect::<Vec<_>>())
+}
+
+/// The recommendation for the machine of `ranking`'s result, for these products.
+#[must_use]
+pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advice {
+    let none = |sentence: String, disturbed: Option<String>| Advice {
+        method: None,
+        sentence,
+        disturbed,
+        basis: String::new(),
+        settings: Vec::new(),
+        withheld: Vec::new(),
     };
-    Advice {
+    let best = ranking.recommended().filter(|_| ranking.result.environment.wine.is_none());
+    let Some(best) = best else { return none(why_none(ranking), None) };
+    if let Some(why) = disturbed::disturbance(ranking) {
+        return none(
+            format!("No advice from this run: {why}. Measure again on an idle machine (`seawall advise`)."),
+            Some(why),
+        );
+    }
+    if best.measured.commits < COMMITS_MIN {
+        let why = few(best);
+        return none(format!("No advice from this run: {why}."), Some(why));
+    }
+    let mut advice = Advice {
         method: Some(best.id().to_owned()),
         sentence: sentence(ranking, best),
         basis: basis(ranking),
-        settings: products::PRODUCTS.iter().filter_map(|product| product(ranking)).collect(),
+        ..none(String::new(), None)
+    };
+    for product in products {
+        match product.answer(ranking) {
+            Some(Ok(setting)) => advice.settings.push(setting),
+            Some(Err(why)) => advice.withheld.push(Withheld { product: product.name, why }),
+            None => {}
+        }
+    }
+    advice
+}
+
+impl Advice {
+    /// Who gets no setting, in sentences: those of one reason together.
+    #[must_use]
+    pub fn withheld_words(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for one in &self.withheld {
+            match reasons.iter_mut().find(|(why, _)| *why == one.why) {
+                Some((_, names)) => names.push(one.product),
+                None => reasons.push((&one.why, vec![one.product])),
+            }
+        }
+        reasons.into_iter().map(|(why, names)| format!("{}: {why}", listing(&names, names.len()))).collect()
     }
 }
 
+fn few(row: &Ranked<'_>) -> String {
+    format!(
+        "{} of {} are too few, of at least {COMMITS_MIN}: give it more time (--time)",
+        plural(row.measured.commits, "commit", "commits"),
+        row.id()
+    )
+}
+
 fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
+    let fastest = ranking.best_durable().filter(|fastest| fastest.id() != best.id());
+    let why = fastest.map_or(String::new(), |fastest| {
+        format!(
+            " Software offers it more widely than {}, whose p50 of {} is the same within noise.",
+            fastest.id(),
+            duration_ns(fastest.p50_ns())
+        )
+    });
     let equal = ranking.of(Standing::PowerLoss).filter(|row| row.to_best.within_noise()).count() - 1;
-    let others = if equal == 0 {
+    let others = if equal == 0 || !why.is_empty() {
         String::new()
     } else {
         format!("; {} the same within noise", plural(equal as u64, "other method is", "other methods are"))
@@ -76,7 +157,7 @@ fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
         .ns()
         .map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
     format!(
-        "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.",
+        "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.{why}",
         best.id(),
         best.row.calls,
         duration_ns(best.p50_ns()),
@@ -122,27 +203,58 @@ fn why_none(ranking: &Ranking<'_>) -> String {
 }
 
 /// One of a product's settings and the row that makes the same calls.
-struct Choice<'a, 'b> {
-    setting: &'static str,
-    row: &'b Ranked<'a>,
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a, 'b> {
+    /// The setting, by its name in the product's table.
+    pub setting: &'static str,
+    /// Its row.
+    pub row: &'b Ranked<'a>,
+    /// The default's row, if the setting is another and the default outlives a power cut too.
+    pub beaten: Option<&'b Ranked<'a>>,
 }
 
-/// The best of a product's settings, from rows that outlive a power cut. The first of `table` is the default,
-/// which stays unless another is better beyond noise.
-fn choose<'a, 'b>(ranking: &'b Ranking<'a>, table: &[(&'static str, &str)]) -> Option<Choice<'a, 'b>> {
-    let measured = table.iter().filter_map(|(setting, id)| {
-        let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
-        Some(Choice { setting, row })
-    });
-    let best = measured.min_by_key(|choice| choice.row.p50_ns())?;
-    let (default, id) = table.first()?;
-    if let Some(row) = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)
-        && row.id() != best.row.id()
-        && rank::ratio(row.measured, best.row.measured).is_none_or(|ratio| rank::same(&ratio))
-    {
-        return Some(Choice { setting: default, row });
+/// A row with enough of its own to be judged by, whatever it outlives.
+fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, String> {
+    let row = ranking.find(id).ok_or_else(|| format!("{id} was not measured"))?;
+    if row.measured.commits < COMMITS_MIN {
+        return Err(few(row));
     }
-    Some(best)
+    if let Some(share) = disturbed::wait(row) {
+        return Err(format!("{id} waited for a CPU in {} of its time", percent(share.min(1.0))));
+    }
+    Ok(row)
+}
+
+/// The best of a product's settings. The first of `table` is the default, without whose row nothing is chosen: it stays
+/// unless another is better beyond noise, or it does not outlive a power cut.
+fn choose<'a, 'b>(
+    ranking: &'b Ranking<'a>,
+    table: &[(&'static str, &'static str)],
+) -> Result<Choice<'a, 'b>, String> {
+    let Some(((setting, id), others)) = table.split_first() else {
+        return Err("it has no setting that this device can take".to_owned());
+    };
+    let default = sound(ranking, id)
+        .map_err(|why| if others.is_empty() { why } else { format!("its default's row, {why}") })?;
+    let kept = Choice { setting: *setting, row: default, beaten: None };
+    let durable = |row: &Ranked<'_>| row.standing == Standing::PowerLoss;
+    let best = others
+        .iter()
+        .filter_map(|(setting, id)| Some((*setting, sound(ranking, id).ok().filter(|row| durable(row))?)))
+        .min_by_key(|(_, row)| row.p50_ns());
+    match best {
+        _ if !durable(default) && best.is_none() => Err(format!("{id} does not outlive a power cut here")),
+        Some((setting, row)) if !durable(default) => Ok(Choice { setting, row, beaten: None }),
+        Some((setting, row)) if better(row, default) => Ok(Choice { setting, row, beaten: Some(default) }),
+        _ => Ok(kept),
+    }
+}
+
+/// Whether `row` is faster than `default` beyond noise.
+fn better(row: &Ranked<'_>, default: &Ranked<'_>) -> bool {
+    row.p50_ns() < default.p50_ns()
+        && rank::ratio(row.measured, default.measured)
+            .is_some_and(|ratio| !rank::same(&ratio) && ratio.high < 1.0)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -171,7 +283,55 @@ mod tests {
             (0..40_000).for_each(|_| slower.latency.record(p50_ns * 2));
         }
         assert_eq!(lines(&result), ["wal_sync_method = open_datasync"]);
-        assert_eq!(setting(&result, "PostgreSQL").expect("set").method.as_deref(), Some("dsync"));
+        let set = setting(&result, "PostgreSQL").expect("set");
+        assert_eq!(set.method.as_deref(), Some("dsync"));
+        assert!(set.why.contains("two writes takes"), "{}", set.why);
+    }
+
+    #[test]
+    fn without_the_default_s_row_or_with_too_few_commits_there_is_no_setting_and_that_is_said() {
+        let mut result = volatile(Vec::new());
+        let withheld = |result: &RunResult| advise(&Ranking::new(result)).withheld_words().join("; ");
+        result.methods.retain(|row| row.id != "buffered+fdatasync");
+        assert_eq!(setting(&result, "PostgreSQL"), None);
+        assert!(withheld(&result).contains("its default's row, buffered+fdatasync was not measured"));
+        let mut result = volatile(Vec::new());
+        measured(&mut result, "buffered+fdatasync").commits = COMMITS_MIN - 1;
+        assert_eq!(setting(&result, "PostgreSQL"), None);
+        let said = advise(&Ranking::new(&result)).sentence + &withheld(&result);
+        assert!(said.contains("too few"), "{said}");
+        // Of the default alone, nothing else is needed.
+        let alone = run("buffered+fdatasync", Vec::new(), |_| {});
+        assert_eq!(setting(&alone, "PostgreSQL").expect("set").lines, ["wal_sync_method = fdatasync"]);
+    }
+
+    #[test]
+    fn nothing_is_advised_from_a_disturbed_run_and_one_sentence_says_why() {
+        let spoil: [(&str, fn(&mut RunResult)); 4] = [
+            ("interrupted", |result| result.complete = false),
+            ("other work", |result| result.environment.pressure.waiting_percent_10s = Some(60.0)),
+            ("waited for a CPU", |result| {
+                for id in ["dsync", "buffered+fdatasync", "buffered+fsync"] {
+                    let one = measured(result, id);
+                    one.cpu.wait_ns = Some((one.latency.mean_ns() * one.commits as f64) as u64 / 2);
+                }
+            }),
+            ("too noisy", |result| {
+                for (index, id) in ["dsync", "buffered+fdatasync", "buffered+fsync"].into_iter().enumerate() {
+                    for (round, one) in measured(result, id).rounds.iter_mut().enumerate() {
+                        one.p50_ns *= if (round + index) % 2 == 0 { 1 } else { 9 };
+                    }
+                }
+            }),
+        ];
+        for (why, spoil) in spoil {
+            let mut result = volatile(Vec::new());
+            spoil(&mut result);
+            let advice = advise(&Ranking::new(&result));
+            assert!(advice.settings.is_empty() && advice.method.is_none(), "{why}");
+            assert!(advice.sentence.contains(why), "{why}: {}", advice.sentence);
+            assert!(advice.disturbed.is_some(), "{why}");
+        }
     }
 
     /// A result of another system: each row of its table with the figures of one that was measured here.
@@ -192,21 +352,23 @@ mod tests {
 
     #[test]
     fn each_system_gets_settings_from_rows_of_its_own() {
-        let systems: [(System, &str, &[&str]); 4] = [
-            (
-                System::Linux,
-                "Linux 6.18.0",
-                &["PostgreSQL", "MySQL 8", "MariaDB 11", "SQLite", "etcd", "Kafka", "RocksDB"],
-            ),
-            (System::Windows, "Windows 11", &["PostgreSQL", "MySQL 8", "SQLite", "Kafka", "RocksDB"]),
-            (System::MacOs, "macOS 15", &["PostgreSQL", "SQLite", "etcd", "Kafka", "RocksDB"]),
-            (System::Illumos, "illumos", &["PostgreSQL", "MySQL 8", "SQLite", "etcd", "Kafka", "RocksDB"]),
+        let systems = [
+            (System::Linux, "Linux 6.18.0"),
+            (System::Windows, "Windows 11"),
+            (System::MacOs, "macOS 15"),
+            (System::Illumos, "illumos"),
         ];
-        for (system, name, products) in systems {
+        for (system, name) in systems {
             let result = of_system(system, name);
-            let settings = advise(&Ranking::new(&result)).settings;
-            assert_eq!(settings.iter().map(|setting| setting.product).collect::<Vec<_>>(), products);
-            for setting in settings {
+            let advice = advise(&Ranking::new(&result));
+            let runs: Vec<&str> = PRODUCTS
+                .iter()
+                .filter(|product| !(product.ways)(system).is_empty())
+                .map(|product| product.name)
+                .collect();
+            let set: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();
+            assert_eq!(set, runs, "{name}: {:?}", advice.withheld);
+            for setting in advice.settings {
                 let id = setting.method.expect("a row");
                 let method =
                     methods::of(system).iter().find(|method| method.id == id).expect("of this system");
@@ -228,9 +390,24 @@ mod tests {
     #[test]
     fn a_setting_needs_a_measured_row() {
         let result = run("direct+dsync", Vec::new(), |_| {});
-        let products: Vec<&str> =
-            advise(&Ranking::new(&result)).settings.iter().map(|setting| setting.product).collect();
-        assert_eq!(products, ["MariaDB 11"], "only MariaDB's log can be written by direct I/O");
+        let advice = advise(&Ranking::new(&result));
+        let products: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();
+        assert_eq!(products, ["ScyllaDB"], "the only log whose one way is direct I/O with O_DSYNC");
+        assert!(advice.withheld.iter().any(|one| one.product == "MariaDB" && one.why.contains("default")));
+    }
+
+    #[test]
+    fn mariadb_leaves_the_cache_only_where_the_device_tells_its_block() {
+        let lines = |block| {
+            let mut result =
+                run("direct+fdatasync,direct+dsync,buffered+fdatasync,dsync", Vec::new(), |_| {});
+            result.environment.devices.iter_mut().for_each(|device| device.physical_block_bytes = block);
+            setting(&result, "MariaDB").expect("set").lines
+        };
+        assert!(lines(Some(4096))[0].ends_with("OFF"));
+        for block in [None, Some(8192), Some(520)] {
+            assert!(lines(block)[0].ends_with("ON"), "{block:?}");
+        }
     }
 
     #[test]

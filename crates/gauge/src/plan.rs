@@ -3,6 +3,7 @@
 //! Invariant: a plan that passed [`Plan::check`] can be carried out on any file system that has the space; a refusal
 //! names the option and the remedy.
 
+use crate::lookup::nearest;
 use crate::result::PlanRecord;
 use bytesize::ByteSize;
 use seawall_sys::durability::FileState;
@@ -73,10 +74,10 @@ impl Default for Plan {
     }
 }
 
-/// The methods named by `--methods`: ids, `published`, `durable` or `all`, separated by commas.
+/// The methods named by `--methods`: ids, [`ALIASES`], `published`, `durable` or `all`, separated by commas.
 ///
 /// # Errors
-/// An id that this system does not have; the message lists those that it has.
+/// An id that this system does not have; the message names the nearest that it has.
 pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>, String> {
     let mut wanted = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -90,7 +91,7 @@ pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>, String> {
             "durable" => {
                 wanted.extend(methods::here().iter().filter(|method| method.reach().letter() == 'D'));
             }
-            id => wanted.push(methods::find(id).ok_or_else(|| unknown_method(id))?),
+            id => wanted.push(methods::find(id).or_else(|| by_alias(id)).ok_or_else(|| unknown_method(id))?),
         }
     }
     if wanted.is_empty() {
@@ -99,11 +100,26 @@ pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>, String> {
     Ok(methods::here().iter().filter(|method| wanted.contains(method)).collect())
 }
 
+/// What databases and `pg_test_fsync` call a method, and its ids: the first that this system has is meant.
+pub const ALIASES: [(&str, &[&str]); 6] = [
+    ("fdatasync", &["buffered+fdatasync", "nt-flush-data-sync"]),
+    ("fsync", &["buffered+fsync", "buffered+flush"]),
+    ("fsync_writethrough", &["buffered+fullfsync", "buffered+flush"]),
+    ("open_datasync", &["dsync", "write-through"]),
+    ("open_sync", &["sync"]),
+    ("o_dsync", &["dsync"]),
+];
+
+fn by_alias(name: &str) -> Option<&'static Method> {
+    let (_, ids) = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name))?;
+    ids.iter().find_map(|id| methods::find(id))
+}
+
 fn unknown_method(id: &str) -> String {
-    let known: Vec<&str> = methods::here().iter().map(|method| method.id).collect();
+    let known = methods::here().iter().map(|method| method.id).chain(ALIASES.map(|(alias, _)| alias));
+    let meant = nearest(id, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
     format!(
-        "--methods: this system has no method `{id}`; it has {}, and the groups published, durable and all",
-        known.join(", ")
+        "--methods: this system has no method `{id}`{meant} `seawall methods` lists them; the groups are published, durable and all"
     )
 }
 
@@ -256,7 +272,23 @@ mod tests {
         let some = choose_methods("durable, buffered").expect("a mix");
         assert_eq!(some[0].id, "buffered");
         let refusal = choose_methods("fdatasnyc").expect_err("unknown");
-        assert!(refusal.contains("fdatasnyc") && refusal.contains("buffered"), "{refusal}");
+        assert!(refusal.contains("fdatasnyc") && refusal.contains("did you mean `fdatasync`"), "{refusal}");
+        assert!(refusal.len() < 200, "{refusal}");
         assert!(choose_methods(" , ").is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_names_that_databases_use_mean_methods() {
+        let id = |name| choose_methods(name).map(|methods| methods[0].id);
+        assert_eq!(id("fdatasync"), Ok("buffered+fdatasync"));
+        assert_eq!(
+            [id("fsync"), id("open_datasync"), id("O_DSYNC")],
+            [Ok("buffered+fsync"), Ok("dsync"), Ok("dsync")]
+        );
+        assert_eq!(id("open_sync"), Ok("sync"));
+        for (_, ids) in ALIASES {
+            assert!(ids.iter().all(|id| methods::ALL.into_iter().flatten().any(|method| method.id == *id)));
+        }
     }
 }

@@ -149,14 +149,17 @@ impl<'a> Ranking<'a> {
     }
 
     /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
-    /// the same within noise.
+    /// the same within noise and its median no more than a tenth higher.
     #[must_use]
     pub fn recommended(&self) -> Option<&Ranked<'a>> {
+        const TIMES_MAX: f64 = 1.1;
+        let best = self.best_durable()?;
         let published = |row: &&Ranked<'_>| {
             row.to_best.within_noise()
+                && row.p50_ns() as f64 <= best.p50_ns() as f64 * TIMES_MAX
                 && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
         };
-        self.of(Standing::PowerLoss).find(published).or_else(|| self.best_durable())
+        Some(self.of(Standing::PowerLoss).find(published).unwrap_or(best))
     }
 
     /// The method called `id`, if it ran.
@@ -218,6 +221,22 @@ mod tests {
         assert!(best.p50_ns() > ranking.find("direct").expect("ran").p50_ns());
         assert_eq!(best.to_best, ToBest::Best);
         assert_eq!(ranking.of(Standing::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
+    }
+
+    #[test]
+    fn a_published_method_that_is_much_slower_is_not_recommended_though_noise_hides_it() {
+        use crate::sample::run;
+        let mut result = run("dsync,rwf-dsync", Vec::new(), |_| {});
+        // Five times slower in the median of all, with rounds so uneven that their ratio spans 1.
+        let slow = measured(&mut result, "dsync");
+        let p50_ns = slow.latency.p50_ns();
+        (0..40_000).for_each(|_| slow.latency.record(p50_ns * 5));
+        for (index, round) in slow.rounds.iter_mut().enumerate() {
+            round.p50_ns = if index % 2 == 0 { p50_ns * 90 } else { p50_ns / 9 };
+        }
+        let ranking = Ranking::new(&result);
+        assert!(ranking.find("dsync").expect("ran").to_best.within_noise());
+        assert_eq!(ranking.recommended().map(Ranked::id), Some("rwf-dsync"));
     }
 
     #[test]

@@ -19,12 +19,13 @@ pub mod preset;
 pub use check::{Checked, Outcome, check};
 pub use preset::{PRESETS, Preset};
 
+use crate::lookup::nearest;
 use seawall_sys::methods;
 use std::fmt;
 use std::time::Duration;
 
 /// The grammar, for errors and help.
-pub const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, cockroachdb); several joined by `,` or `and`";
+pub const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, openshift-heavy, cockroachdb); several joined by `,` or `and`";
 
 /// What a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -161,7 +162,9 @@ fn known_method(id: &str) -> Result<String, String> {
     if methods::ALL.into_iter().flatten().any(|method| method.id == id) {
         Ok(id.to_owned())
     } else {
-        Err(wrong(id, "no such method (its id, as the table shows it)"))
+        let known = methods::ALL.into_iter().flatten().map(|method| method.id);
+        let meant = nearest(id, known).map_or(String::new(), |id| format!("; did you mean {id}?"));
+        Err(wrong(id, &format!("no such method (its id, as the table shows it){meant}")))
     }
 }
 

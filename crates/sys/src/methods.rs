@@ -145,6 +145,12 @@ pub const fn here() -> &'static [Method] {
     of(crate::os::SYSTEM)
 }
 
+/// The system this program was built for.
+#[must_use]
+pub const fn system() -> System {
+    crate::os::SYSTEM
+}
+
 /// The method of this system called `id`.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Method> {

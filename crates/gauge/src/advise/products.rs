@@ -1,45 +1,256 @@
-//! Lists each product's settings and the commit method that each one uses: PostgreSQL, MySQL, SQLite and others.
+//! Lists each product's versions, source, settings and the commit method that each setting uses.
 //!
-//! Products: PostgreSQL, MySQL, MariaDB, SQLite, etcd, Kafka, RocksDB. Sources: PostgreSQL manual, `wal_sync_method`
-//! (16 to 18); MySQL 8.4 manual, `innodb_flush_method` and `innodb_use_fdatasync`; MariaDB knowledge base, "InnoDB
-//! flush method" (11.0); SQLite, `PRAGMA synchronous`; etcd, "Hardware recommendations"; Kafka, topic and broker
-//! settings; RocksDB, `SanitizeOptions` in its source.
-//!
-//! Invariant: a setting refers to the row of the method table that makes the same calls; a system without such a row
-//! gets no line.
+//! Invariants (tested over the table): a setting stands beside the id of the row that makes the same calls; a system
+//! without such a row gets no line; every row names the versions that it is for and a source that can be opened.
 
 use super::{Choice, Setting, choose};
-use crate::figures::{bytes, duration_ns};
-use crate::lookup;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::figures::{bytes, duration_ns, plural, rate};
+use crate::lookup::{self, nearest};
+use crate::rank::Ranking;
 use seawall_sys::method::System;
 
-/// A product: its setting for the machine at hand, `None` where the product does not run or nothing was measured.
-pub type Product = fn(&Ranking<'_>) -> Option<Setting>;
+/// A setting's name in its product's row, and the method that makes the same calls.
+pub type Way = (&'static str, &'static str);
 
-/// All of them, in the order in which they are told.
-pub const PRODUCTS: [Product; 7] = [postgresql, mysql, mariadb, sqlite, etcd, kafka, rocksdb];
+/// A product.
+#[derive(Debug, Clone, Copy)]
+pub struct Product {
+    /// Its name.
+    pub name: &'static str,
+    /// Its names on a command line.
+    pub words: &'static [&'static str],
+    /// The versions that the row is for.
+    pub version: &'static str,
+    /// Where its setting and its calls are described.
+    pub source: &'static str,
+    /// Its settings on a system, the default first; empty where it does not run.
+    pub ways: fn(System) -> &'static [Way],
+    /// Whether this machine's device takes a setting.
+    takes: fn(&Ranking<'_>, &str) -> bool,
+    tell: Tell,
+}
 
-fn setting(
-    product: &'static str,
-    row: &Ranked<'_>,
-    lines: &[&str],
+/// What is said of the setting that was chosen.
+#[derive(Debug, Clone, Copy)]
+enum Tell {
+    /// The same whatever was measured: lines, why, notes.
+    Fixed(&'static [&'static str], &'static str, &'static [&'static str]),
+    /// It depends on the choice.
+    By(fn(&Ranking<'_>, Choice<'_, '_>) -> Told),
+}
+
+/// Lines, why and notes of one setting.
+struct Told {
+    lines: Vec<String>,
     why: String,
-    notes: &[&'static str],
-) -> Setting {
-    Setting {
-        product,
-        lines: lines.iter().map(|line| (*line).to_owned()).collect(),
-        why,
-        notes: notes.to_vec(),
-        method: Some(row.id().to_owned()),
-        commits_per_s: Some(row.measured.commits_per_s()),
+    notes: Vec<&'static str>,
+    /// Whether a commit waits for the disk at all.
+    waits: bool,
+}
+
+impl Product {
+    /// Its setting for the machine at hand, or why there is none; `None` where it does not run.
+    #[must_use]
+    pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, String>> {
+        let ways = (self.ways)(lookup::system(ranking.result));
+        if ways.is_empty() {
+            return None;
+        }
+        let taken: Vec<Way> =
+            ways.iter().filter(|(setting, _)| (self.takes)(ranking, setting)).copied().collect();
+        Some(choose(ranking, &taken).map(|choice| self.setting(ranking, choice, taken.len() > 1)))
+    }
+
+    fn setting(&self, ranking: &Ranking<'_>, choice: Choice<'_, '_>, chosen: bool) -> Setting {
+        let told = match self.tell {
+            Tell::By(tell) => tell(ranking, choice),
+            Tell::Fixed(lines, why, notes) => Told {
+                lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+                why: why.to_owned(),
+                notes: notes.to_vec(),
+                waits: true,
+            },
+        };
+        Setting {
+            product: self.name,
+            version: self.version,
+            source: self.source,
+            lines: told.lines,
+            why: told.why,
+            notes: told.notes,
+            chosen,
+            method: Some(choice.row.id().to_owned()),
+            commits_per_s: told.waits.then(|| choice.row.measured.commits_per_s()),
+        }
     }
 }
 
-/// `wal_sync_method`, the default of the system first.
-fn postgresql(ranking: &Ranking<'_>) -> Option<Setting> {
-    let table: &[(&'static str, &str)] = match lookup::system(ranking.result) {
+/// The products named by `text`, separated by commas, in the order of the table.
+///
+/// # Errors
+/// A name that is none, with the nearest and all others.
+pub fn select(text: &str) -> Result<Vec<&'static Product>, String> {
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let known = || PRODUCTS.iter().flat_map(|product| product.words.iter().copied());
+    for word in &words {
+        if !known().any(|name| name.eq_ignore_ascii_case(word)) {
+            let meant =
+                nearest(word, known()).map_or(String::new(), |name| format!(", did you mean {name}?"));
+            let all: Vec<&str> = known().collect();
+            return Err(format!("there is no product `{word}`{meant} It knows {}", all.join(", ")));
+        }
+    }
+    if words.is_empty() {
+        return Err(format!("no product is named: it knows {}", known().collect::<Vec<_>>().join(", ")));
+    }
+    let named = |product: &&Product| {
+        words.iter().any(|word| product.words.iter().any(|name| name.eq_ignore_ascii_case(word)))
+    };
+    Ok(PRODUCTS.iter().filter(named).collect())
+}
+
+/// The methods that these products' settings need on `system`, each once.
+#[must_use]
+pub fn methods_of(products: &[&Product], system: System) -> Vec<&'static str> {
+    let mut ids: Vec<&'static str> = Vec::new();
+    for (_, id) in products.iter().flat_map(|product| (product.ways)(system)) {
+        if !ids.contains(id) {
+            ids.push(id);
+        }
+    }
+    ids
+}
+
+fn any(_: &Ranking<'_>, _: &str) -> bool {
+    true
+}
+
+/// Calls `fdatasync` where there is one.
+fn data_sync(system: System) -> &'static [Way] {
+    match system {
+        System::Linux | System::Illumos => &[("", "buffered+fdatasync")],
+        System::MacOs => &[("", "buffered+fullfsync")],
+        System::Windows => &[("", "buffered+flush")],
+    }
+}
+
+/// The same, of a product that does not run on Windows.
+fn data_sync_unix(system: System) -> &'static [Way] {
+    if system == System::Windows { &[] } else { data_sync(system) }
+}
+
+/// Calls `fsync`, or what flushes the drive.
+fn full_sync(system: System) -> &'static [Way] {
+    match system {
+        System::Linux | System::Illumos => &[("", "buffered+fsync")],
+        System::MacOs => &[("", "buffered+fullfsync")],
+        System::Windows => &[("", "buffered+flush")],
+    }
+}
+
+fn full_sync_unix(system: System) -> &'static [Way] {
+    if system == System::Windows { &[] } else { full_sync(system) }
+}
+
+/// The table, in the order in which they are told.
+#[rustfmt::skip]
+pub const PRODUCTS: [Product; 18] = [
+    Product { name: "PostgreSQL", words: &["postgresql", "postgres"], version: "16 to 18",
+        source: "https://www.postgresql.org/docs/18/runtime-config-wal.html (wal_sync_method)",
+        ways: postgresql_ways, takes: any, tell: Tell::By(postgresql) },
+    Product { name: "MySQL", words: &["mysql"], version: "8.4 and 9",
+        source: "https://dev.mysql.com/doc/refman/8.4/en/innodb-parameters.html (innodb_use_fdatasync, innodb_flush_method)",
+        ways: mysql_ways, takes: any, tell: Tell::By(mysql) },
+    Product { name: "MariaDB", words: &["mariadb"], version: "11.0 to 12.2",
+        source: "https://mariadb.com/docs/server/server-usage/storage-engines/innodb/innodb-flush-method and MDEV-28766",
+        ways: mariadb_ways, takes: mariadb_takes, tell: Tell::By(mariadb) },
+    Product { name: "SQLite", words: &["sqlite"], version: "3.40 and later",
+        source: "https://www.sqlite.org/pragma.html#pragma_synchronous and os_unix.c (HAVE_FDATASYNC)",
+        ways: full_sync, takes: any, tell: Tell::By(sqlite) },
+    Product { name: "etcd", words: &["etcd"], version: "3.5 and 3.6",
+        source: "https://etcd.io/docs/v3.6/op-guide/hardware/ and server/storage/wal",
+        ways: data_sync_unix, takes: any, tell: Tell::By(etcd) },
+    Product { name: "Kafka", words: &["kafka"], version: "3.7 to 4.1",
+        source: "https://kafka.apache.org/documentation/#topicconfigs_flush.messages",
+        ways: full_sync, takes: any, tell: Tell::By(kafka) },
+    Product { name: "RocksDB", words: &["rocksdb"], version: "9.1 to 11.9",
+        source: "https://github.com/facebook/rocksdb/blob/main/HISTORY.md (9.1.0) and db_impl_open.cc",
+        ways: data_sync, takes: any, tell: Tell::Fixed(&["WriteOptions::sync = true"],
+            "each write of a group is one fdatasync; the log grows, so each commits its length too",
+            &["The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
+              "recycle_log_file_num spares the length. From 9.1 on it works in the default mode, kPointInTimeRecovery, and in kSkipAnyCorruptedRecords; RocksDB sets it to 0 under kTolerateCorruptedTailRecords and kAbsoluteConsistency. Before 9.1 only kSkipAnyCorruptedRecords kept it."]) },
+    Product { name: "Redis/Valkey", words: &["redis", "valkey"], version: "Redis 7 and 8, Valkey 7.2 to 9",
+        source: "https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/ and https://valkey.io/topics/persistence/",
+        ways: data_sync_unix, takes: any, tell: Tell::Fixed(&["appendonly yes", "appendfsync always"],
+            "one write and one fdatasync before the replies of a turn of the event loop, for all clients of that turn",
+            &["The default, appendfsync everysec, may lose the last second and more when the disk is slow.",
+              "no-appendfsync-on-rewrite must stay no, otherwise nothing is synced while the file is rewritten."]) },
+    Product { name: "MongoDB", words: &["mongodb", "mongo"], version: "7.0 and 8.0",
+        source: "https://www.mongodb.com/docs/manual/core/journaling/ and /reference/write-concern/",
+        ways: data_sync, takes: any, tell: Tell::Fixed(&["writeConcern: { w: \"majority\", j: true }"],
+            "j: true waits for the journal's next fdatasync, which all that wait share",
+            &["Without j, and with writeConcernMajorityJournalDefault off, the journal is synced every 100 ms (storage.journal.commitIntervalMs)."]) },
+    Product { name: "Elasticsearch/OpenSearch", words: &["elasticsearch", "opensearch"], version: "Elasticsearch 8 and 9, OpenSearch 2 and 3",
+        source: "https://www.elastic.co/docs/reference/elasticsearch/index-settings/translog",
+        ways: data_sync, takes: any, tell: Tell::Fixed(&["index.translog.durability: request"],
+            "the default: two syncs a request and shard, of the translog and of its checkpoint, on every copy",
+            &["async syncs every index.translog.sync_interval, 5 s: what was acknowledged since may be lost. Send bulk requests instead."]) },
+    Product { name: "NATS JetStream", words: &["nats", "jetstream"], version: "2.10 to 2.14",
+        source: "https://docs.nats.io/reference/2.14/config/jetstream/sync_interval",
+        ways: full_sync, takes: any, tell: Tell::Fixed(&["jetstream { sync_interval: always }"],
+            "one fsync a message before its acknowledgement; a replicated stream's log is synced too",
+            &["By default messages are synced every two minutes, and an acknowledgement does not wait for it."]) },
+    Product { name: "Redpanda", words: &["redpanda"], version: "24.1 to 25.3",
+        source: "https://docs.redpanda.com/current/develop/config-topics/#configure-write-caching",
+        ways: |system| if system == System::Linux { &[("", "direct+fdatasync")] } else { &[] }, takes: any,
+        tell: Tell::Fixed(&["write_caching_default: false", "# and acks=all in the producers"],
+            "the default: direct writes and an fdatasync on a majority before the acknowledgement",
+            &["write.caching=true on a topic acknowledges from memory: a power cut common to a majority loses records.",
+              "`rpk cluster config set write_caching_default false` sets it for the cluster."]) },
+    Product { name: "CockroachDB", words: &["cockroachdb", "cockroach"], version: "24.3 to 25.4",
+        source: "https://www.cockroachlabs.com/docs/stable/architecture/storage-layer and github.com/cockroachdb/pebble",
+        ways: data_sync_unix, takes: any, tell: Tell::Fixed(&[],
+            "nothing to set: each replica syncs its recycled WAL, and a majority must have done so",
+            &["--wal-failover=among-stores lets commits go on beside a store whose disk stalls.",
+              "kv.raft_log.disable_synchronization_unsafe must stay off: it loses acknowledged data."]) },
+    Product { name: "Cassandra", words: &["cassandra"], version: "4.1 and 5.0",
+        source: "https://cassandra.apache.org/doc/latest/cassandra/managing/configuration/cass_yaml_file.html (commitlog_sync)",
+        ways: |system| if system == System::Linux { &[("", "mmap+msync")] } else { &[] }, takes: any,
+        tell: Tell::Fixed(&["commitlog_sync: batch"],
+            "every write waits for the commit log's next msync; writes that wait together share it",
+            &["The default, periodic, syncs every 10 s (commitlog_sync_period): only replicas on separate power keep what was written since.",
+              "group, with commitlog_sync_group_window, gathers for longer.",
+              "A compressed or encrypted commit log is written through the cache and synced by fsync instead; 5.0 can also write it directly (commitlog_disk_access_mode)."]) },
+    Product { name: "ScyllaDB", words: &["scylladb", "scylla"], version: "as of 2025.2",
+        source: "https://docs.scylladb.com/manual/stable/reference/configuration-parameters.html (commitlog_sync)",
+        ways: |system| if system == System::Linux { &[("", "direct+dsync")] } else { &[] }, takes: any,
+        tell: Tell::Fixed(&["commitlog_sync: batch"],
+            "every write waits for the commit log, written directly with O_DSYNC into recycled segments",
+            &["The default, periodic, acknowledges before the log is written (commitlog_sync_period_in_ms).",
+              "commitlog_use_o_dsync: true, the default, makes each write durable by itself."]) },
+    Product { name: "ClickHouse", words: &["clickhouse"], version: "24.8 to 25.8",
+        source: "https://clickhouse.com/docs/reference/settings/merge-tree-settings/fsync",
+        ways: full_sync_unix, takes: any,
+        tell: Tell::Fixed(&["SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"],
+            "off by default; every file of the inserted part is synced, and its folder",
+            &["Insert in large batches: a small compact part already has about ten files. Replicas on separate power are the usual way.",
+              "ClickHouse Keeper syncs its own log by force_sync, which is on."]) },
+    Product { name: "ZooKeeper", words: &["zookeeper"], version: "3.8 and 3.9",
+        source: "https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html (forceSync, dataLogDir)",
+        ways: data_sync, takes: any, tell: Tell::Fixed(&["forceSync=yes", "dataLogDir=/a/disk/of/its/own"],
+            "the default: one fdatasync of the transaction log for all requests that wait, on a majority",
+            &["forceSync=no acknowledges from memory.",
+              "A sync slower than fsync.warningthresholdms, 1,000, is logged."]) },
+    Product { name: "Consul", words: &["consul"], version: "as of 1.22",
+        source: "https://developer.hashicorp.com/consul/docs/reference/agent/configuration-file/raft (raft_logstore)",
+        ways: full_sync, takes: any, tell: Tell::Fixed(&["raft_logstore { backend = \"wal\" }"],
+            "one sync a batch of Raft entries; boltdb, the default, syncs twice, its pages and then its root",
+            &["Change the backend one server after the other, each with an empty raft folder, as the manual of the WAL backend tells.",
+              "boltdb calls fdatasync, the wal backend fsync, which costs more where timestamps are journaled."]) },
+];
+
+fn postgresql_ways(system: System) -> &'static [Way] {
+    match system {
         System::Linux => &[
             ("fdatasync", "buffered+fdatasync"),
             ("open_datasync", "dsync"),
@@ -58,173 +269,248 @@ fn postgresql(ranking: &Ranking<'_>) -> Option<Setting> {
             ("fsync", "buffered+flush"),
             ("fdatasync", "nt-flush-data-sync"),
         ],
+    }
+}
+
+/// `wal_sync_method`. The open_ settings sync each write by itself, so two writes cost twice.
+fn postgresql(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+    let system = lookup::system(ranking.result);
+    let (value, row) = (choice.setting, choice.row);
+    let why = match (system, choice.beaten) {
+        (System::MacOs, _) => "the only setting that flushes the drive".to_owned(),
+        (_, Some(default)) => format!(
+            "{} takes {}, the default, {}, {}, a difference beyond noise",
+            row.id(),
+            duration_ns(row.p50_ns()),
+            default.id(),
+            duration_ns(default.p50_ns())
+        ),
+        (_, None) if Some(value) == postgresql_ways(system).first().map(|(setting, _)| *setting) => {
+            "the default, and nothing else beats it here".to_owned()
+        }
+        (_, None) => {
+            format!("the same calls as {}; the default does not outlive a power cut here", row.id())
+        }
     };
-    let Choice { setting: value, row } = choose(ranking, table)?;
-    let (why, note) = match (lookup::system(ranking.result), value) {
-        (System::Linux, "fdatasync") => ("the default, and nothing else beats it here".to_owned(), ""),
-        (System::Linux, _) => (
-            format!("{} beats the default, fdatasync, beyond noise", row.id()),
-            "The open_* settings sync each write of the WAL by itself, so a large transaction pays several times: try it with yours.",
-        ),
-        (System::MacOs, _) => (
-            "the only setting that flushes the drive".to_owned(),
-            "The default on macOS, open_datasync, leaves commits in the drive's cache.",
-        ),
-        (System::Windows, "open_datasync") => ("the default: WRITE_THROUGH".to_owned(), ""),
-        (System::Windows, _) => (
-            format!("the same calls as {}", row.id()),
-            "The default on Windows, open_datasync, is WRITE_THROUGH, which some drivers ignore; fdatasync is there from PostgreSQL 16 on, and fsync_writethrough, up to 16, is another name of fsync.",
-        ),
-        (System::Illumos, _) => (format!("the same calls as {}", row.id()), ""),
+    let each_write = if value.starts_with("open_") {
+        format!(
+            "; it syncs each write of the WAL, so a commit of two writes takes {}",
+            duration_ns(row.p50_ns().saturating_mul(2))
+        )
+    } else {
+        String::new()
     };
-    let notes: &[&'static str] = if note.is_empty() { &[] } else { &[note] };
-    Some(setting("PostgreSQL", row, &[&format!("wal_sync_method = {value}")], why, notes))
+    let note = match system {
+        System::Linux | System::Illumos => "",
+        System::MacOs => "The default on macOS, open_datasync, leaves commits in the drive's cache.",
+        System::Windows => {
+            "The default on Windows, open_datasync, is WRITE_THROUGH, which some drivers ignore; fdatasync is there from PostgreSQL 16 on, and fsync_writethrough, up to 16, is another name of fsync."
+        }
+    };
+    Told {
+        lines: vec![format!("wal_sync_method = {value}")],
+        why: why + &each_write,
+        notes: if note.is_empty() { Vec::new() } else { vec![note] },
+        waits: true,
+    }
+}
+
+fn mysql_ways(system: System) -> &'static [Way] {
+    match system {
+        System::Linux | System::Illumos => &[("ON", "buffered+fdatasync"), ("OFF", "buffered+fsync")],
+        System::Windows => &[("", "buffered+flush")],
+        System::MacOs => &[],
+    }
 }
 
 /// The redo log is written through the cache whatever `innodb_flush_method` says of the data files.
-fn mysql(ranking: &Ranking<'_>) -> Option<Setting> {
-    let system = lookup::system(ranking.result);
+fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
     let durable = ["innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1"];
     let twice = "With the binary log on, a commit syncs twice: count on half the rate.";
-    if system == System::Windows {
-        let row = choose(ranking, &[("", "buffered+flush")])?.row;
-        let why = "leave innodb_flush_method at its default; FlushFileBuffers syncs each commit";
-        return Some(setting("MySQL 8", row, &durable, why.to_owned(), &[twice]));
+    if choice.setting.is_empty() {
+        return Told {
+            lines: durable.map(str::to_owned).to_vec(),
+            why: "leave innodb_flush_method at its default; FlushFileBuffers syncs each commit".to_owned(),
+            notes: vec![twice],
+            waits: true,
+        };
     }
-    if system == System::MacOs {
-        return None;
-    }
-    let table = [("ON", "buffered+fdatasync"), ("OFF", "buffered+fsync")];
-    let Choice { setting: fdatasync, row } = choose(ranking, &table)?;
-    let use_fdatasync = format!("innodb_use_fdatasync = {fdatasync}");
-    let lines = ["innodb_flush_method = O_DIRECT", &use_fdatasync, durable[0], durable[1]];
-    let why =
-        format!("the redo log goes through the cache, synced as {} does; half with the binary log", row.id());
-    let notes = [
-        "innodb_flush_method rules how data files are opened; O_DIRECT is the default from 8.4 on.",
-        "O_DIRECT_NO_FSYNC spares syncs of data files only; it needs 8.0.14, and redo log and data files on one device. O_DSYNC opens the redo log with O_SYNC.",
-        "innodb_use_fdatasync is there from 8.0.26 on.",
-        twice,
+    let lines = [
+        "innodb_flush_method = O_DIRECT".to_owned(),
+        format!("innodb_use_fdatasync = {}", choice.setting),
+        durable[0].to_owned(),
+        durable[1].to_owned(),
     ];
-    Some(setting("MySQL 8", row, &lines, why, &notes))
+    Told {
+        lines: lines.to_vec(),
+        why: format!(
+            "the redo log goes through the cache, synced as {} does; half with the binary log",
+            choice.row.id()
+        ),
+        notes: vec![
+            "innodb_flush_method rules how data files are opened; O_DIRECT is the default from 8.4 on.",
+            "O_DIRECT_NO_FSYNC spares syncs of data files only, with redo log and data files on one device. O_DSYNC opens the redo log with O_SYNC.",
+            "innodb_use_fdatasync is ON by default from 8.4 on; 8.0.26 and later have it, OFF.",
+            twice,
+        ],
+        waits: true,
+    }
+}
+
+fn mariadb_ways(system: System) -> &'static [Way] {
+    if system != System::Linux {
+        return &[];
+    }
+    &[
+        ("OFF OFF", "direct+fdatasync"),
+        ("OFF ON", "direct+dsync"),
+        ("ON OFF", "buffered+fdatasync"),
+        ("ON ON", "dsync"),
+    ]
+}
+
+/// Buffering is turned off only where the kernel tells a physical block of 64 to 4,096 bytes; elsewhere the server keeps
+/// the cache whatever is set.
+fn mariadb_takes(ranking: &Ranking<'_>, setting: &str) -> bool {
+    let fits = |bytes: u64| bytes.is_power_of_two() && (64..=4096).contains(&bytes);
+    let mut leaves = ranking.result.environment.leaves().peekable();
+    let direct = leaves.peek().is_some() && leaves.all(|leaf| leaf.physical_block_bytes.is_some_and(fits));
+    direct || setting.starts_with("ON ")
 }
 
 /// Since 11.0 two switches say how the log is written: through the cache or not, with `O_DSYNC` or not.
-fn mariadb(ranking: &Ranking<'_>) -> Option<Setting> {
-    if lookup::system(ranking.result) != System::Linux {
-        return None;
-    }
-    let Choice { setting: switches, row } = choose(
-        ranking,
-        &[
-            ("OFF OFF", "direct+fdatasync"),
-            ("OFF ON", "direct+dsync"),
-            ("ON OFF", "buffered+fdatasync"),
-            ("ON ON", "dsync"),
+fn mariadb(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+    let (buffering, write_through) = choice.setting.split_once(' ').unwrap_or((choice.setting, "OFF"));
+    let cached = if mariadb_takes(ranking, "OFF") {
+        ""
+    } else {
+        "; no device tells a block of 64 to 4,096 bytes here, so the log stays in the cache"
+    };
+    Told {
+        lines: vec![
+            format!("innodb_log_file_buffering = {buffering}"),
+            format!("innodb_log_file_write_through = {write_through}"),
+            "innodb_flush_log_at_trx_commit = 1".to_owned(),
+            "sync_binlog = 1".to_owned(),
         ],
-    )?;
-    let (buffering, write_through) = switches.split_once(' ')?;
-    let lines = [
-        &format!("innodb_log_file_buffering = {buffering}"),
-        &format!("innodb_log_file_write_through = {write_through}"),
-        "innodb_flush_log_at_trx_commit = 1",
-        "sync_binlog = 1",
-    ];
-    let why = format!("the same calls as {}", row.id());
-    let notes = [
-        "From 11.0 these replace innodb_flush_method, which is deprecated there; before, leave it at O_DIRECT, the default since 10.6.",
-        "The binary log is synced apart, and sync_binlog is 0 by default: with it on, a commit syncs twice.",
-    ];
-    Some(setting("MariaDB 11", row, &lines, why, &notes))
+        why: format!("the same calls as {}{cached}", choice.row.id()),
+        notes: vec![
+            "From 11.0 these replace innodb_flush_method, which is deprecated there; before, leave it at O_DIRECT, the default since 10.6.",
+            "The binary log is synced apart until 12.3, which can keep it in InnoDB, and sync_binlog is 0 by default: with it on, a commit syncs twice.",
+        ],
+        waits: true,
+    }
 }
 
-fn sqlite(ranking: &Ranking<'_>) -> Option<Setting> {
-    let system = lookup::system(ranking.result);
-    let (table, more): (&[(&'static str, &str)], &[&str]) = match system {
-        System::MacOs => {
-            (&[("", "buffered+fullfsync")], &["PRAGMA fullfsync = ON;", "PRAGMA checkpoint_fullfsync = ON;"])
-        }
-        System::Windows => (&[("", "buffered+flush")], &[]),
-        System::Linux | System::Illumos => (&[("", "buffered+fdatasync"), ("", "buffered+fsync")], &[]),
-    };
-    let row = choose(ranking, table)?.row;
-    let mut lines = vec!["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;"];
-    lines.extend(more);
-    let why = format!("each commit is one sync of the WAL, as {}", row.id());
+fn sqlite(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+    let mac = lookup::system(ranking.result) == System::MacOs;
+    let mut lines = vec!["PRAGMA journal_mode = WAL;".to_owned(), "PRAGMA synchronous = FULL;".to_owned()];
     let mut notes = vec![
         "NORMAL instead of FULL syncs at checkpoints only: a power cut may take back the last commits, though it does not damage the database.",
+        "A default build calls fsync; one configured with HAVE_FDATASYNC, as distributions do, calls fdatasync.",
     ];
-    if system == System::MacOs {
+    if mac {
+        lines.extend(["PRAGMA fullfsync = ON;", "PRAGMA checkpoint_fullfsync = ON;"].map(str::to_owned));
         notes.push("Without fullfsync a commit stays in the drive's cache on macOS.");
     }
-    Some(setting("SQLite", row, &lines, why, &notes))
+    Told {
+        lines,
+        why: format!("each commit is one sync of the WAL, as {}", choice.row.id()),
+        notes,
+        waits: true,
+    }
 }
 
 /// etcd has nothing to set; its manual has a demand.
-fn etcd(ranking: &Ranking<'_>) -> Option<Setting> {
+fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
     const P99_MAX_NS: u64 = 10_000_000;
     const COMMIT_BYTES: u64 = 2300;
-    let id = match lookup::system(ranking.result) {
-        System::MacOs => "buffered+fullfsync",
-        System::Windows => return None,
-        System::Linux | System::Illumos => "buffered+fdatasync",
-    };
-    let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
+    let row = choice.row;
     let sync = row.measured.sync.as_ref().unwrap_or(&row.measured.latency);
-    let verdict = match sync.percentile(99.0).ns() {
-        None => {
-            format!("{} are too few to tell its p99", crate::figures::plural(sync.count(), "sync", "syncs"))
-        }
-        Some(ns) if ns < P99_MAX_NS => {
+    let waited = super::disturbed::tail_wait(row);
+    let verdict = match (sync.percentile(99.0).ns(), waited) {
+        (None, _) => format!("{} are too few to tell its p99", plural(sync.count(), "sync", "syncs")),
+        (Some(ns), _) if ns < P99_MAX_NS => {
             format!("fit, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
         }
-        Some(ns) => format!("TOO SLOW, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns)),
+        (Some(_), true) => "cannot tell: its slow syncs waited for a CPU".to_owned(),
+        (Some(ns), false) => {
+            format!("TOO SLOW, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
+        }
     };
-    let size = ranking.result.plan.transaction_bytes;
-    let caveat = if size == COMMIT_BYTES {
+    let plan = &ranking.result.plan;
+    let caveat = if plan.transaction_bytes == COMMIT_BYTES && plan.file_state.needs_metadata() {
         String::new()
     } else {
-        format!(" ({} here; `--require etcd` takes its {})", bytes(size), bytes(COMMIT_BYTES))
+        format!(
+            " ({}, {} here; `--require etcd` takes its {} into a file as etcd reserves it)",
+            bytes(plan.transaction_bytes),
+            plan.file_state.name(),
+            bytes(COMMIT_BYTES)
+        )
     };
-    let notes =
-        ["etcd has no setting for it. If it is too slow, give its WAL a disk of its own (--wal-dir)."];
-    Some(setting("etcd", row, &[], format!("{verdict}{caveat}"), &notes))
+    Told {
+        lines: Vec::new(),
+        why: verdict + &caveat,
+        notes: vec![
+            "etcd has no setting for it. If it is too slow, give its WAL a disk of its own (--wal-dir).",
+        ],
+        waits: true,
+    }
 }
 
-fn kafka(ranking: &Ranking<'_>) -> Option<Setting> {
-    let id = match lookup::system(ranking.result) {
-        System::Windows => "buffered+flush",
-        // The JVM's FileChannel.force calls F_FULLFSYNC there.
-        System::MacOs => "buffered+fullfsync",
-        System::Linux | System::Illumos => "buffered+fsync",
-    };
-    let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
-    let lines = ["acks=all", "min.insync.replicas=2", "# replication factor 3, on separate power"];
-    let why = format!(
-        "it counts on replicas, not on syncs; flush.messages=1 would sync each append: at most {}/s a partition",
-        crate::figures::rate(row.measured.commits_per_s())
-    );
-    let notes = [
-        "By default a record is committed when its replicas have it in memory: a power cut common to all of them loses it.",
-        "flush.messages=1 on a topic (log.flush.interval.messages=1 on the broker) calls fsync for each append; the manual advises against it, for its cost.",
-    ];
-    Some(Setting { commits_per_s: None, ..setting("Kafka", row, &lines, why, &notes) })
+fn kafka(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+    Told {
+        lines: ["acks=all", "min.insync.replicas=2", "# replication factor 3, on separate power"]
+            .map(str::to_owned)
+            .to_vec(),
+        why: format!(
+            "it counts on replicas, not on syncs; flush.messages=1 would sync each append: at most {}/s a partition",
+            rate(choice.row.measured.commits_per_s())
+        ),
+        notes: vec![
+            "By default a record is committed when its replicas have it in memory: a power cut common to all of them loses it.",
+            "flush.messages=1 on a topic (log.flush.interval.messages=1 on the broker) calls fsync for each append; the manual advises against it, for its cost.",
+        ],
+        waits: false,
+    }
 }
 
-/// Its log is a new file each time.
-fn rocksdb(ranking: &Ranking<'_>) -> Option<Setting> {
-    let id = match lookup::system(ranking.result) {
-        System::Windows => "buffered+flush",
-        System::MacOs => "buffered+fullfsync",
-        System::Linux | System::Illumos => "buffered+fdatasync",
-    };
-    let row = ranking.find(id).filter(|row| row.standing == Standing::PowerLoss)?;
-    let why =
-        format!("each write of a group is one sync, as {id}; the log grows, so each commits its length too");
-    let notes = [
-        "The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
-        "recycle_log_file_num would spare the length, but RocksDB sets it to 0 unless wal_recovery_mode is kSkipAnyCorruptedRecords, which lets recovery pass over lost records.",
-    ];
-    let lines = ["WriteOptions::sync = true"];
-    Some(setting("RocksDB", row, &lines, why, &notes))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_sys::methods;
+    use std::collections::HashSet;
+
+    const SYSTEMS: [System; 4] = [System::Linux, System::Windows, System::MacOs, System::Illumos];
+
+    #[test]
+    fn every_row_names_versions_a_source_and_methods_of_its_systems() {
+        let words: Vec<&str> = PRODUCTS.iter().flat_map(|product| product.words).copied().collect();
+        assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len(), "{words:?}");
+        for product in &PRODUCTS {
+            assert!(product.version.contains(|c: char| c.is_ascii_digit()), "{}", product.name);
+            assert!(product.source.starts_with("https://"), "{}", product.name);
+            assert!(!(product.ways)(System::Linux).is_empty(), "{}", product.name);
+            for system in SYSTEMS {
+                for (_, id) in (product.ways)(system) {
+                    let method = methods::of(system).iter().find(|method| method.id == *id);
+                    let method = method.unwrap_or_else(|| panic!("{}: {id}", product.name));
+                    assert!(matches!(method.reach().letter(), 'D' | 'O'), "{}: {id}", product.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_selected_by_any_of_their_names_in_table_order() {
+        let names =
+            |text| select(text).map(|some| some.iter().map(|product| product.name).collect::<Vec<_>>());
+        assert_eq!(names("valkey, PostgreSQL").expect("two"), ["PostgreSQL", "Redis/Valkey"]);
+        let refusal = names("postgersql").expect_err("misspelt");
+        assert!(refusal.contains("`postgersql`") && refusal.contains("did you mean postgresql"), "{refusal}");
+        assert!(names(" , ").is_err());
+        let needed = methods_of(&select("mysql,postgres").expect("two"), System::Linux);
+        assert_eq!(needed, ["buffered+fdatasync", "dsync", "buffered+fsync", "sync"]);
+    }
 }

@@ -120,14 +120,20 @@ fn advice(ranking: &Ranking<'_>) -> String {
         let per_s = setting
             .commits_per_s
             .map_or(String::new(), |per_s| format!(", at most {} commits/s for one client", rate(per_s)));
-        add(&mut out, &format!("\n**{}**{per_s}: {}.", setting.product, escaped(&setting.why)));
+        add(
+            &mut out,
+            &format!("\n**{}** ({}){per_s}: {}.", setting.product, setting.version, escaped(&setting.why)),
+        );
         for note in &setting.notes {
             add(&mut out, &format!(" {}", escaped(note)));
         }
-        out += "\n";
+        add(&mut out, &format!(" Source: {}\n", escaped(setting.source)));
         if !setting.lines.is_empty() {
             add(&mut out, &format!("\n```\n{}\n```\n", setting.lines.join("\n")));
         }
+    }
+    for words in advice.withheld_words() {
+        add(&mut out, &format!("\nNo setting for {}.\n", escaped(&words)));
     }
     if !advice.basis.is_empty() {
         add(&mut out, &format!("\n{}\n", advice.basis));

@@ -28,14 +28,14 @@ const WIDTH_MIN: usize = 60;
 pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let mut page = Page::new(width.max(WIDTH_MIN), style);
+    let advice = advise::advise(&ranking);
     header(&mut page, &ranking);
     if !ranking.rows.is_empty() {
         page.blank();
-        grid(&mut page, &ranking);
+        grid(&mut page, &ranking, advice.method.as_deref());
     }
     not_run(&mut page, result);
     found(&mut page, &ranking);
-    let advice = advise::advise(&ranking);
     recommended(&mut page, &advice);
     expected(&mut page, &ranking);
     settings(&mut page, &advice);
@@ -58,7 +58,7 @@ fn header(page: &mut Page, ranking: &Ranking<'_>) {
 }
 
 /// The table with its headings, the line, and the legend.
-fn grid(page: &mut Page, ranking: &Ranking<'_>) {
+fn grid(page: &mut Page, ranking: &Ranking<'_>, recommended: Option<&str>) {
     let layout = Layout::fit(ranking, page.width);
     for line in 0..2 {
         let head = if line == 1 { "method" } else { "" };
@@ -81,8 +81,7 @@ fn grid(page: &mut Page, ranking: &Ranking<'_>) {
         }
         page.say(role(standing), "", &heading(ranking.result, standing, &rows));
         for row in rows {
-            let recommended = ranking.recommended().is_some_and(|best| best.id() == row.id());
-            let role = if recommended { Role::Good } else { Role::Plain };
+            let role = if recommended == Some(row.id()) { Role::Good } else { Role::Plain };
             page.line(role, &layout.line(row.id(), &mut |column| (column.cell)(row)));
         }
     }
@@ -242,14 +241,15 @@ fn recommended(page: &mut Page, advice: &Advice) {
     page.say(role, "recommended  ", &advice.sentence);
 }
 
-/// Products on the left, lines to copy on the right, and one sentence why. The notes are in Markdown only.
+/// The products whose setting the figures chose, with lines to copy, and the names of the others. The notes are in
+/// Markdown only.
 fn settings(page: &mut Page, advice: &Advice) {
     if advice.settings.is_empty() {
         return;
     }
     page.blank();
     page.line(Role::Heading, "settings     (rates: one client, by the row of the same calls)");
-    for setting in &advice.settings {
+    for setting in advice.settings.iter().filter(|setting| setting.chosen) {
         let why = match setting.commits_per_s {
             Some(per_s) => format!("{} commits/s at most: {}", rate(per_s), setting.why),
             None => setting.why.clone(),
@@ -261,6 +261,18 @@ fn settings(page: &mut Page, advice: &Advice) {
         }
         let lead = if label.is_empty() { " ".repeat(15) } else { format!("{label:<13}") };
         page.say(Role::Dim, &lead, &why);
+    }
+    let others: Vec<&str> =
+        advice.settings.iter().filter(|setting| !setting.chosen).map(|setting| setting.product).collect();
+    if !others.is_empty() {
+        page.say(
+            Role::Plain,
+            "also         ",
+            &format!("`seawall advise RESULT.json` tells of {}", others.join(", ")),
+        );
+    }
+    for words in advice.withheld_words() {
+        page.say(Role::Dim, "no setting   ", &words);
     }
     page.say(Role::Dim, "", &advice.basis);
 }

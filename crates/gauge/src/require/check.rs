@@ -54,6 +54,12 @@ pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
             if let Some(doubt) = preset.and_then(|preset| differs(ranking, preset)) {
                 sentence += &doubt;
             }
+            // Once for a preset, however many conditions it has.
+            if let Some(preset) =
+                preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()))
+            {
+                sentence += &format!(" [{} {}: {}]", preset.name, preset.version, preset.source);
+            }
             Checked { condition: condition.clone(), outcome, sentence }
         })
         .collect()
@@ -96,7 +102,9 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         _ => duration(value),
     };
     let part = if condition.sync_only { " of the sync" } else { "" };
-    let grade = preset
+    // Grades are of the first condition's figure.
+    let graded = preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()));
+    let grade = graded
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.standing {
@@ -205,7 +213,15 @@ mod tests {
         assert_eq!(outcome, Outcome::Met);
         assert!(sentence.contains("fast enough") && sentence.contains("--size 2300"), "{sentence}");
         assert!(check_all(&result, "cockroachdb")[0].1.contains("(good)"));
-        assert!(check_all(&result, "openshift")[0].1.contains("busy cluster"));
+        let openshift = check_all(&result, "openshift-heavy");
+        assert_eq!(openshift.len(), 2, "latency and rate");
+        assert!(openshift[0].1.contains("https://") && openshift[0].1.contains("4.20"), "{}", openshift[0].1);
+        assert!(
+            openshift[1].1.starts_with("commits/s is") && !openshift[1].1.contains("fit"),
+            "{}",
+            openshift[1].1
+        );
+        assert!(check_all(&result, "openshift")[0].1.contains("heavily loaded cluster too"));
         let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
         let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
         assert!(outcome == Outcome::Missed && sentence.contains("not enough"), "{sentence}");

@@ -23,6 +23,7 @@ fn errors_name_the_token_and_the_grammar() {
         ("commits/s<5", "above"),
         ("commits/s>many", "`many`"),
         ("fdatasnyc:p99<1ms", "`fdatasnyc`"),
+        ("buffered+fdatasnyc:p99<1ms", "did you mean buffered+fdatasync"),
         ("etc", "`etc`"),
         ("p99<10ms,,max<1s", "missing"),
         ("", "missing"),
@@ -43,6 +44,7 @@ fn presets_are_unique_and_readable() {
         assert_eq!(requirement.conditions.len(), preset.conditions.len());
         assert_eq!(requirement.conditions[0].method.as_deref(), preset.method);
         assert_eq!(PRESETS.iter().filter(|other| other.name == preset.name).count(), 1);
+        assert!(preset.source.contains("https://") && preset.version.contains(|c: char| c.is_ascii_digit()));
         assert!(preset.grades.is_sorted_by_key(|(up_to, _)| *up_to) && preset.grades.len() > 1);
     }
     assert_eq!(parse("etcd,max<1s").expect("mixed").conditions.len(), 2);

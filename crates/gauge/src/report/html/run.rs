@@ -369,7 +369,11 @@ fn settings(page: &mut Page, ranking: &Ranking<'_>) {
         page.out += "<div class=\"settings\">\n";
     }
     for setting in &advice.settings {
-        page.add(&format!("<article><h4>{}</h4>\n", Text(setting.product)));
+        page.add(&format!(
+            "<article><h4>{} <small>{}</small></h4>\n",
+            Text(setting.product),
+            Text(setting.version)
+        ));
         if !setting.lines.is_empty() {
             page.add(&format!("<pre tabindex=\"0\">{}</pre>\n", Text(&setting.lines.join("\n"))));
         }
@@ -380,10 +384,13 @@ fn settings(page: &mut Page, ranking: &Ranking<'_>) {
         for note in &setting.notes {
             page.add(&format!("<p class=\"soft\">{}</p>\n", Words(note)));
         }
-        page.out += "</article>\n";
+        page.add(&format!("<p class=\"soft\">Source: {}</p>\n</article>\n", Text(setting.source)));
     }
     if !advice.settings.is_empty() {
         page.add(&format!("</div>\n<p class=\"soft\">{}</p>\n", Words(&advice.basis)));
+    }
+    for words in advice.withheld_words() {
+        page.add(&format!("<p class=\"soft\">No setting for {}.</p>\n", Words(&words)));
     }
     let expected = ranges::expected(ranking);
     if !expected.ranges.is_empty() {
