@@ -328,6 +328,7 @@ impl<W: Write> Intake<W> {
 
 fn cat(options: &Cat) -> Result<(), Stop> {
     let view = View::open(&options.dir)?;
+    tell_loss(&view);
     let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
     let from = options.from.unwrap_or(view.first_lsn());
     let limit = usize::try_from(options.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
@@ -374,18 +375,38 @@ fn stat(dir: &Path) -> Result<(), Stop> {
     writeln!(output, "first LSN    {}", view.first_lsn())?;
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
+    writeln!(output, "outlives     {}", view.class().name())?;
     let method = view.method().map_or_else(
         || "none remembered: it was named whenever the log was opened".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );
     writeln!(output, "method       {method}")?;
     writeln!(output, "writer       {}", if view.is_written() { "holds the log" } else { "none" })?;
+    if let Some(text) = view.tail().and_then(loss) {
+        writeln!(output, "lost         {text}")?;
+    }
     Ok(())
+}
+
+/// What is gone though it had been acknowledged, where the log did not promise to keep it.
+fn loss(tail: Tail) -> Option<String> {
+    let Tail::Lost { from, to } = tail else { return None };
+    Some(format!(
+        "acknowledged records from LSN {from} to {to}: the log promised to outlive less than what happened"
+    ))
+}
+
+/// Whoever reads the records learns that there were more.
+fn tell_loss(view: &View) {
+    if let Some(text) = view.tail().and_then(loss) {
+        anstream::eprintln!("lost: {text}");
+    }
 }
 
 fn tail(report: &Report) -> String {
     match report.tail {
         Tail::Clean => "closed".to_owned(),
+        Tail::Lost { .. } => loss(report.tail).map_or_else(String::new, |text| format!("lost {text}")),
         _ => format!("not closed; everything before LSN {} is known to have been durable", report.witnessed),
     }
 }

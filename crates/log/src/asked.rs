@@ -1,7 +1,7 @@
 //! Chooses the ack level of the next batch and tracks the sync debt that relaxed batches leave.
 //!
 //! Every commit requests an ack level, a [`Grade`]; a batch is written in the strictest grade that any of its commits
-//! requested, and in full if none was requested. A batch of a weaker grade leaves a *sync debt*: it is written, but
+//! requested, and in the log's own if none was requested. A batch of a weaker grade leaves a *sync debt*: it is written, but
 //! not durable until a later batch in full, or a job that only syncs, has synced the file that it lies in.
 //!
 //! ```text
@@ -17,21 +17,31 @@
 
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
+use seawall_sys::durability::Class;
 
-/// What an acknowledged commit outlives, as the core sees it: the classes below the log's own, and its own.
+/// What an acknowledged commit outlives, as the core sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Grade {
     /// The end of the process.
     Process,
     /// A crash of the system.
     System,
-    /// What the log as a whole promises.
+    /// A power cut. In this grade a log of any class starts segments, closes, and lets go of what was trimmed.
     Full,
 }
 
 impl Grade {
-    /// The grades below what the log promises, weakest first.
+    /// The grades below the strictest, weakest first.
     pub(crate) const WEAKER: [Self; 2] = [Self::Process, Self::System];
+
+    /// The grade of a log that promises `class`.
+    pub(crate) const fn of(class: Class) -> Self {
+        match class {
+            Class::ProcessCrash => Self::Process,
+            Class::SystemCrash => Self::System,
+            Class::PowerLoss => Self::Full,
+        }
+    }
 }
 
 /// What was asked for, issued and reached, in each grade.
@@ -49,11 +59,13 @@ pub(crate) struct Asked {
     /// Batches of a weaker grade under way.
     flying: u32,
     used: bool,
+    /// What the log promises: the grade of a batch of which nobody asks anything.
+    own: Grade,
 }
 
 impl Asked {
-    /// Everything before `end` is durable.
-    pub(crate) fn new(end: Lsn) -> Self {
+    /// Everything before `end` is durable, and the log promises `own`.
+    pub(crate) fn new(end: Lsn, own: Grade) -> Self {
         Self {
             wanted: [end; 3],
             issued: [end; 3],
@@ -61,7 +73,8 @@ impl Asked {
             last: [0; 2],
             segment: 0,
             flying: 0,
-            used: false,
+            used: own != Grade::Full,
+            own,
         }
     }
 
@@ -113,11 +126,10 @@ impl Asked {
         if !self.used || asks(Grade::Full) {
             return Grade::Full;
         }
-        if asks(Grade::System) {
-            let shaky = self.last[Grade::Process as usize] > durable;
-            return if shaky { Grade::Full } else { Grade::System };
-        }
-        if asks(Grade::Process) { Grade::Process } else { Grade::Full }
+        let asked = Grade::WEAKER.into_iter().rev().find(|grade| asks(*grade));
+        let grade = asked.unwrap_or(self.own);
+        let shaky = grade == Grade::System && self.last[Grade::Process as usize] > durable;
+        if shaky { Grade::Full } else { grade }
     }
 
     /// Whether a batch of this grade may go now.
@@ -164,7 +176,7 @@ mod tests {
 
     #[test]
     fn nobody_who_asks_for_less_changes_anything_for_the_others() {
-        let mut asked = Asked::new(at(0));
+        let mut asked = Asked::new(at(0), Grade::Full);
         assert_eq!(asked.next_grade(0), Grade::Full, "nobody asked for anything");
         asked.want(Grade::Process, at(10));
         assert_eq!(asked.next_grade(0), Grade::Process);
@@ -176,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_debt_is_settled_by_what_comes_after_it_and_covers_what_had_ended() {
-        let mut asked = Asked::new(at(0));
+        let mut asked = Asked::new(at(0), Grade::Full);
         asked.want(Grade::Process, at(10));
         asked.issue(1, Grade::Process, at(10), 7);
         assert_eq!(asked.debtor(0), Some(7));
@@ -194,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_grade_is_never_built_on_a_weaker_debt() {
-        let mut asked = Asked::new(at(0));
+        let mut asked = Asked::new(at(0), Grade::Full);
         asked.want(Grade::Process, at(10));
         asked.issue(1, Grade::Process, at(10), 7);
         asked.ended(Grade::Process);
@@ -205,5 +217,17 @@ mod tests {
         assert_eq!((asked.issued(Grade::Process), asked.issued(Grade::Full)), (at(20), at(0)));
         asked.reach(Grade::System, at(20));
         assert_eq!((asked.reached(Grade::Process), asked.reached(Grade::System)), (at(20), at(20)));
+    }
+
+    #[test]
+    fn in_a_weaker_log_nobody_s_batch_has_the_grade_of_the_log_and_is_not_built_on_less() {
+        let mut asked = Asked::new(at(0), Grade::System);
+        assert!(asked.is_used());
+        assert_eq!(asked.next_grade(0), Grade::System);
+        asked.want(Grade::Process, at(10));
+        assert_eq!(asked.next_grade(0), Grade::Process);
+        asked.issue(1, Grade::Process, at(10), 7);
+        assert_eq!(asked.next_grade(0), Grade::Full, "it settles what the batch before owes");
+        assert_eq!(Asked::new(at(0), Grade::Process).next_grade(0), Grade::Process);
     }
 }

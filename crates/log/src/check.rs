@@ -24,6 +24,7 @@ use crate::survey::{LOST_HEADER, Misfit, Survey, open_cold, survey_with_misfits}
 use crate::tail::{Window, find_witness};
 use crate::view::undisturbed;
 use crate::walk::Cursor;
+use seawall_sys::durability::Class;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
@@ -51,7 +52,9 @@ pub struct Report {
     pub bytes: u64,
     /// Intact batches.
     pub batches: u64,
-    /// How the log ends.
+    /// What acknowledged records of the log outlive, as its last opening asked; nothing if no header says so.
+    pub class: Option<Class>,
+    /// How the log ends, and what was lost if its class did not promise to outlive what happened.
     pub tail: Tail,
     /// Everything before this is known to have been durable; what lies behind is the last batch before a cut.
     pub witnessed: Lsn,
@@ -171,8 +174,7 @@ fn first_batch_in<D: Disk>(
             written = true;
             let length = usize::try_from(header.disk_bytes(segment.block_bytes)).unwrap_or(usize::MAX);
             let batch = window.get(disk, place, offset, length)?;
-            let claims = header.durable <= header.lsn && header.trim_lsn <= header.lsn;
-            if claims && Cursor::check_batch(&header, batch).is_ok() {
+            if header.check_claims().is_ok() && Cursor::check_batch(&header, batch).is_ok() {
                 let segment = SegmentHeader {
                     epoch: header.epoch,
                     first_lsn: header.lsn,
@@ -265,6 +267,7 @@ pub(crate) fn walk<D: Disk>(
         records: 0,
         bytes: 0,
         batches: 0,
+        class: Some(last.class),
         tail: Tail::Torn,
         witnessed: Lsn::ZERO,
         damage,
@@ -410,9 +413,18 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         let missing = if let Some(next) = next.adjoining() {
             next.first_lsn > cursor.lsn
         } else {
-            let says = |batch: &BatchHeader| cursor.is_contradicted_by(batch);
+            // What lies before the last segment was synced, whatever the class of the log.
+            let mut acknowledged = cursor.lsn;
+            let says = |batch: &BatchHeader| {
+                acknowledged = acknowledged.max(batch.acknowledged);
+                cursor.is_contradicted_by(batch) || (!next.none && batch.acknowledged > cursor.lsn)
+            };
             let from = (segment, cursor.offset);
-            find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some()
+            let missing = find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some();
+            if !missing && acknowledged > cursor.lsn {
+                self.report.tail = Tail::Lost { from: cursor.lsn, to: acknowledged };
+            }
+            missing
         };
         if !missing {
             if let Some(next) = next.adjoining() {

@@ -5,12 +5,16 @@
 //! satisfy
 //!
 //! ```text
-//! durable  <=  syncing  <=  appended
+//! durable  <=  acknowledged  <=  syncing  <=  appended
 //! ```
+//!
+//! What is acknowledged outlives what the log promises; what is durable outlives a power cut. In a log of class power loss
+//! the two are one; in a weaker one the durable LSN moves when a segment is full, when something was trimmed and at close.
 //!
 //! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
-//! that starts a segment is in flight nothing else is; after one failure nothing is ever issued or acknowledged
+//! that starts a segment is in flight nothing else is; a log of any class starts a segment, closes and
+//! makes a trim durable only when all before it is durable; after one failure nothing is ever issued or acknowledged
 //! again.
 
 use std::collections::VecDeque;
@@ -21,6 +25,7 @@ use crate::buffer::{AlignedBuf, FRONT_BYTES};
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
+use seawall_sys::durability::Class;
 
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,15 @@ pub(crate) struct Shape {
     pub(crate) depth: usize,
     /// Memory for records in bytes: what may be appended and not yet written.
     pub(crate) memory_bytes: usize,
+    /// What an acknowledged record outlives.
+    pub(crate) class: Class,
+}
+
+impl Shape {
+    /// The grade in which a record is acknowledged.
+    pub(crate) fn own(&self) -> Grade {
+        Grade::of(self.class)
+    }
 }
 
 /// A segment that is prepared, named and waiting to be started.
@@ -101,6 +115,8 @@ pub(crate) struct Issue {
     pub(crate) settle: Option<u64>,
     /// The durable LSN at this moment.
     pub(crate) durable: Lsn,
+    /// The acknowledged LSN at this moment.
+    pub(crate) acknowledged: Lsn,
     /// The first LSN that must be present.
     pub(crate) trim: Lsn,
 }
@@ -152,7 +168,7 @@ pub(crate) struct Core {
     durable_trim: Lsn,
     /// The first LSN in what was written in a weaker grade: the disk knows it once that is settled.
     weak_trim: Lsn,
-    /// The highest durable LSN that any issued batch carries.
+    /// The highest acknowledged LSN that any issued batch carries.
     witnessed: Lsn,
     place: Place,
     spares: VecDeque<Spare>,
@@ -205,7 +221,7 @@ impl Core {
             accepted_records: 0,
             durable_id: 0,
             done_id: 0,
-            asked: Asked::new(beginning.end),
+            asked: Asked::new(beginning.end, shape.own()),
             failed: false,
         }
     }
@@ -233,16 +249,27 @@ impl Core {
         self.asked.want(grade, lsn.min(self.appended));
     }
 
+    /// Everything before this outlives what the log promises. In a log of class power loss that is the durable LSN.
+    pub(crate) fn acknowledged(&self) -> Lsn {
+        self.reached(self.shape.own())
+    }
+
     /// Everything before this outlives what the grade says.
     pub(crate) fn reached(&self, grade: Grade) -> Lsn {
         if grade == Grade::Full { self.durable } else { self.asked.reached(grade).max(self.durable) }
     }
 
-    /// Asks for what was written in a weaker grade to be made durable; returns whether there is any such debt.
+    /// Asks for what was written in a grade below that of the log to be made as safe as the log promises; returns whether
+    /// there is any such debt.
     pub(crate) fn settle_debts(&mut self) -> bool {
-        let owes = self.asked.owes(self.durable_id);
+        let own = self.shape.own();
+        let owes = if own == Grade::Full {
+            self.asked.owes(self.durable_id)
+        } else {
+            self.asked.issued(own) < self.syncing
+        };
         if owes {
-            self.asked.want(Grade::Full, self.syncing);
+            self.asked.want(own, self.syncing);
         }
         owes
     }
@@ -490,12 +517,15 @@ impl Core {
         Ok(self.appended)
     }
 
-    /// Gathers a batch without records: a durable mark, the close mark. A durable mark says what is durable now, also
+    /// Gathers a batch without records: a durable mark, the close mark. A durable mark says what is acknowledged now, also
     /// while records wait that nobody has asked to commit: it goes in front of them, or, where it has no place there, they
     /// go themselves and their batch says it. Where the segment is full the next one starts with it. Returns whether
     /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: Kind) -> bool {
-        if self.failed || self.durable != self.syncing || !self.ready.is_empty() {
+        // Before a close mark everything is durable, whatever the log promises.
+        let close = kind == Kind::Close && !mutant::on(Mutant::WeakCloseWithoutSync);
+        let firm = if close { self.durable } else { self.acknowledged() };
+        if self.failed || firm != self.syncing || !self.ready.is_empty() {
             return false;
         }
         if self.open.is_some() {
@@ -544,12 +574,13 @@ impl Core {
         self.ready.push_back(mark);
     }
 
-    /// Whether something durable has no witness yet, so that a mark would say something new. What was appended and not
+    /// Whether something acknowledged has no witness yet, so that a mark would say something new. What was appended and not
     /// issued does not count: nobody may ever ask for it.
     pub(crate) fn wants_mark(&self) -> bool {
-        let news = self.witnessed < self.durable || self.durable_trim < self.trim;
+        let acknowledged = self.acknowledged();
+        let news = self.witnessed < acknowledged || self.durable_trim < self.trim;
         let end = if mutant::on(Mutant::MarkBehindEverything) { self.appended } else { self.syncing };
-        news && self.durable == end
+        news && acknowledged == end
     }
 
     /// Takes the next step towards a closed log, when everything is durable. The close mark goes alone: a mark that is still
@@ -562,8 +593,23 @@ impl Core {
         if self.open.is_some() || !self.ready.is_empty() {
             return self.issue().map_or(Closing::Refused, Closing::Before);
         }
-        let marked = self.durable == self.appended && self.mark(Kind::Close);
+        let weak = mutant::on(Mutant::WeakCloseWithoutSync);
+        let firm = if weak { self.acknowledged() } else { self.durable };
+        let marked = firm == self.appended && self.mark(Kind::Close);
         marked.then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
+    }
+
+    /// The grade of a batch. A segment starts, a log is closed and a trim is made durable on firm ground only; so is every
+    /// mark of a log of class power loss.
+    fn grade_of(&self, kind: Kind, starts: bool) -> Grade {
+        let weak = self.shape.own() != Grade::Full;
+        let firm = match kind {
+            _ if starts => !(weak && mutant::on(Mutant::WeakStartWithoutSync)),
+            Kind::Records => false,
+            Kind::Mark => !weak || self.durable_trim < self.trim,
+            Kind::Close | Kind::Open => !(weak && mutant::on(Mutant::WeakCloseWithoutSync)),
+        };
+        if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) }
     }
 
     /// The first LSN as the disk knows it: what lies before it may be removed.
@@ -572,9 +618,9 @@ impl Core {
     }
 
     /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
-    /// past what is durable. Returns what it is now.
+    /// past what is acknowledged. Returns what it is now.
     pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
-        self.trim = self.trim.max(lsn.min(self.durable));
+        self.trim = self.trim.max(lsn.min(self.acknowledged()));
         self.trim
     }
 
@@ -613,9 +659,7 @@ impl Core {
         if wait && !mutant::on(Mutant::RotateBeforeDurable) {
             return None;
         }
-        // A segment starts, and a mark is set, on firm ground only.
-        let firm = next.start.is_some() || next.kind != Kind::Records;
-        let grade = if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) };
+        let grade = self.grade_of(next.kind, next.start.is_some());
         if !self.asked.may_issue(grade) {
             return None;
         }
@@ -629,7 +673,10 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
-        let settle = self.settles(grade, starts);
+        let forgets = mutant::on(Mutant::WeakMarkBeforeSync)
+            && batch.kind == Kind::Mark
+            && self.shape.own() != Grade::Full;
+        let settle = self.settles(grade, starts).filter(|_| !forgets);
         self.asked.issue(id, grade, end, batch.segment);
         let flight = Flight { id, records, end, trim: self.trim, grade, done: false, starts };
         self.flight.push_back(flight);
@@ -639,14 +686,15 @@ impl Core {
             () if mutant::on(Mutant::WitnessClaimsWeak) => self.reached(Grade::Process),
             () => self.durable,
         };
-        self.witnessed = self.witnessed.max(durable);
+        let acknowledged = self.acknowledged().max(durable);
+        self.witnessed = self.witnessed.max(acknowledged);
         if mutant::on(Mutant::AckAtIssue) {
             self.durable = self.syncing;
         }
         if mutant::on(Mutant::WeakAckAtIssue) && grade != Grade::Full {
             self.asked.reach(grade, end);
         }
-        Some(Issue { id, batch: Some(batch), grade, settle, durable, trim: self.trim })
+        Some(Issue { id, batch: Some(batch), grade, settle, durable, acknowledged, trim: self.trim })
     }
 
     /// The segment that a batch of `grade` must sync before it is written.
@@ -677,7 +725,8 @@ impl Core {
             starts: false,
         };
         self.flight.push_back(flight);
-        Some(Issue { id, batch: None, grade: Grade::Full, settle, durable: self.durable, trim })
+        let (durable, acknowledged) = (self.durable, self.acknowledged());
+        Some(Issue { id, batch: None, grade: Grade::Full, settle, durable, acknowledged, trim })
     }
 
     /// The batch `id` is durable on disk; its buffer comes back. Returns the durable LSN, which has moved if every

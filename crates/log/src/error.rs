@@ -67,6 +67,13 @@ pub enum Error {
         /// Its format version.
         version: u16,
     },
+    /// A segment was written by an earlier version of this library in a format that this one does not read.
+    OlderFormat {
+        /// The segment.
+        path: PathBuf,
+        /// Its format version.
+        version: u16,
+    },
     /// Segments of different logs lie in this directory.
     ForeignSegment {
         /// A segment that belongs to another log than the last one does.
@@ -144,6 +151,7 @@ impl Error {
             | Self::DiskFull { path, .. }
             | Self::Locked { path }
             | Self::NewerFormat { path, .. }
+            | Self::OlderFormat { path, .. }
             | Self::ForeignSegment { path }
             | Self::NotALog { path }
             | Self::BlocksTooSmall { path, .. }
@@ -195,6 +203,13 @@ impl std::fmt::Display for Error {
             Self::NewerFormat { path, version } => write!(
                 f,
                 "{} has format version {version}, this library reads up to {}: use a newer one",
+                path.display(),
+                crate::format::FORMAT_VERSION
+            ),
+            Self::OlderFormat { path, version } => write!(
+                f,
+                "{} has format version {version}, this library reads version {}: print the records with the version \
+                 that wrote them (`seawall log cat --format raw`) and append them to a new log",
                 path.display(),
                 crate::format::FORMAT_VERSION
             ),

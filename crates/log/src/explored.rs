@@ -65,6 +65,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
         batch_bytes: 512,
         depth,
         memory_bytes: 2048,
+        class: Class::PowerLoss,
     };
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
     let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };

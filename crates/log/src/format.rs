@@ -42,36 +42,45 @@
 //!  64   8   number of the segment before         64   8   first LSN that must be present
 //!  72   4   link: checksum of the last batch     72   4   length of the records in bytes
 //!  76   4   copy: 0 or 1                         76   4   number of records
-//!  80  12   zero                                 80   4   link: header checksum of the batch before
-//!                                                84   4   CRC-32C of the records and the padding
-//!                                                88   4   zero
+//!  80   2   durability class: 1, 2 or 3          80   4   link: header checksum of the batch before
+//!  82  10   zero                                 84   4   CRC-32C of the records and the padding
+//!                                                88   4   bytes between the acknowledged LSN and this one
 //!  92   4   CRC-32C of bytes 0–91                92   4   CRC-32C of bytes 0–91
 //! ```
+//!
+//! The **durability class** is the one that the log was opened with: 1 process crash, 2 system crash, 3 power loss. What
+//! is *acknowledged* outlives that class. What is *durable* outlives a power cut: in a log of class power loss the two are
+//! one; a log of a weaker class is synced when a segment is full, when it is closed, and before what was trimmed is
+//! removed, so that only its last segment can lose something. The acknowledged LSN is kept as its distance from the LSN
+//! of the batch; 2^32 - 1 stands for any distance from there on and claims no more than the durable LSN.
 //!
 //! A **batch header is self-valid** if and only if, in this order, (1) the magic is right, (2) its checksum is right,
 //! (3) the version is known, (4) log identity, segment number and offset are those of the place it was read from, (5)
 //! the kind is known and the unused bytes are zero, (6) the batch ends before the last block. A self-valid header is a
-//! *witness*: what it says about the durable LSN was true when it was issued.
+//! *witness*: what it says about the durable and the acknowledged LSN was true when it was issued.
 //!
 //! A **batch is valid** if and only if its header is self-valid and then, in this order, (7) its epoch is the one of
 //! the batch before (or, for an open mark behind a close mark, a later one), (8) its LSN is where the batch before
-//! ended, (9) its link is the header checksum of the batch before, (10) neither its durable LSN nor its first LSN lies
-//! past its LSN, (11) the checksum of records and padding is right, (12) the records fill the stated length exactly,
+//! ended, (9) its link is the header checksum of the batch before, (10) its durable LSN does not lie past its acknowledged
+//! LSN, nor that one or its first LSN past its LSN, (11) the checksum of records and padding is right, (12) the records fill the stated length exactly,
 //! are as many as stated, and the last one has no "more follows"; a mark has none.
 //!
-//! A **segment header is valid** if and only if (1) magic, (2) checksum, (3) version, (4) the number is the one in the
-//! file's name, (5) the block size is 512, 1024, 2048 or 4096, the size is that of the file and the copy is the one
-//! that belongs there, (6) the unused bytes are zero. Either copy will do.
+//! A **segment header is valid** if and only if (1) magic, (2) checksum, (3) version, (4) the durability class is known, (5) the
+//! number is the one in the file's name, (6) the block size is 512, 1024, 2048 or 4096, the size is that of the file and the copy is the one
+//! that belongs there, (7) the unused bytes are zero. Either copy will do.
 //!
 //! Invariants: no valid header starts with a zero byte; no batch is ever rewritten once acknowledged; nothing here
 //! relies on more than 512 bytes arriving together; checksum and version stay where they are in every later version,
-//! so that a newer log is recognised as such and never taken for damage.
+//! so that a newer log is recognised as such and never taken for damage. Version 1 knew neither class nor acknowledged LSN;
+//! no release wrote it, and it is refused by name.
+
+use seawall_sys::durability::Class;
 
 use crate::checksum::crc32c;
 use crate::lsn::Lsn;
 
-/// The version of the format that this library writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+/// The version of the format that this library writes, and the only one that it reads.
+pub const FORMAT_VERSION: u16 = 2;
 
 /// Length of a batch header in bytes.
 pub const BATCH_HEADER_BYTES: usize = 96;
@@ -91,7 +100,7 @@ const MORE_FOLLOWS: u32 = 1 << 31;
 /// One drawn field: where it starts and how long it is, in bytes.
 type Field = (usize, usize);
 
-const BATCH_FIELDS: [Field; 14] = [
+const BATCH_FIELDS: [Field; 15] = [
     (0, 4),
     (4, 2),
     (6, 2),
@@ -106,11 +115,24 @@ const BATCH_FIELDS: [Field; 14] = [
     (76, 4),
     (80, 4),
     (84, 4),
+    (88, 4),
 ];
-const SEGMENT_FIELDS: [Field; 12] =
-    [(0, 4), (4, 2), (6, 2), (8, 16), (24, 8), (32, 8), (40, 8), (48, 8), (56, 8), (64, 8), (72, 4), (76, 4)];
-const BATCH_UNUSED: Field = (88, 4);
-const SEGMENT_UNUSED: Field = (80, 12);
+const SEGMENT_FIELDS: [Field; 13] = [
+    (0, 4),
+    (4, 2),
+    (6, 2),
+    (8, 16),
+    (24, 8),
+    (32, 8),
+    (40, 8),
+    (48, 8),
+    (56, 8),
+    (64, 8),
+    (72, 4),
+    (76, 4),
+    (80, 2),
+];
+const SEGMENT_UNUSED: Field = (82, 10);
 const CHECKSUM: Field = (92, 4);
 
 /// Whether `fields` follow one another without gap or overlap up to `end`.
@@ -128,9 +150,8 @@ const fn contiguous(fields: &[Field], end: usize) -> bool {
 }
 
 // The drawing above and the encoder below both use these tables; the compiler checks that they add up.
-const _: () = assert!(contiguous(&BATCH_FIELDS, BATCH_UNUSED.0));
+const _: () = assert!(contiguous(&BATCH_FIELDS, CHECKSUM.0));
 const _: () = assert!(contiguous(&SEGMENT_FIELDS, SEGMENT_UNUSED.0));
-const _: () = assert!(BATCH_UNUSED.0 + BATCH_UNUSED.1 == CHECKSUM.0);
 const _: () = assert!(SEGMENT_UNUSED.0 + SEGMENT_UNUSED.1 == CHECKSUM.0);
 const _: () = assert!(CHECKSUM.0 + CHECKSUM.1 == BATCH_HEADER_BYTES);
 const _: () = assert!(SEGMENT_HEADER_BYTES == BATCH_HEADER_BYTES);
@@ -173,6 +194,27 @@ impl Kind {
     }
 }
 
+/// The code of a durability class in a segment header.
+const fn class_code(class: Class) -> u16 {
+    match class {
+        Class::ProcessCrash => 1,
+        Class::SystemCrash => 2,
+        Class::PowerLoss => 3,
+    }
+}
+
+const fn class_of(code: u16) -> Option<Class> {
+    match code {
+        1 => Some(Class::ProcessCrash),
+        2 => Some(Class::SystemCrash),
+        3 => Some(Class::PowerLoss),
+        _ => None,
+    }
+}
+
+/// Stands for any distance from here on between the acknowledged LSN and that of a batch.
+const FAR: u32 = u32::MAX;
+
 /// The identity of one log, chosen at random when it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogId(pub [u8; 16]);
@@ -198,6 +240,8 @@ pub enum Fault {
     Place,
     /// Rule 5: unknown kind, block size or copy, or unused bytes that are not zero.
     Fields,
+    /// Rule 4 of segment headers: a durability class that this library does not know.
+    Class(u16),
     /// Rule 6: longer than its segment.
     Length,
     /// Rule 7: of another epoch.
@@ -223,6 +267,7 @@ impl std::fmt::Display for Fault {
             Self::Version(version) => return write!(f, "format version {version} is not known"),
             Self::Place => "it was written for another log, segment or offset",
             Self::Fields => "a header field has no meaning",
+            Self::Class(class) => return write!(f, "durability class {class} is not known"),
             Self::Length => "it is longer than its segment",
             Self::Epoch => "it belongs to another epoch",
             Self::Lsn => "its LSN is not the one due here",
@@ -289,6 +334,8 @@ pub struct SegmentHeader {
     pub previous: u64,
     /// The header checksum of the last batch before this segment, 0 for none.
     pub link: u32,
+    /// What the log promised that an acknowledged record outlives when the segment was started.
+    pub class: Class,
 }
 
 impl SegmentHeader {
@@ -308,6 +355,7 @@ impl SegmentHeader {
         put(out, SEGMENT_FIELDS[9], &self.previous.to_le_bytes());
         put(out, SEGMENT_FIELDS[10], &self.link.to_le_bytes());
         put(out, SEGMENT_FIELDS[11], &copy.to_le_bytes());
+        put(out, SEGMENT_FIELDS[12], &class_code(self.class).to_le_bytes());
         let checksum = crc32c(&out[..CHECKSUM.0]);
         put(out, CHECKSUM, &checksum.to_le_bytes());
     }
@@ -334,6 +382,7 @@ impl SegmentHeader {
     /// The first rule that it breaks.
     pub fn decode_unplaced(bytes: &[u8], copy: u32) -> Result<Self, Fault> {
         check_envelope(bytes, SEGMENT_MAGIC)?;
+        let class = u16::from_le_bytes(take(bytes, SEGMENT_FIELDS[12]));
         let word = |field: Field| u64::from_le_bytes(take(bytes, field));
         let header = Self {
             block_bytes: u16::from_le_bytes(take(bytes, SEGMENT_FIELDS[2])),
@@ -345,6 +394,7 @@ impl SegmentHeader {
             trim_lsn: Lsn::new(word(SEGMENT_FIELDS[8])),
             previous: word(SEGMENT_FIELDS[9]),
             link: u32::from_le_bytes(take(bytes, SEGMENT_FIELDS[10])),
+            class: class_of(class).ok_or(Fault::Class(class))?,
         };
         let sound = BLOCK_SIZES.contains(&header.block_bytes)
             && u32::from_le_bytes(take(bytes, SEGMENT_FIELDS[11])) == copy
@@ -382,8 +432,10 @@ pub struct BatchHeader {
     pub offset: u64,
     /// The LSN of its first record.
     pub lsn: Lsn,
-    /// What was durable when the batch was issued.
+    /// What was durable when the batch was issued: what a power cut leaves.
     pub durable: Lsn,
+    /// What was acknowledged in the durability class of the log when the batch was issued.
+    pub acknowledged: Lsn,
     /// The first LSN that must be present: what lies before was trimmed.
     pub trim_lsn: Lsn,
     /// The length of its records in bytes, their headers included.
@@ -415,6 +467,8 @@ impl BatchHeader {
         put(out, BATCH_FIELDS[11], &self.records.to_le_bytes());
         put(out, BATCH_FIELDS[12], &self.link.to_le_bytes());
         put(out, BATCH_FIELDS[13], &self.body_checksum.to_le_bytes());
+        let behind = u32::try_from(self.lsn.since(self.acknowledged)).unwrap_or(FAR);
+        put(out, BATCH_FIELDS[14], &behind.to_le_bytes());
         let checksum = crc32c(&out[..CHECKSUM.0]);
         put(out, CHECKSUM, &checksum.to_le_bytes());
         checksum
@@ -429,25 +483,40 @@ impl BatchHeader {
         let word = |field: Field| u64::from_le_bytes(take(bytes, field));
         let half = |field: Field| u32::from_le_bytes(take(bytes, field));
         let kind = Kind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
+        let (lsn, durable) = (word(BATCH_FIELDS[7]), Lsn::new(word(BATCH_FIELDS[8])));
+        let acknowledged = match half(BATCH_FIELDS[14]) {
+            FAR => durable,
+            behind => lsn.checked_sub(behind.into()).map(Lsn::new).ok_or(Fault::Claims)?,
+        };
         let header = Self {
             kind,
             log_id: LogId(take(bytes, BATCH_FIELDS[3])),
             epoch: word(BATCH_FIELDS[4]),
             segment: word(BATCH_FIELDS[5]),
             offset: word(BATCH_FIELDS[6]),
-            lsn: Lsn::new(word(BATCH_FIELDS[7])),
-            durable: Lsn::new(word(BATCH_FIELDS[8])),
+            lsn: Lsn::new(lsn),
+            durable,
+            acknowledged,
             trim_lsn: Lsn::new(word(BATCH_FIELDS[9])),
             body_bytes: half(BATCH_FIELDS[10]),
             records: half(BATCH_FIELDS[11]),
             link: half(BATCH_FIELDS[12]),
             body_checksum: half(BATCH_FIELDS[13]),
         };
-        if !unused_is_zero(bytes, BATCH_UNUSED) || header.lsn.checked_add(header.body_bytes.into()).is_none()
-        {
+        if header.lsn.checked_add(header.body_bytes.into()).is_none() {
             return Err(Fault::Fields);
         }
         Ok((header, half(CHECKSUM)))
+    }
+
+    /// Rule 10: whether it claims only what can have been known.
+    ///
+    /// # Errors
+    /// [`Fault::Claims`].
+    pub fn check_claims(&self) -> Result<(), Fault> {
+        let known =
+            self.durable <= self.acknowledged && self.acknowledged <= self.lsn && self.trim_lsn <= self.lsn;
+        if known { Ok(()) } else { Err(Fault::Claims) }
     }
 
     /// Where the batch ends in the logical log, exclusive.

@@ -90,8 +90,8 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new(shape: Shape, core: Core, chain: Chain, lanes: Lanes, shelf: Shelf) -> Self {
-        let durable = core.watermarks().durable.get();
-        let meters = Meters::new(lanes.dir());
+        let durable = core.acknowledged().get();
+        let meters = Meters::new(lanes.dir(), shape.own());
         Self {
             shape,
             core: Mutex::new(core),
@@ -137,7 +137,7 @@ impl Group {
         self.crowd.writer_ends();
     }
 
-    /// The end of what is durable.
+    /// The end of what outlives what the log promises.
     pub(crate) fn durable(&self) -> Lsn {
         Lsn::new(self.durable.load(Ordering::Acquire))
     }
@@ -212,7 +212,7 @@ impl Group {
                 Refusal::Memory => {
                     // Even what is still gathering must go, or a record that is as large as the memory would wait for
                     // ever behind another one that nobody commits.
-                    self.wanted.fetch_max(core.watermarks().appended.get(), Ordering::SeqCst);
+                    self.want_quietly(core.watermarks().appended);
                     drop(core);
                     self.wake_writer();
                 }
@@ -425,7 +425,8 @@ impl Group {
         let mut core = lock(&self.core);
         let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
         let trim = core.durable_trim();
-        let durable = core.done(job.id, job.into_buffer());
+        core.done(job.id, job.into_buffer());
+        let durable = core.acknowledged();
         // Who waits for a debt to be settled sleeps at the gate of a batch that has long been written.
         let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
         let last = core.done_batch();
@@ -539,6 +540,7 @@ impl Group {
         loop {
             let core = lock(&self.core);
             let end = core.watermarks().appended;
+            // In full, whatever the log promises: the mark says that nothing is left which a power cut could take.
             self.settle(core, end, Grade::Full)?;
             let mut core = lock(&self.core);
             if let Some(ended) = self.ended() {

@@ -58,8 +58,11 @@ struct Open {
 }
 
 impl Open {
-    fn of(&self, grade: Grade) -> &Idle {
-        self.weaker.get(grade as usize).unwrap_or(&self.own)
+    fn of(&self, grade: Grade, own: Grade) -> &Idle {
+        match self.weaker.get(grade as usize) {
+            Some(weaker) if grade < own => weaker,
+            _ => &self.own,
+        }
     }
 }
 
@@ -124,7 +127,7 @@ impl Lanes {
         let Rows { weaker: [process, system], settling, .. } = self.rows;
         // A row that serves both grades is served from the lanes of the higher one.
         let process = process.filter(|row| system != Some(*row));
-        let debts = process.is_some() || system.is_some();
+        let debts = process.is_some() || system.is_some() || self.rows.own() != Grade::Full;
         let open = Open {
             own,
             weaker: [lanes(process, self.count)?, lanes(system, self.count)?],
@@ -164,8 +167,7 @@ impl Lanes {
             return Ok(());
         }
         let lanes = lock(&self.segments).get(&job.segment).map(Arc::clone);
-        let lane = lanes.as_ref().and_then(|lanes| lock(lanes.of(job.grade)).pop());
-        let (Some(lanes), Some(mut lane)) = (lanes, lane) else { return Err(self.not_open(job.segment)) };
+        let Some(lanes) = lanes else { return Err(self.not_open(job.segment)) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.join(segment_name(job.segment));
@@ -173,9 +175,21 @@ impl Lanes {
         }
         let mut pieces = [Piece::default(); PIECES_MAX];
         let count = lay_out(job, &mut pieces);
-        // After an error the lane is finished, and so is the log.
+        let own = self.rows.own();
+        if job.grade > own {
+            // In full, in a weaker log: by the row that syncs. After an error the lane is finished, and so is the log.
+            let mut settling = lock(&lanes.settling);
+            let lane = settling.first_mut().ok_or_else(|| self.not_open(job.segment))?;
+            let carried = lane.carry(&pieces[..count]).map_err(|error| failed(&error));
+            if carried.is_err() {
+                settling.clear();
+            }
+            return carried;
+        }
+        let lane = lock(lanes.of(job.grade, own)).pop();
+        let mut lane = lane.ok_or_else(|| self.not_open(job.segment))?;
         lane.carry(&pieces[..count]).map_err(|error| failed(&error))?;
-        lock(lanes.of(job.grade)).push(lane);
+        lock(lanes.of(job.grade, own)).push(lane);
         Ok(())
     }
 
@@ -186,7 +200,7 @@ impl Lanes {
 
     /// Syncs what batches of a weaker grade wrote before, unless the job's own sync will do so.
     fn settle(&self, job: &Job) -> Result<()> {
-        let Some(segment) = job.settles_first(self.rows.own_settles) else { return Ok(()) };
+        let Some(segment) = job.settles_first(self.rows.full_settles) else { return Ok(()) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.join(segment_name(segment));

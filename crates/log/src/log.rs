@@ -174,6 +174,7 @@ impl Log {
             segment_bytes: options.segment_bytes,
             read_bytes: 1 << 20,
             dsync: false,
+            class: options.durability,
         };
         if !options.create && survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
@@ -319,7 +320,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
     pub fn commit(&self, lsn: Lsn) -> Result<()> {
-        self.group.commit(lsn, Grade::Full)
+        self.group.commit(lsn, self.group.shape.own())
     }
 
     /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
@@ -341,7 +342,7 @@ impl Log {
     /// As [`Log::append`] and [`Log::commit`].
     pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
         let (lsn, core) = self.take_in_record(record)?;
-        self.group.settle(core, lsn, Grade::Full)?;
+        self.group.settle(core, lsn, self.group.shape.own())?;
         Ok(lsn)
     }
 
@@ -386,7 +387,7 @@ impl Log {
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
     /// will be, whether the future is polled or not.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        self.commit_async_in(lsn, Grade::Full)
+        self.commit_async_in(lsn, self.group.shape.own())
     }
 
     fn commit_async_in(&self, lsn: Lsn, grade: Grade) -> Commit {
@@ -483,7 +484,7 @@ impl Log {
         self.group.meters.fill(&mut stats);
         let core = lock(&self.group.core);
         let marks = core.watermarks();
-        (stats.appended, stats.durable, stats.first) = (marks.appended, marks.durable, core.trim());
+        (stats.appended, stats.durable, stats.first) = (marks.appended, core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
         drop(core);
         stats.segments = lock(&self.group.shelf).segments().len() as u64;

@@ -75,12 +75,16 @@ pub enum Mutant {
     KeepSmallSpare,
     TrimBesideReader,
     CloseBesideMark,
+    WeakMarkBeforeSync,
+    WeakStartWithoutSync,
+    WeakCloseWithoutSync,
+    LossInSilence,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 70] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -147,6 +151,10 @@ impl Mutant {
         Self::KeepSmallSpare,
         Self::TrimBesideReader,
         Self::CloseBesideMark,
+        Self::WeakMarkBeforeSync,
+        Self::WeakStartWithoutSync,
+        Self::WeakCloseWithoutSync,
+        Self::LossInSilence,
     ];
 }
 

@@ -4,8 +4,9 @@
 //! issued, records acknowledged, trims requested, damage injected) and the records that the log returns after
 //! recovery:
 //!
-//! 1. What was acknowledged is there, byte for byte; what was acknowledged as outliving the process only, if the
-//!    power stayed on and no operation had failed.
+//! 1. What was acknowledged is there, byte for byte; what was acknowledged as outliving the process or a crash of the
+//!    system only, if no more than that happened and no operation had failed. What may be gone and is, and of which the
+//!    disk still says that it had been acknowledged, is told.
 //! 2. What is there is an exact prefix of what was issued, from the trim point on: no hole, no reorder, no duplicate.
 //! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
 //! 4. Records that an opening returned count as acknowledged from then on.
@@ -51,6 +52,8 @@ pub struct Ledger {
     pub acknowledged: Lsn,
     /// Everything before this was acknowledged as outliving the end of the process, and may be lost with the power.
     pub written: Lsn,
+    /// Everything before this was acknowledged as outliving a crash of the system, and may be lost with the power.
+    pub crash_proof: Lsn,
     /// The highest LSN that was asked to be trimmed.
     pub trimmed: Lsn,
     /// What was written about the durable LSN.
@@ -63,6 +66,7 @@ impl Ledger {
         self.issued.retain(|record| record.end <= end);
         self.acknowledged = self.acknowledged.max(end);
         self.written = self.acknowledged;
+        self.crash_proof = self.acknowledged;
         // A new segment says so in both copies of its header; behind a clean close two marks do.
         self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: end });
     }
@@ -73,10 +77,16 @@ impl Ledger {
         self.written.max(self.acknowledged)
     }
 
-    /// The ledger as it counts when the power went: what was promised to outlive the process only is not due.
+    /// What must be there when the system crashed and the power stayed on.
+    #[must_use]
+    pub fn due_after_crash(&self) -> Lsn {
+        self.crash_proof.max(self.acknowledged)
+    }
+
+    /// The ledger as it counts when the power went: what was promised to outlive less is not due.
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
-        Self { written: self.acknowledged, ..self.clone() }
+        Self { written: self.acknowledged, crash_proof: self.acknowledged, ..self.clone() }
     }
 
     /// The ledger as it counts when the bytes `from..to` of a segment were damaged: what only they witnessed may be
@@ -166,6 +176,13 @@ pub enum Violation {
         /// The size that is needed, in bytes.
         bytes: u64,
     },
+    /// Something acknowledged is gone, as it may be, and the opening did not say so, or said something else.
+    Concealed {
+        /// The log ends here.
+        end: Lsn,
+        /// What is left on the disk says that everything before this had been acknowledged.
+        acknowledged: Lsn,
+    },
 }
 
 impl std::fmt::Display for Violation {
@@ -193,6 +210,12 @@ impl std::fmt::Display for Violation {
             }
             Self::NotClosed => f.write_str("said to be closed, and not found closed"),
             Self::Stuck { bytes } => write!(f, "a record waits for ever for a segment of {bytes} bytes"),
+            Self::Concealed { end, acknowledged } => {
+                write!(
+                    f,
+                    "the log ends at LSN {end} and does not say that LSN {acknowledged} was acknowledged"
+                )
+            }
         }
     }
 }

@@ -7,7 +7,10 @@
 //! ```text
 //! no segment with a header      make a new log
 //! closed, and room is left      go on behind the close mark, with an open mark
-//! closed and full, or torn      go on in a new segment
+//! closed and full, or torn,     go on in a new segment
+//! or of another class
+//! promised to outlive less      the same: the log ends before what is gone, and the opening says what that is
+//! than happened
 //! anything acknowledged gone    refuse, naming the place
 //! ```
 //!
@@ -28,6 +31,7 @@ use crate::seal::header_block;
 use crate::survey::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
 use crate::tail::{Judged, Window, check_orphan, judge, room_to_go_on};
 use crate::walk::Cursor;
+use seawall_sys::durability::Class;
 
 /// The least size of a segment that may be asked for, in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
@@ -45,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) read_bytes: usize,
     /// Whether writes are to be durable on completion rather than by a sync.
     pub(crate) dsync: bool,
+    /// What acknowledged records are to outlive.
+    pub(crate) class: Class,
 }
 
 /// How the log ended.
@@ -57,6 +63,15 @@ pub enum Tail {
     Clean,
     /// It had not been closed. Whatever was being written when it ended is gone unless it arrived whole.
     Torn,
+    /// It had not been closed, and something happened that its durability class does not promise to outlive: a power cut
+    /// where it promised to outlive the end of the process. Records that had been acknowledged are gone; everything
+    /// before them is there. A log of class power loss never ends like this: there such a loss is damage.
+    Lost {
+        /// Where the log ends: the LSN of the first record that is gone.
+        from: Lsn,
+        /// Everything before this had been acknowledged, as far as what is left can tell.
+        to: Lsn,
+    },
 }
 
 /// One segment of the log.
@@ -85,6 +100,8 @@ pub(crate) struct Recovered {
     pub(crate) next_number: u64,
     /// How the log ended.
     pub(crate) tail: Tail,
+    /// What acknowledged records are to outlive.
+    pub(crate) class: Class,
     /// Files that are none of ours.
     pub(crate) strangers: Vec<String>,
 }
@@ -124,15 +141,12 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     remove_drafts(disk, &found.drafts)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
     let mut log = Reopened { plan, epoch, members, spares, judged };
-    let recovered = if log.judged.clean && room_to_go_on(&log.judged.cursor) {
-        log.go_on(disk, file)
-    } else {
-        log.start_anew(disk)
-    };
+    let abandoned = log.abandoned();
+    let recovered = if log.stays() { log.go_on(disk, file) } else { log.leave(disk, file) };
     disk.close(file);
     let mut recovered = recovered?;
     if !mutant::on(Mutant::KeepDead) {
-        for number in dead.iter().map(|header| header.number).chain(log.abandoned()) {
+        for number in dead.iter().map(|header| header.number).chain(abandoned) {
             Keeper::new(Task::Retire(number), 0).finish(disk)?;
         }
     }
@@ -181,6 +195,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
                 trim_lsn: Lsn::ZERO,
                 previous: 0,
                 link: 0,
+                class: plan.class,
             };
             check_orphan(disk, window, *spare, &like)?;
         }
@@ -203,6 +218,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
         trim_lsn: Lsn::ZERO,
         previous: 0,
         link: 0,
+        class: plan.class,
     };
     write_start(disk, plan, &header)?;
     let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
@@ -263,6 +279,7 @@ fn finish(
         beginning: Beginning { end: cursor.lsn, trim: cursor.trim, place, spares },
         next_number,
         tail,
+        class: active.class,
         strangers: Vec::new(),
     }
 }
@@ -279,7 +296,24 @@ struct Reopened<'a> {
 impl Reopened<'_> {
     /// Goes on behind a close mark.
     fn go_on<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
-        let mut cursor = self.judged.cursor.clone();
+        self.open_mark(disk, file)?;
+        let cursor = &self.judged.cursor;
+        let before = &self.members[..self.members.len() - 1];
+        Ok(finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), Tail::Clean))
+    }
+
+    /// Goes on in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
+    /// the last one any more: otherwise a new segment that lost its header would not be missed.
+    fn leave<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
+        if self.judged.clean && room_to_go_on(&self.judged.cursor) {
+            self.open_mark(disk, file)?;
+        }
+        self.start_anew(disk)
+    }
+
+    /// Writes an open mark behind the close mark.
+    fn open_mark<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<()> {
+        let cursor = &mut self.judged.cursor;
         let segment = cursor.segment;
         let block = usize::from(segment.block_bytes);
         let mut buf = AlignedBuf::zeroed(block);
@@ -291,6 +325,7 @@ impl Reopened<'_> {
             offset: cursor.offset,
             lsn: cursor.lsn,
             durable: cursor.lsn,
+            acknowledged: cursor.lsn,
             trim_lsn: cursor.trim,
             body_bytes: 0,
             records: 0,
@@ -304,8 +339,7 @@ impl Reopened<'_> {
             sync(disk, &name, file)?;
         }
         cursor.advance(&header, checksum);
-        let before = &self.members[..self.members.len() - 1];
-        Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Clean))
+        Ok(())
     }
 
     /// Whether the last segment turned out to hold no record.
@@ -313,10 +347,15 @@ impl Reopened<'_> {
         self.judged.cursor.lsn == self.judged.cursor.segment.first_lsn
     }
 
+    /// Whether the log goes on in the same segment, whose header says what it promises.
+    fn stays(&self) -> bool {
+        let cursor = &self.judged.cursor;
+        self.judged.clean && room_to_go_on(cursor) && cursor.segment.class == self.plan.class
+    }
+
     /// The number of the last segment if nothing in it is needed.
     fn abandoned(&self) -> Option<u64> {
-        let stays = self.judged.clean && room_to_go_on(&self.judged.cursor);
-        (self.last_is_empty() && !stays).then_some(self.judged.cursor.segment.number)
+        (self.last_is_empty() && !self.stays()).then_some(self.judged.cursor.segment.number)
     }
 
     /// Starts a new segment behind a tail that is unknown or full.
@@ -342,12 +381,13 @@ impl Reopened<'_> {
             trim_lsn: cursor.trim,
             previous: if empty { last.previous } else { last.number },
             link: if empty { last.link } else { cursor.link },
+            class: self.plan.class,
         };
         if !mutant::on(Mutant::ServeBeforeStart) {
             write_start(disk, self.plan, &header)?;
         }
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
-        let tail = if self.judged.clean { Tail::Clean } else { Tail::Torn };
+        let tail = self.judged.tail();
         let start = Cursor::start(header);
         Ok(finish(before, header, &start, std::mem::take(&mut self.spares), tail))
     }
@@ -362,5 +402,6 @@ pub(crate) fn shape(recovered: &Recovered, batch_bytes: usize, memory_bytes: usi
         batch_bytes,
         depth,
         memory_bytes,
+        class: recovered.class,
     }
 }

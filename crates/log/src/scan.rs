@@ -292,6 +292,7 @@ mod tests {
     use crate::format::{LogId, SegmentHeader};
     use crate::lsn::Lsn;
     use crate::seal::Chain;
+    use seawall_sys::durability::Class;
 
     const BLOCK: u16 = 512;
 
@@ -325,14 +326,22 @@ mod tests {
             trim_lsn: Lsn::ZERO,
             previous: number - 1,
             link: 0,
+            class: Class::PowerLoss,
         }
     }
 
     /// A segment with two batches of one record each; the ends of both.
     fn written() -> (Memory, [Lsn; 2]) {
         let (log_id, bytes) = (LogId([3; 16]), vec![0; 1 << 14]);
-        let shape =
-            Shape { log_id, epoch: 1, block_bytes: BLOCK, batch_bytes: 1024, depth: 1, memory_bytes: 4096 };
+        let shape = Shape {
+            log_id,
+            epoch: 1,
+            block_bytes: BLOCK,
+            batch_bytes: 1024,
+            depth: 1,
+            memory_bytes: 4096,
+            class: Class::PowerLoss,
+        };
         let place = Place { segment: 1, offset: BLOCK.into(), data_end: (1 << 14) - u64::from(BLOCK) };
         let mut core =
             Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
@@ -419,6 +428,7 @@ mod tests {
             batch_bytes: 8192,
             depth: 1,
             memory_bytes: 16_384,
+            class: Class::PowerLoss,
         };
         let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
         let mut core =

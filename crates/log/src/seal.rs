@@ -148,7 +148,7 @@ pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
 impl Chain {
     /// Seals one batch.
     pub(crate) fn seal(&mut self, shape: &Shape, issue: Issue) -> Job {
-        let Issue { id, batch, grade, settle, durable, trim } = issue;
+        let Issue { id, batch, grade, settle, durable, acknowledged, trim } = issue;
         let Some(mut batch) = batch else { return Job::settlement(id, settle, durable) };
         let starts = batch.start.map(|start| SegmentHeader {
             block_bytes: shape.block_bytes,
@@ -160,6 +160,7 @@ impl Chain {
             trim_lsn: if mutant::on(Mutant::TrimNotCarried) { Lsn::ZERO } else { trim },
             previous: start.previous,
             link: self.link,
+            class: shape.class,
         });
         let bytes = batch.used.next_multiple_of(shape.block_bytes.into());
         let out = &mut batch.buf.bytes_mut()[..bytes];
@@ -173,6 +174,7 @@ impl Chain {
             offset: batch.offset,
             lsn: batch.lsn,
             durable,
+            acknowledged,
             trim_lsn: if mutant::on(Mutant::TrimNotCarried) && starts.is_some() { Lsn::ZERO } else { trim },
             body_bytes,
             records: batch.records,
@@ -218,12 +220,20 @@ mod tests {
     use crate::format::{BLOCK_SIZES, LogId, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
     use crate::lsn::Lsn;
     use crate::walk::Cursor;
+    use seawall_sys::durability::Class;
 
     #[test]
     fn what_is_sealed_is_what_a_walk_accepts_in_order_and_whatever_its_grade() {
         let log_id = LogId([3; 16]);
-        let shape =
-            Shape { log_id, epoch: 1, block_bytes: 512, batch_bytes: 1024, depth: 2, memory_bytes: 4096 };
+        let shape = Shape {
+            log_id,
+            epoch: 1,
+            block_bytes: 512,
+            batch_bytes: 1024,
+            depth: 2,
+            memory_bytes: 4096,
+            class: Class::PowerLoss,
+        };
         let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
         let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
         let mut core = Core::new(shape, beginning);
@@ -238,6 +248,7 @@ mod tests {
             trim_lsn: Lsn::ZERO,
             previous: 0,
             link: 0,
+            class: Class::PowerLoss,
         };
         let mut cursor = Cursor::start(segment);
         for round in 0..6_u8 {
@@ -269,8 +280,15 @@ mod tests {
     fn a_segment_is_started_durably_before_its_first_batch_and_with_two_writes() {
         let log_id = LogId([3; 16]);
         for block_bytes in BLOCK_SIZES {
-            let shape =
-                Shape { log_id, epoch: 7, block_bytes, batch_bytes: 8192, depth: 2, memory_bytes: 1 << 15 };
+            let shape = Shape {
+                log_id,
+                epoch: 7,
+                block_bytes,
+                batch_bytes: 8192,
+                depth: 2,
+                memory_bytes: 1 << 15,
+                class: Class::PowerLoss,
+            };
             let (block, bytes) = (usize::from(block_bytes), 1 << 16);
             // No room is left in segment 1.
             let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };

@@ -199,6 +199,7 @@ mod tests {
     use crate::format::{LogId, SegmentHeader};
     use crate::keeper::{Progress, Task};
     use crate::lsn::Lsn;
+    use seawall_sys::durability::Class;
 
     const BYTES: u64 = 1 << 20;
 
@@ -213,6 +214,7 @@ mod tests {
             trim_lsn: Lsn::ZERO,
             previous: number - 1,
             link: 0,
+            class: Class::PowerLoss,
         }
     }
 

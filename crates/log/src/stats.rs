@@ -70,6 +70,8 @@ pub struct Stats {
 pub(crate) struct Meters {
     kept: Mutex<Kept>,
     pub(crate) metered: Metered,
+    /// The grade that the log promises.
+    own: Grade,
 }
 
 #[derive(Debug)]
@@ -102,7 +104,7 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 
 impl Meters {
     /// Nothing measured yet.
-    pub(crate) fn new(dir: &Path) -> Self {
+    pub(crate) fn new(dir: &Path, own: Grade) -> Self {
         let kept = Kept {
             write_ns: histogram(),
             batch_records: histogram(),
@@ -113,7 +115,7 @@ impl Meters {
             settlements: 0,
             filled: 0,
         };
-        Self { kept: Mutex::new(kept), metered: Metered::new(dir) }
+        Self { kept: Mutex::new(kept), metered: Metered::new(dir), own }
     }
 
     /// A batch was written and is as safe as its grade says.
@@ -128,7 +130,7 @@ impl Meters {
         kept.batch_records.saturating_record(job.records.into());
         kept.bytes += job.disk_bytes() as u64;
         kept.batches += 1;
-        kept.weak_batches += u64::from(job.grade != Grade::Full);
+        kept.weak_batches += u64::from(job.grade < self.own);
         kept.starts += u64::from(job.starts.is_some());
     }
 
@@ -145,7 +147,7 @@ impl Meters {
             return;
         }
         told.count(Metric::Batches, 1);
-        told.count(Metric::WeakBatches, u64::from(job.grade != Grade::Full));
+        told.count(Metric::WeakBatches, u64::from(job.grade < self.own));
         told.count(Metric::Records, job.records.into());
         told.count(Metric::WrittenBytes, job.disk_bytes() as u64);
         told.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));

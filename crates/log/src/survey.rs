@@ -14,7 +14,8 @@ use crate::core::Spare;
 use crate::disk::{Disk, FileId, read_full};
 use crate::error::{Damage, Error, Result};
 use crate::format::{
-    BLOCK_SIZES, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role, segment_name,
+    BLOCK_SIZES, FORMAT_VERSION, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role,
+    segment_name,
 };
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
@@ -73,7 +74,7 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
     let (mut start, mut filled) =
         (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
-    let (mut at_end, mut newer, mut misfit) = (false, None, None);
+    let (mut at_end, mut other, mut misfit, mut class) = (false, None, None, None);
     let first = (0, 0);
     let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
     for (copy, offset) in std::iter::once(first).chain(second) {
@@ -98,7 +99,8 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
                     return Ok(Some(header));
                 }
             }
-            Err(Fault::Version(version)) => newer = Some(version),
+            Err(Fault::Version(version)) => other = Some(version),
+            Err(fault @ Fault::Class(_)) => class = Some((offset, fault)),
             Err(Fault::Length) => misfit = Some(offset),
             Err(_) => {}
         }
@@ -106,8 +108,16 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
             break;
         }
     }
-    if let Some(version) = newer {
-        return Err(Error::NewerFormat { path: name.into(), version });
+    if let Some(version) = other {
+        let path = name.into();
+        return Err(if version < FORMAT_VERSION {
+            Error::OlderFormat { path, version }
+        } else {
+            Error::NewerFormat { path, version }
+        });
+    }
+    if let Some((offset, fault)) = class {
+        return Err(damage(spare.number, offset, Lsn::ZERO, format!("in its header, {fault}")));
     }
     if let Some(offset) = misfit {
         let what = format!("the file is {} bytes long, its header says otherwise", spare.bytes);

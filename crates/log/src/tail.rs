@@ -6,10 +6,13 @@
 //! | --- | --- | --- |
 //! | a close mark | no | clean: go on in the same segment |
 //! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
+//! | any | only that it was acknowledged, in a log of a class below power loss | lost: the same, and say so |
 //! | any | yes | corruption of acknowledged data: refuse |
 //!
 //! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
-//! one of a later epoch: the open mark between the two had been durable before it was written. The segment behind the
+//! one of a later epoch: the open mark between the two had been durable before it was written. In a log of class power
+//! loss the acknowledged LSN of a header counts as much; in a weaker one what lies between the two was never synced, so
+//! that a power cut may have taken any part of it, and the records behind the first hole go with it. The segment behind the
 //! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
 //! it had been durable.
 //!
@@ -20,7 +23,9 @@ use crate::core::Spare;
 use crate::disk::{Disk, FileId, read_full};
 use crate::error::Result;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
+use crate::recovery::Tail;
 use crate::survey::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
 use crate::walk::Cursor;
 
@@ -103,7 +108,7 @@ pub(crate) fn find_witness<D: Disk>(
     window: &mut Window,
     file: FileId,
     (segment, from): (&SegmentHeader, u64),
-    says: impl Fn(&BatchHeader) -> bool,
+    mut says: impl FnMut(&BatchHeader) -> bool,
 ) -> Result<Option<BatchHeader>> {
     let name = segment_name(segment.number);
     let mut offset = from;
@@ -125,6 +130,19 @@ pub(crate) struct Judged {
     pub(crate) cursor: Cursor,
     /// Whether it had been closed.
     pub(crate) clean: bool,
+    /// Where what had been acknowledged ended, if that was further on and the log did not promise to keep it.
+    pub(crate) lost: Option<Lsn>,
+}
+
+impl Judged {
+    /// How the log ended.
+    pub(crate) fn tail(&self) -> Tail {
+        match self.lost {
+            Some(to) if !mutant::on(Mutant::LossInSilence) => Tail::Lost { from: self.cursor.lsn, to },
+            _ if self.clean => Tail::Clean,
+            _ => Tail::Torn,
+        }
+    }
 }
 
 /// Walks the last segment and decides by the table at the top of this file.
@@ -137,17 +155,20 @@ pub(crate) fn judge<D: Disk>(
 ) -> Result<Judged> {
     let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
     let end = cursor.lsn;
+    let mut acknowledged = end;
     if !mutant::on(Mutant::TakeDamageForTail) {
         let from = (&cursor.segment, cursor.offset);
         let witness = find_witness(disk, window, file, from, |batch| {
+            acknowledged = acknowledged.max(batch.acknowledged);
             cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
         })?;
         if let Some(witness) = witness {
+            let said = cursor.said_by(&witness);
             let what = match fault {
                 Some(fault) => {
-                    format!("{fault}, but a later batch says that LSN {} was durable", witness.durable)
+                    format!("{fault}, but a later batch says that LSN {said} was durable")
                 }
-                None => format!("a later batch says that LSN {} was durable", witness.durable),
+                None => format!("a later batch says that LSN {said} was durable"),
             };
             return Err(damage(header.number, cursor.offset, end, what));
         }
@@ -161,7 +182,7 @@ pub(crate) fn judge<D: Disk>(
     {
         check_unstarted(disk, window, *spare, &header)?;
     }
-    Ok(Judged { cursor, clean })
+    Ok(Judged { cursor, clean, lost: (acknowledged > end).then_some(acknowledged) })
 }
 
 /// Whether an open mark, one batch and a close mark still fit behind `cursor`.

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Engine;
+use seawall_sys::durability::Class;
 
 use crate::disk::{Disk, FileId, sync};
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use crate::log::LOCK_FILE;
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
+use crate::recovery::Tail;
 use crate::scan::Scan;
 use crate::survey::{chain, damage, forget_cached, open_cold, survey};
 use crate::tail::{Window, judge, walk_tail};
@@ -71,6 +73,7 @@ pub struct View {
     segments: Arc<Vec<SegmentHeader>>,
     first: Lsn,
     end: Lsn,
+    tail: Option<Tail>,
     written: bool,
 }
 
@@ -126,15 +129,17 @@ impl View {
         let walk = |disk: &mut OsDisk| {
             let window = &mut Window::new(READ_BYTES);
             if written {
-                walk_tail(disk, window, file, last).map(|walked| walked.cursor)
+                walk_tail(disk, window, file, last).map(|walked| (walked.cursor, None))
             } else {
-                judge(disk, window, file, last, &found.unstarted).map(|judged| judged.cursor)
+                let judged = judge(disk, window, file, last, &found.unstarted)?;
+                let tail = judged.tail();
+                Ok((judged.cursor, Some(tail)))
             }
         };
-        let mut cursor = walk(disk)?;
-        let mut end = cursor.witnessed;
+        let (mut cursor, mut tail) = walk(disk)?;
+        let mut end = cursor.acknowledged;
         if !written && cursor.lsn > end && settle(disk, &name, file)? {
-            cursor = walk(disk)?;
+            (cursor, tail) = walk(disk)?;
             end = cursor.lsn;
         }
         let oldest = members.first().map_or(last, |header| *header);
@@ -143,7 +148,7 @@ impl View {
             let what = format!("segment {} before this one is missing", oldest.previous);
             return Err(damage(oldest.number, 0, cursor.trim, what));
         }
-        Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, written })
+        Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, tail, written })
     }
 
     /// The identity of the log.
@@ -168,6 +173,19 @@ impl View {
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.written
+    }
+
+    /// How the log ended, and what was lost if its durability class did not promise to outlive what happened; nothing
+    /// while a writer holds it.
+    #[must_use]
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// What acknowledged records of the log outlive, as its last opening asked.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.segments.last().map_or(Class::PowerLoss, |header| header.class)
     }
 
     /// Segments of the log.

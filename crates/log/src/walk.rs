@@ -6,6 +6,7 @@
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, check_body};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
+use seawall_sys::durability::Class;
 
 /// What must come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(crate) struct Cursor {
     pub(crate) trim: Lsn,
     /// The highest durable LSN that any accepted batch carried.
     pub(crate) witnessed: Lsn,
+    /// The highest acknowledged LSN that any accepted batch carried.
+    pub(crate) acknowledged: Lsn,
 }
 
 impl Cursor {
@@ -40,6 +43,7 @@ impl Cursor {
             last: None,
             trim: segment.trim_lsn,
             witnessed: segment.first_lsn,
+            acknowledged: segment.first_lsn,
         }
     }
 
@@ -82,9 +86,7 @@ impl Cursor {
         if header.link != self.link && !mutant::on(Mutant::IgnoreLink) && !loose {
             return Err(Fault::Link);
         }
-        if header.durable > header.lsn || header.trim_lsn > header.lsn {
-            return Err(Fault::Claims);
-        }
+        header.check_claims()?;
         Ok((header, checksum))
     }
 
@@ -96,11 +98,19 @@ impl Cursor {
         check_body(header, batch)
     }
 
-    /// Whether `later`, a self-valid header behind the place where the walk stopped, shows that more had been there:
-    /// something durable past this end, or an opening behind this close mark, whose mark was synced before anything
-    /// was written behind it.
+    /// Whether `later`, a self-valid header behind the place where the walk stopped, shows that more had been there for
+    /// good: something durable past this end, or an opening behind this close mark, whose mark was synced before
+    /// anything was written behind it. In a log of class power loss everything acknowledged is durable.
     pub(crate) fn is_contradicted_by(&self, later: &BatchHeader) -> bool {
-        later.durable > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
+        self.said_by(later) > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
+    }
+
+    /// What `later` says of what was durable.
+    pub(crate) fn said_by(&self, later: &BatchHeader) -> Lsn {
+        match self.segment.class {
+            Class::PowerLoss => later.durable.max(later.acknowledged),
+            Class::ProcessCrash | Class::SystemCrash => later.durable,
+        }
     }
 
     /// Steps behind a batch that was found valid.
@@ -112,6 +122,7 @@ impl Cursor {
         self.last = Some(header.kind);
         self.trim = self.trim.max(header.trim_lsn);
         self.witnessed = self.witnessed.max(header.durable);
+        self.acknowledged = self.acknowledged.max(header.acknowledged);
     }
 
     /// Whether another batch header can still start in this segment.

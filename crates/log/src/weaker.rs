@@ -33,11 +33,14 @@ impl Group {
         if class > rows.class {
             return Err(Error::BeyondPromise { asked: class, promised: rows.class });
         }
-        Ok(if class == rows.class { Grade::Full } else { rows.grade(class) })
+        Ok(rows.grade(class))
     }
 
-    /// The end of what outlives the grade.
+    /// The end of what outlives the grade. For one above the log's own the core is asked, which nobody does but to close.
     pub(crate) fn reached(&self, grade: Grade) -> Lsn {
+        if grade > self.shape.own() {
+            return lock(&self.core).reached(grade);
+        }
         let durable = self.durable();
         let reached = self.weaker.reached.get(grade as usize).map_or(0, |lsn| lsn.load(Ordering::Acquire));
         durable.max(Lsn::new(reached))
@@ -74,6 +77,12 @@ impl Group {
         short(&self.wanted, Grade::Full)
             || (core.asked().is_used()
                 && Grade::WEAKER.iter().any(|grade| short(&self.weaker.wanted[*grade as usize], *grade)))
+    }
+
+    /// Wants everything before `lsn` to be as safe as the log promises, without waking anyone.
+    pub(crate) fn want_quietly(&self, lsn: Lsn) {
+        let wanted = self.weaker.wanted.get(self.shape.own() as usize).unwrap_or(&self.wanted);
+        wanted.fetch_max(lsn.get(), Ordering::SeqCst);
     }
 
     /// Publishes what the core says of the weaker grades, if anybody asked for one; returns whether the writer has

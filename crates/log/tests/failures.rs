@@ -294,14 +294,14 @@ fn a_newer_format_a_foreign_segment_and_a_missing_one_are_told_apart() {
     written(dir.path(), 3, true);
     let good = std::fs::read(dir.path().join(segment_name(1))).expect("reads");
     let newer = |bytes: &mut [u8]| {
-        bytes[4] = 2;
+        bytes[4] = 3;
         let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..92]);
         bytes[92..96].copy_from_slice(&u32::try_from(checksum).expect("32 bits").to_le_bytes());
     };
     change(dir.path(), 0, newer);
     change(dir.path(), good.len() - 4096, newer);
-    assert!(matches!(Log::open(dir.path(), small()), Err(Error::NewerFormat { version: 2, .. })));
-    assert!(matches!(verify(dir.path()), Err(Error::NewerFormat { version: 2, .. })));
+    assert!(matches!(Log::open(dir.path(), small()), Err(Error::NewerFormat { version: 3, .. })));
+    assert!(matches!(verify(dir.path()), Err(Error::NewerFormat { version: 3, .. })));
 
     let other = scratch();
     written(other.path(), 3, true);

@@ -7,7 +7,7 @@ use seawall::format::{
     BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, Records, SegmentHeader,
     check_body, file_role, record_header, segment_name,
 };
-use seawall::{Error, Log, Lsn, Options};
+use seawall::{Durability, Error, Log, Lsn, Options};
 
 const ID: LogId = LogId(*b"0123456789abcdef");
 
@@ -22,6 +22,7 @@ fn segment_header() -> SegmentHeader {
         trim_lsn: Lsn::new(999_000),
         previous: 6,
         link: 0xDEAD_BEEF,
+        class: Durability::SystemCrash,
     }
 }
 
@@ -41,7 +42,8 @@ fn batch() -> Vec<u8> {
         segment: 7,
         offset: 512,
         lsn: Lsn::new(1_000_000),
-        durable: Lsn::new(1_000_000),
+        durable: Lsn::new(999_500),
+        acknowledged: Lsn::new(999_900),
         trim_lsn: Lsn::new(999_000),
         body_bytes: u32::try_from(body.len()).expect("short"),
         records: 3,
@@ -70,19 +72,19 @@ fn golden(name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn the_bytes_are_those_of_version_1() {
+fn the_bytes_are_those_of_version_2() {
     let mut segment = vec![0; 512];
     segment_header().encode(0, &mut segment);
-    golden("segment-v1.bin", &segment);
-    golden("batch-v1.bin", &batch());
+    golden("segment-v2.bin", &segment);
+    golden("batch-v2.bin", &batch());
 }
 
 #[test]
 fn the_golden_files_read_back() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let segment = fs::read(dir.join("segment-v1.bin")).expect("is there");
+    let segment = fs::read(dir.join("segment-v2.bin")).expect("is there");
     assert_eq!(SegmentHeader::decode(&segment, 0, 7, 65_536), Ok(segment_header()));
-    let bytes = fs::read(dir.join("batch-v1.bin")).expect("is there");
+    let bytes = fs::read(dir.join("batch-v2.bin")).expect("is there");
     let (header, _) = BatchHeader::decode(&bytes).expect("is sound");
     assert_eq!(check_body(&header, &bytes), Ok(()));
     let body = &bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize];
@@ -121,13 +123,68 @@ fn every_flipped_bit_of_a_segment_header_is_noticed_and_the_place_is_bound() {
     assert_eq!(SegmentHeader::decode(&good, 1, 7, 65_535), Err(Fault::Length), "a truncated file");
 }
 
+/// A header with `bytes` at `at`, its checksum right.
+fn forged(mut header: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+    header[at..at + bytes.len()].copy_from_slice(bytes);
+    let checksum = seawall_crc(&header[..92]);
+    header[92..96].copy_from_slice(&checksum.to_le_bytes());
+    header
+}
+
 #[test]
-fn a_newer_version_is_told_from_damage() {
-    let mut newer = batch();
-    newer[4] = 2;
-    let checksum = seawall_crc(&newer[..92]);
-    newer[92..96].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(BatchHeader::decode(&newer), Err(Fault::Version(2)));
+fn another_version_is_told_from_damage() {
+    for version in [1, 3] {
+        assert_eq!(BatchHeader::decode(&forged(batch(), 4, &[version])), Err(Fault::Version(version.into())));
+    }
+}
+
+#[test]
+fn a_log_of_version_1_is_refused_by_name_and_with_a_remedy() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/segment-v1.bin");
+    let mut segment = fs::read(golden).expect("the golden file is there");
+    segment.resize(65_536, 0);
+    fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
+    let refusals = [
+        Log::open(dir.path(), options()).map(drop),
+        seawall::View::open(dir.path()).map(drop),
+        seawall::verify(dir.path()).map(drop),
+    ];
+    for refusal in refusals {
+        let error = refusal.expect_err("is of another version");
+        assert!(matches!(error, Error::OlderFormat { version: 1, .. }), "{error}");
+        assert!(error.to_string().contains("append them to a new log"), "{error}");
+    }
+}
+
+#[test]
+fn a_durability_class_that_nobody_knows_is_refused_by_name() {
+    let mut header = vec![0; 512];
+    segment_header().encode(0, &mut header);
+    for class in [0_u16, 4, 0x0302, u16::MAX] {
+        let header = forged(header.clone(), 80, &class.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&header, 0, 7, 65_536), Err(Fault::Class(class)));
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut segment = header;
+        segment.resize(65_536, 0);
+        fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
+        let error = Log::open(dir.path(), options()).expect_err("the class is unknown").to_string();
+        assert!(error.contains(&format!("durability class {class} is not known")), "{error}");
+    }
+}
+
+#[test]
+fn what_a_batch_claims_was_acknowledged_lies_between_durable_and_its_lsn() {
+    let claims = |behind: u32| {
+        let forged = forged(batch(), 88, &behind.to_le_bytes());
+        BatchHeader::decode(&forged)
+            .and_then(|(header, _)| header.check_claims().map(|()| header.acknowledged))
+    };
+    assert_eq!(claims(0), Ok(Lsn::new(1_000_000)));
+    assert_eq!(claims(500), Ok(Lsn::new(999_500)), "no more than what is durable");
+    assert_eq!(claims(501), Err(Fault::Claims), "before what is durable");
+    assert_eq!(claims(1_000_001), Err(Fault::Claims), "before the start of the log");
+    assert_eq!(claims(u32::MAX), Ok(Lsn::new(999_500)), "too far away to be said");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
 use seawall::faults::Faults;
-use seawall::{Error, Log, Lsn, MethodChoice, Options};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, verify};
 
 const OWN: [&str; 2] = ["dsync", "buffered+fdatasync"];
 
@@ -213,4 +213,128 @@ mod futures {
             }
         }
     }
+}
+
+/// The files of a log as they are now, as a crash would leave them: without its lock.
+fn copied(from: &std::path::Path) -> tempfile::TempDir {
+    let to = scratch();
+    for entry in std::fs::read_dir(from).expect("lists") {
+        let entry = entry.expect("lists");
+        if entry.file_name() != "LOCK" {
+            std::fs::copy(entry.path(), to.path().join(entry.file_name())).expect("copies");
+        }
+    }
+    to
+}
+
+fn lose_page(dir: &std::path::Path, page: u64) {
+    use std::os::unix::fs::FileExt;
+    let path = dir.join(seawall::format::segment_name(1));
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("opens");
+    file.write_all_at(&[0; 4096], page * 4096).expect("writes");
+}
+
+/// Records of a bit less than a block, one batch each, so that record `i` lies in page `i + 1`.
+const RECORD: usize = 1000;
+
+#[test]
+fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
+    for (class, method) in [(ProcessCrash, "buffered"), (ProcessCrash, "direct"), (SystemCrash, "direct")] {
+        let dir = scratch();
+        let weaker = || options(method).durability(class);
+        let log = Log::open(dir.path(), weaker()).expect("opens");
+        for i in 0..20_u8 {
+            log.append_commit(&[i; RECORD]).expect("commits");
+        }
+        let record = (RECORD + 4) as u64;
+        let crashed = copied(dir.path());
+        // What lies behind the page had arrived, and says that all but the last record had been acknowledged.
+        lose_page(crashed.path(), 10);
+        let lost = Tail::Lost { from: Lsn::new(9 * record), to: Lsn::new(19 * record) };
+        let view = View::open(crashed.path()).expect("looks");
+        assert_eq!((view.tail(), view.end_lsn(), view.class()), (Some(lost), Lsn::new(9 * record), class));
+        assert_eq!(view.read(Lsn::ZERO).expect("reads").filter(Result::is_ok).count(), 9);
+        let report = verify(crashed.path()).expect("verifies");
+        assert_eq!((report.tail, report.class, report.records), (lost, Some(class), 9), "{method}");
+        assert_eq!((report.damage.len(), report.end), (0, Lsn::new(9 * record)));
+        let again = Log::open(crashed.path(), weaker()).expect("opens");
+        assert_eq!((again.opened().tail, count(&again)), (lost, 9));
+        again.append_commit(b"and on").expect("commits");
+        again.close().expect("closes");
+        // Told once: the log has gone on since.
+        let again = Log::open(crashed.path(), weaker()).expect("opens");
+        assert_eq!((again.opened().tail, count(&again)), (Tail::Clean, 10));
+        drop(log);
+    }
+}
+
+#[test]
+fn what_a_weaker_log_synced_is_damaged_and_not_lost_when_it_is_gone() {
+    let dir = scratch();
+    let weaker = || options("buffered").durability(ProcessCrash);
+    let log = Log::open(dir.path(), weaker()).expect("opens");
+    for i in 0..60_u8 {
+        log.append_commit(&[i; RECORD]).expect("commits");
+    }
+    let stats = log.stats();
+    assert!(stats.segments_started >= 1, "{stats:?}");
+    assert_eq!((stats.settlements, stats.weak_batches), (stats.segments_started, 0), "one sync a segment");
+    let full = copied(dir.path());
+    lose_page(full.path(), 10);
+    let report = verify(full.path()).expect("verifies");
+    assert_eq!(report.damage.len(), 1, "{report:?}");
+    log.close().expect("closes");
+    // A closed log has nothing left that may be gone.
+    let closed = scratch();
+    let log = Log::open(closed.path(), weaker()).expect("opens");
+    for i in 0..20_u8 {
+        log.append_commit(&[i; RECORD]).expect("commits");
+    }
+    log.close().expect("closes");
+    lose_page(closed.path(), 10);
+    let error = Log::open(closed.path(), weaker()).map(drop).expect_err("is damaged");
+    assert!(matches!(error, Error::Corrupt(_)), "{error}");
+}
+
+#[test]
+fn a_weaker_log_shows_what_is_acknowledged_and_lets_go_of_what_was_trimmed() {
+    let dir = scratch();
+    let weaker = options("buffered").durability(ProcessCrash).idle_mark(Duration::from_millis(1));
+    let log = Log::open(dir.path(), weaker).expect("opens");
+    let mut end = Lsn::ZERO;
+    for i in 0..100_u8 {
+        end = log.append_commit(&[i; 5000]).expect("commits");
+    }
+    assert_eq!((log.durable_lsn(), log.stats().durable, count(&log)), (end, end, 100));
+    assert!(log.commit_as(end, SystemCrash).is_err(), "more than it promises");
+    let before = log.stats().segments;
+    log.trim(end).expect("trims");
+    let mut waited = 0;
+    while log.stats().segments >= before || View::open(dir.path()).expect("looks").end_lsn() < end {
+        std::thread::sleep(Duration::from_millis(2));
+        waited += 1;
+        assert!(waited < 30_000, "an idle log says what is acknowledged and what was trimmed");
+    }
+}
+
+#[test]
+fn a_log_that_is_opened_with_another_class_says_so_in_a_new_segment() {
+    let dir = scratch();
+    let classes = [ProcessCrash, SystemCrash, SystemCrash, PowerLoss, ProcessCrash];
+    for (i, class) in classes.into_iter().enumerate() {
+        let mut settings = options("direct").durability(class);
+        if class == PowerLoss {
+            settings = settings.method(MethodChoice::Named("direct+fdatasync".to_owned()));
+        }
+        let Ok(log) = Log::open(dir.path(), settings) else {
+            // A file system on which no row reaches the class.
+            assert!(class > ProcessCrash);
+            return;
+        };
+        log.append_commit(b"record").expect("commits");
+        assert_eq!(count(&log), i + 1);
+        log.close().expect("closes");
+        assert_eq!(View::open(dir.path()).expect("looks").class(), class);
+    }
+    assert_eq!(verify(dir.path()).expect("verifies").segments, 4, "one for each change");
 }

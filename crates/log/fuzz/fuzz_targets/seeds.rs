@@ -33,6 +33,7 @@ impl Builder {
             trim_lsn: Lsn::ZERO,
             previous: number - 1,
             link,
+            class: seawall::Durability::PowerLoss,
         };
         let mut bytes = vec![0; SEGMENT];
         header.encode(0, &mut bytes);
@@ -60,6 +61,7 @@ impl Builder {
             offset: u64::try_from(self.at).expect("fits"),
             lsn: Lsn::new(self.lsn),
             durable: Lsn::new(self.lsn),
+            acknowledged: Lsn::new(self.lsn),
             trim_lsn: Lsn::ZERO,
             body_bytes: u32::try_from(body.len()).expect("short"),
             records: u32::try_from(payloads.len()).expect("few"),

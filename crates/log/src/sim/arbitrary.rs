@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::RECORD_HEADER_BYTES;
 use crate::lsn::Lsn;
 use crate::recovery::{Recovered, recover};
+use seawall_sys::durability::Class;
 
 /// What was handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +58,9 @@ pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
         disk.close(file);
     }
     disk.sync_dir().map_err(|source| Error::io("sync", ".", source))?;
-    let recovered = recover(&mut disk, &plan(false))?;
+    let recovered = recover(&mut disk, &plan(false, Class::PowerLoss))?;
     let found = read(&mut disk, &recovered)?;
-    let again = recover(&mut disk, &plan(false));
+    let again = recover(&mut disk, &plan(false, Class::PowerLoss));
     if recovered.epoch == u64::MAX {
         assert!(matches!(again, Err(Error::Corrupt(_))), "there is no later epoch: {again:?}");
         return Ok(found);

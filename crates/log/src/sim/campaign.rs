@@ -15,6 +15,7 @@ use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
 use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
+use seawall_sys::durability::Class;
 
 pub use super::sweep::{Swept, WAYS, sweep};
 
@@ -107,6 +108,35 @@ impl std::fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// What the log of one life promises: in one life of four less than to outlive a power cut. Drawn apart from everything
+/// else, so that the other three are what they would be without.
+fn class_of(seed: u64) -> Class {
+    match mix(seed ^ 0xC1A5) % 8 {
+        0 => Class::ProcessCrash,
+        1 => Class::SystemCrash,
+        _ => Class::PowerLoss,
+    }
+}
+
+/// How a life writes, and what it promises.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    dsync: bool,
+    class: Class,
+}
+
+impl Way {
+    fn of(habits: &Habits) -> Self {
+        Self { dsync: habits.dsync, class: habits.class }
+    }
+
+    /// Everything before `must_have` must be there.
+    fn terms(self, must_have: Lsn) -> Terms {
+        let Self { dsync, class } = self;
+        Terms { must_have, damaged: false, twice: false, dsync, class }
+    }
+}
 
 /// What came before a moment.
 #[derive(Clone, Debug, Default)]
@@ -205,6 +235,7 @@ impl<'a> Run<'a> {
             weak: rng.coin(),
             segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
+            class: class_of(seed),
         };
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),
@@ -225,7 +256,7 @@ impl<'a> Run<'a> {
         {
             return Err(Violation::Refused { error: error.to_string() });
         }
-        self.replay(media, before, &end, (&mut rng, habits.dsync, depth))
+        self.replay(media, before, &end, (&mut rng, Way::of(&habits), depth))
     }
 
     fn replay(
@@ -233,7 +264,7 @@ impl<'a> Run<'a> {
         mut media: Media,
         before: &Past,
         end: &End,
-        (rng, dsync, depth): (&mut Rng, bool, u32),
+        (rng, way, depth): (&mut Rng, Way, u32),
     ) -> Verdict {
         // What is only in the page cache may be lost to a failed write-back, of which everyone is told.
         let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
@@ -243,27 +274,28 @@ impl<'a> Run<'a> {
             {
                 return Err(Violation::Lost { acknowledged: past.ledger.written, end: *exposed });
             }
-            if end.faults > 0 && matches!(step, Step::Written(_)) {
+            if end.faults > 0 && matches!(step, Step::Written(_) | Step::CrashProof(_)) {
                 continue;
             }
             past.enter(step);
             if let Step::Disk(event) = step {
                 event.apply(&mut media);
-                self.cut(&media, &past, (rng, dsync, depth))?;
+                self.cut(&media, &past, (rng, way, depth))?;
                 if self.spent() {
                     return Ok(());
                 }
             }
         }
         // After the last step everything that was acknowledged is due.
-        self.cut(&media, &past, (rng, dsync, depth))?;
+        self.cut(&media, &past, (rng, way, depth))?;
         if end.faults > 0 && depth > 0 {
             // Without the power going: the page cache still shows what a failed sync has lost.
             self.life(media.killed(rng), &past, rng.next_u64(), depth - 1)?;
         }
         if end.ending != Ending::Cut {
             let image = media.image(Draw::None, Draw::None, rng);
-            judge_rest(image.clone(), &past.ledger, dsync, (end.ending == Ending::Close, end.trim))?;
+            let closed = end.ending == Ending::Close;
+            judge_rest(image.clone(), &past.ledger, (way.dsync, way.class), (closed, end.trim))?;
             if depth > 0 {
                 return self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1);
             }
@@ -272,7 +304,7 @@ impl<'a> Run<'a> {
     }
 
     /// Every crash that is tried at one step.
-    fn cut(&mut self, media: &Media, past: &Past, (rng, dsync, depth): (&mut Rng, bool, u32)) -> Verdict {
+    fn cut(&mut self, media: &Media, past: &Past, (rng, way, depth): (&mut Rng, Way, u32)) -> Verdict {
         let images = if media.is_settled() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
             // Nothing and everything first, then by chance, contents and names independently.
@@ -280,8 +312,7 @@ impl<'a> Run<'a> {
             let draw = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let names = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
             let image = media.image(draw, names, rng);
-            let terms =
-                Terms { must_have: past.ledger.acknowledged, damaged: false, twice: rng.one_in(16), dsync };
+            let terms = Terms { twice: rng.one_in(16), ..way.terms(past.ledger.acknowledged) };
             let damaged = self.campaign.damage && rng.one_in(4);
             let nested = depth > 0 && rng.one_in(40 * self.campaign.images_per_step as u64);
             if !damaged && !nested {
@@ -290,14 +321,17 @@ impl<'a> Run<'a> {
             }
             self.state(image.clone(), past, terms)?;
             if damaged {
-                self.damaged_state(&image, past, (rng, dsync))?;
+                self.damaged_state(&image, past, (rng, way))?;
             }
             if nested {
                 self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1)?;
             }
         }
         if past.ledger.due_after_kill() > past.ledger.acknowledged && rng.one_in(4) {
-            self.killed_state(media, past, (rng, dsync))?;
+            self.killed_state(media, past, (rng, way))?;
+        }
+        if past.ledger.due_after_crash() > past.ledger.acknowledged && rng.one_in(4) {
+            self.crashed_state(media, past, (rng, way))?;
         }
         if depth > 0 && rng.one_in(60) {
             self.life(media.killed(rng), past, rng.next_u64(), depth - 1)?;
@@ -306,10 +340,16 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the process but not the machine: the page cache is what the next opening sees.
-    fn killed_state(&mut self, media: &Media, past: &Past, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+    fn killed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
         let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
-        let terms = Terms { must_have: past.ledger.due_after_kill(), damaged: false, twice: false, dsync };
-        self.state(seen, past, terms)
+        self.state(seen, past, way.terms(past.ledger.due_after_kill()))
+    }
+
+    /// Crashes the system while the power stays on: what was handed to the disk is there, names may be lost.
+    fn crashed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+        let names = DRAWS[rng.index(DRAWS.len())];
+        let seen = media.killed(rng).image(Draw::All, names, rng);
+        self.state(seen, past, way.terms(past.ledger.due_after_crash()))
     }
 
     /// Judges one state unless it was judged before.
@@ -346,23 +386,22 @@ impl<'a> Run<'a> {
     }
 
     /// Damages one durable sector of `image` and judges that.
-    fn damaged_state(&mut self, image: &Media, past: &Past, (rng, dsync): (&mut Rng, bool)) -> Verdict {
+    fn damaged_state(&mut self, image: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
         let whole = image;
         let mut image = image.clone();
         if rng.one_in(24) {
             let shown = wipe(&mut image);
             self.tally.damaged += 1;
             let must_have = if shown { past.ledger.acknowledged } else { Lsn::ZERO };
-            return self.state(image, past, Terms { must_have, damaged: true, twice: false, dsync });
+            return self.state(image, past, Terms { damaged: true, ..way.terms(must_have) });
         }
         let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
         self.tally.damaged += 1;
         if spares_a_header(whole, segment, to) {
             // One copy of a segment header: the other one will do, so nothing may be lost and nothing refused.
-            let terms = Terms { must_have: past.ledger.acknowledged, damaged: false, twice: false, dsync };
-            return self.state(image, past, terms);
+            return self.state(image, past, way.terms(past.ledger.acknowledged));
         }
         let must_have = past.ledger.without_witnesses_in(segment, from as u64, to as u64);
-        self.state(image, past, Terms { must_have, damaged: true, twice: false, dsync })
+        self.state(image, past, Terms { damaged: true, ..way.terms(must_have) })
     }
 }

@@ -3,15 +3,17 @@
 //! The image is opened by the real recovery, read back record by record, and judged by the oracle.
 
 use super::disk::SimDisk;
+use super::file::SECTOR;
 use super::life::plan;
 use super::media::Media;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::format::{Records, SegmentHeader, segment_name};
+use crate::format::{BatchHeader, FileRole, Records, SegmentHeader, file_role, segment_name};
 use crate::lsn::Lsn;
 use crate::oracle::{Judge, Ledger, Violation, judge_refusal};
 use crate::recovery::{Recovered, Tail, recover};
 use crate::scan::{Scan, Source};
+use seawall_sys::durability::Class;
 
 /// Size of one read in bytes: small, so that batches often go past the end of what was read.
 const READ_BYTES: usize = 4096;
@@ -65,15 +67,16 @@ pub(super) fn read_all(
 pub(super) fn judge_rest(
     image: Media,
     ledger: &Ledger,
-    dsync: bool,
+    (dsync, class): (bool, Class),
     (closed, asked): (bool, Lsn),
 ) -> Verdict {
     let witnessed = ledger.without_witnesses(&[]);
-    if !closed && witnessed < ledger.acknowledged {
+    // The mark of an idle log of a weaker class is not synced, and claims no more than to be that.
+    if !closed && class == Class::PowerLoss && witnessed < ledger.acknowledged {
         return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
     }
     let mut disk = SimDisk::settled(image, 0, None);
-    let recovered = recover(&mut disk, &plan(dsync));
+    let recovered = recover(&mut disk, &plan(dsync, class));
     let recovered = recovered.map_err(|error| Violation::Refused { error: error.to_string() })?;
     let found = recovered.beginning.trim;
     if found < asked {
@@ -96,6 +99,48 @@ pub(super) struct Terms {
     pub(super) twice: bool,
     /// Whether recovery writes with `dsync`.
     pub(super) dsync: bool,
+    /// What the opened log is to promise.
+    pub(super) class: Class,
+}
+
+/// What the batches behind `end` in segment `number` say of what had been acknowledged: a second reading of the disk.
+fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
+    let inode = image.names.get(&segment_name(number))?;
+    let sectors = image.inodes[inode].sectors().iter().enumerate();
+    let headers = sectors.filter_map(|(at, sector)| {
+        let (header, _) = BatchHeader::decode(sector.bytes()).ok()?;
+        (header.segment == number && header.offset == (at * SECTOR) as u64).then_some(header.acknowledged)
+    });
+    headers.max().filter(|said| *said > end)
+}
+
+/// The newest segment with a header.
+fn newest(image: &Media) -> Option<u64> {
+    let segments = image.names.as_slice().iter().filter_map(|(name, inode)| {
+        let Some(FileRole::Segment(number)) = file_role(name.text()) else { return None };
+        let file = &image.inodes[*inode];
+        let length = file.length() as u64;
+        let sound = |copy, sector: Option<&std::rc::Rc<super::file::Sector>>| {
+            sector.is_some_and(|sector| SegmentHeader::decode(sector.bytes(), copy, number, length).is_ok())
+        };
+        (sound(0, file.sectors().first()) || sound(1, file.sectors().last())).then_some(number)
+    });
+    segments.max()
+}
+
+/// Whether the opening tells what is gone.
+fn check_tail(image: &Media, recovered: &Recovered) -> Verdict {
+    let end = recovered.beginning.end;
+    let said = newest(image).and_then(|number| said_behind(image, number, end));
+    let told = match recovered.tail {
+        Tail::Lost { from, to } if from == end => Some(to),
+        Tail::Lost { to, .. } => return Err(Violation::Concealed { end, acknowledged: to }),
+        _ => None,
+    };
+    if told == said {
+        return Ok(());
+    }
+    Err(Violation::Concealed { end, acknowledged: said.or(told).unwrap_or(end) })
 }
 
 /// Where the judged log ended, `None` if it was refused with good reason.
@@ -107,8 +152,9 @@ pub(super) fn judge(
     ledger: &Ledger,
     terms: Terms,
 ) -> std::result::Result<Option<Lsn>, Violation> {
+    let before = image.clone();
     let mut disk = SimDisk::settled(image, 0, None);
-    let recovered = match recover(&mut disk, &plan(terms.dsync)) {
+    let recovered = match recover(&mut disk, &plan(terms.dsync, terms.class)) {
         Ok(recovered) => recovered,
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
     };
@@ -119,8 +165,11 @@ pub(super) fn judge(
     }
     let end = recovered.beginning.end;
     judge.finish(end)?;
+    if !terms.damaged {
+        check_tail(&before, &recovered)?;
+    }
     if terms.twice {
-        let again = recover(&mut disk, &plan(terms.dsync));
+        let again = recover(&mut disk, &plan(terms.dsync, terms.class));
         if again.is_err() || again.is_ok_and(|again| again.beginning.end != end) {
             return Err(Violation::NotIdempotent);
         }

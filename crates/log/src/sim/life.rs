@@ -19,11 +19,13 @@ use crate::error::Error;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::keeper::{Keeper, Progress};
 use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
 use crate::oracle::{Issued, Ledger, Witness};
 use crate::recovery::{self, Plan, Recovered};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use seawall_sys::completion::Order;
+use seawall_sys::durability::Class;
 
 /// Segment size of simulated logs in bytes, where nothing else is said.
 pub(super) const SEGMENT_BYTES: u64 = 8 * 1024;
@@ -36,12 +38,12 @@ const MEMORY_BYTES: usize = 8192;
 const ORDERS: [Order; 3] = [Order::OneByOne, Order::Grouped, Order::Linked];
 
 /// How recovery is done on the simulated disk.
-pub(crate) fn plan(dsync: bool) -> Plan {
-    plan_with(dsync, SEGMENT_BYTES)
+pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
+    plan_with(dsync, class, SEGMENT_BYTES)
 }
 
 /// The same with new segments of `segment_bytes` bytes.
-fn plan_with(dsync: bool, segment_bytes: u64) -> Plan {
+fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
         block_bytes: BLOCK_BYTES,
@@ -49,6 +51,7 @@ fn plan_with(dsync: bool, segment_bytes: u64) -> Plan {
         // Small, so that walks through a segment often go past the end of what was read.
         read_bytes: 4096,
         dsync,
+        class,
     }
 }
 
@@ -63,6 +66,8 @@ pub(crate) enum Step {
     Acknowledged(Lsn),
     /// Everything before this LSN was acknowledged as outliving the process.
     Written(Lsn),
+    /// Everything before this LSN was acknowledged as outliving a crash of the system.
+    CrashProof(Lsn),
     /// A trim was asked for.
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
@@ -79,6 +84,7 @@ impl Step {
             Self::Issued(record) => ledger.issued.push(record.clone()),
             Self::Acknowledged(lsn) => ledger.acknowledged = ledger.acknowledged.max(*lsn),
             Self::Written(lsn) => ledger.written = ledger.written.max(*lsn),
+            Self::CrashProof(lsn) => ledger.crash_proof = ledger.crash_proof.max(*lsn),
             Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
             Self::Witnessed(witness) => ledger.witnesses.push(*witness),
             Self::Exposed(end) => ledger.exposed(*end),
@@ -110,10 +116,12 @@ pub(crate) struct Habits {
     pub(crate) number: u64,
     /// How it ends, as far as the disk lets it.
     pub(crate) ending: Ending,
-    /// Whether some commits ask for less than durable.
+    /// Whether some commits ask for less than the log promises.
     pub(crate) weak: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
+    /// What the log promises.
+    pub(crate) class: Class,
     /// How reads get past the page cache.
     pub(crate) cache: Cache,
 }
@@ -161,6 +169,7 @@ struct Life {
     trace: Vec<Step>,
     acknowledged: Lsn,
     written: Lsn,
+    crash_proof: Lsn,
     ends: Vec<Lsn>,
     failed: bool,
     after_failure: Option<Lsn>,
@@ -173,7 +182,7 @@ struct Life {
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
-    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.segment_bytes));
+    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.class, habits.segment_bytes));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
@@ -241,6 +250,7 @@ impl Life {
             trace,
             acknowledged: end,
             written: end,
+            crash_proof: end,
             ends: vec![end],
             failed: false,
             after_failure: None,
@@ -251,7 +261,8 @@ impl Life {
 
     /// Does one thing.
     fn act(&mut self) {
-        if self.habits.weak && self.rng.one_in(4) {
+        let asks = self.habits.weak || self.habits.class != Class::PowerLoss;
+        if asks && self.rng.one_in(4) {
             self.ask();
         }
         match self.rng.below(16) {
@@ -285,6 +296,11 @@ impl Life {
             self.written = written;
             self.trace.push(Step::Written(written));
         }
+        let crash_proof = self.core.reached(Grade::System);
+        if crash_proof > self.crash_proof {
+            self.crash_proof = crash_proof;
+            self.trace.push(Step::CrashProof(crash_proof));
+        }
     }
 
     /// Somebody waits for what has been appended so far, in one grade or another.
@@ -294,6 +310,8 @@ impl Life {
             1 => Grade::System,
             _ => Grade::Process,
         };
+        let own = self.shape.own();
+        let grade = if self.habits.weak { grade.min(own) } else { own };
         let end = self.core.watermarks().appended;
         self.core.want(grade, end);
     }
@@ -520,9 +538,8 @@ impl Life {
     }
 
     fn trim(&mut self) {
-        let durable = self.core.watermarks().durable;
         let at = self.ends[self.rng.index(self.ends.len())];
-        if at <= durable {
+        if at <= self.core.acknowledged() {
             self.core.set_trim(at);
             self.trace.push(Step::Trimmed(at));
         }
@@ -573,7 +590,9 @@ impl Life {
                 return false;
             }
             let marks = self.core.watermarks();
-            if marks.durable < marks.appended {
+            let weak = mutant::on(Mutant::WeakCloseWithoutSync);
+            let firm = if weak { self.core.acknowledged() } else { marks.durable };
+            if firm < marks.appended {
                 self.core.want(Grade::Full, marks.appended);
                 self.issue();
                 if self.running.is_empty() {
@@ -595,6 +614,10 @@ impl Life {
                         self.complete(true);
                     }
                     self.drain();
+                    if !self.failed {
+                        // A log of any class that was closed has nothing left that a power cut could take.
+                        self.trace.push(Step::Acknowledged(marks.appended));
+                    }
                     return !self.failed;
                 }
                 Closing::Refused => return false,

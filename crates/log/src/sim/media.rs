@@ -233,13 +233,14 @@ impl Media {
                         offset,
                         lsn,
                         durable,
+                        acknowledged,
                         trim_lsn,
                         ..
                     } = header;
                     let end = header.end();
                     eprintln!(
                         "  {at:6} {kind:?} epoch {epoch} segment {segment} offset {offset} lsn {lsn}..{end} durable \
-                         {durable} trim {trim_lsn}"
+                         {durable} acknowledged {acknowledged} trim {trim_lsn}"
                     );
                 }
             }

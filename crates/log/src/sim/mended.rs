@@ -10,6 +10,7 @@ use super::names::{Name, NameChange};
 use crate::checksum::crc32c;
 use crate::format::{preparing_name, segment_name};
 use crate::recovery::recover;
+use seawall_sys::durability::Class;
 
 const BLOCK: usize = 512;
 
@@ -43,8 +44,8 @@ fn recover_twice(mut bytes: &[u8]) {
     }
     media.dir_synced();
     let mut disk = SimDisk::settled(media, 0, None);
-    if let Ok(first) = recover(&mut disk, &plan(true)) {
-        let again = recover(&mut disk, &plan(true));
+    if let Ok(first) = recover(&mut disk, &plan(true, Class::PowerLoss)) {
+        let again = recover(&mut disk, &plan(true, Class::PowerLoss));
         assert!(
             again.is_ok_and(|again| again.beginning.end == first.beginning.end),
             "recovery is not idempotent"
@@ -58,6 +59,7 @@ mod tests {
     use crate::format::{BatchHeader, Kind, LogId, SegmentHeader};
     use crate::lsn::Lsn;
     use crate::sim::rng::Rng;
+    use seawall_sys::durability::Class;
 
     /// A sound segment of 16 blocks as the fuzzer would have to write it, then changed at random.
     fn mutated(rng: &mut Rng) -> Vec<u8> {
@@ -73,6 +75,7 @@ mod tests {
             trim_lsn: Lsn::ZERO,
             previous: 0,
             link: 0,
+            class: Class::PowerLoss,
         };
         header.encode(0, &mut content);
         header.encode(1, &mut content[15 * 512..]);
@@ -89,6 +92,7 @@ mod tests {
                 offset,
                 lsn: Lsn::ZERO,
                 durable: Lsn::new(rng.below(2)),
+                acknowledged: Lsn::ZERO,
                 trim_lsn: Lsn::ZERO,
                 body_bytes: u32::try_from(rng.below(600)).unwrap_or(0) & 0xFFFF_FE00,
                 records: 0,

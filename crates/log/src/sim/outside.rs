@@ -21,6 +21,7 @@ use crate::scan::{Scan, Source};
 use crate::seal::Chain;
 use crate::shelf::Shelf;
 use seawall_sys::completion::Order;
+use seawall_sys::durability::Class;
 
 const BATCH_BYTES: usize = 16 * 1024;
 const MEMORY_BYTES: usize = 64 * 1024;
@@ -49,6 +50,7 @@ impl Layout {
             segment_bytes: self.segment_bytes,
             read_bytes: READ_BYTES,
             dsync: false,
+            class: Class::PowerLoss,
         }
     }
 }

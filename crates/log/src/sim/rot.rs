@@ -29,6 +29,7 @@ use super::rng::{Rng, mix};
 use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};
 use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
+use seawall_sys::durability::Class;
 
 /// How the log was left before the damage.
 pub const ENDINGS: [&str; 3] = ["cut under load", "idle mark written", "clean close"];
@@ -106,6 +107,7 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
             ending,
             weak: false,
             segment_bytes: SEGMENT_BYTES,
+            class: Class::PowerLoss,
             cache: Cache::Bypassed,
         },
         None,
@@ -223,7 +225,8 @@ impl AtRest {
         let acknowledged = self.ledger.acknowledged;
         let spared = self.copies_left(hits);
         let must_have = if spared { acknowledged } else { self.ledger.without_witnesses(&places) };
-        let terms = Terms { must_have, damaged: !spared, twice: false, dsync: self.dsync };
+        let (damaged, dsync) = (!spared, self.dsync);
+        let terms = Terms { must_have, damaged, twice: false, dsync, class: Class::PowerLoss };
         let in_window = self.batches.iter().any(|(segment, offset, end, lsn)| {
             let hit = |&(of, from, to): &(u64, u64, u64)| of == *segment && from < *end && to > *offset;
             *lsn >= must_have && must_have < acknowledged && places.iter().any(hit)

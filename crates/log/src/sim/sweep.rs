@@ -13,6 +13,7 @@ use super::life::{Ending, Habits, SEGMENT_BYTES, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::oracle::{Ledger, Violation};
+use seawall_sys::durability::Class;
 
 /// Every way in which an operation is made to fail: how, and whether all later ones do as well.
 pub const WAYS: [(&str, FaultKind, bool); 6] = [
@@ -43,7 +44,10 @@ pub struct Swept {
 /// The first broken promise.
 pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
     let mut swept = Swept::default();
-    for (dsync, weak) in [(false, false), (true, false), (false, true), (true, true)] {
+    let mixed = [(false, false), (true, false), (false, true), (true, true)];
+    let weaker = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
+    let ways = mixed.map(|(dsync, weak)| (dsync, weak, Class::PowerLoss)).into_iter();
+    for (dsync, weak, class) in ways.chain(weaker.map(|(dsync, class)| (dsync, false, class))) {
         let habits = Habits {
             dsync,
             depth: 2,
@@ -52,6 +56,7 @@ pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
             ending: Ending::Close,
             weak,
             segment_bytes: SEGMENT_BYTES,
+            class,
             cache: Cache::Bypassed,
         };
         let operations = live(Media::default(), seed, habits, None).operations;
@@ -91,8 +96,8 @@ fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &
     let mut rng = Rng::new(mix(seed ^ operation));
     for draw in DRAWS {
         let image = end.media.image(draw, draw, &mut rng);
-        let terms =
-            Terms { must_have: ledger.acknowledged, damaged: false, twice: true, dsync: habits.dsync };
+        let Habits { dsync, class, .. } = habits;
+        let terms = Terms { must_have: ledger.acknowledged, damaged: false, twice: true, dsync, class };
         tally.states += 1;
         judge(image, &ledger, terms)?;
     }
