@@ -163,7 +163,9 @@ impl Options {
         self
     }
 
-    /// What an acknowledged record must outlive. Opening fails where no method can promise that. Default: power loss.
+    /// What an acknowledged record must outlive. Opening fails where no method can promise that. After an event that a
+    /// weaker class does not cover, the log opens with what is left and [`crate::Tail::Lost`] says what is gone. A log may
+    /// be opened with another class than before: it then goes on in a new segment. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {
         self.durability = class;
