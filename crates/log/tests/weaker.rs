@@ -216,9 +216,16 @@ mod futures {
 }
 
 /// The files of a log as they are now, as a crash would leave them: without its lock.
-fn copied(from: &std::path::Path) -> tempfile::TempDir {
+fn copied(log: &Log) -> tempfile::TempDir {
     let to = scratch();
-    for entry in std::fs::read_dir(from).expect("lists") {
+    let mut waited = 0;
+    // Housekeeping renames files.
+    while !log.is_prepared() {
+        std::thread::sleep(Duration::from_millis(2));
+        waited += 1;
+        assert!(waited < 30_000, "the next segment is prepared");
+    }
+    for entry in std::fs::read_dir(log.dir()).expect("lists") {
         let entry = entry.expect("lists");
         if entry.file_name() != "LOCK" {
             std::fs::copy(entry.path(), to.path().join(entry.file_name())).expect("copies");
@@ -247,7 +254,7 @@ fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
             log.append_commit(&[i; RECORD]).expect("commits");
         }
         let record = (RECORD + 4) as u64;
-        let crashed = copied(dir.path());
+        let crashed = copied(&log);
         // What lies behind the page had arrived, and says that all but the last record had been acknowledged.
         lose_page(crashed.path(), 10);
         let lost = Tail::Lost { from: Lsn::new(9 * record), to: Lsn::new(19 * record) };
@@ -279,7 +286,7 @@ fn what_a_weaker_log_synced_is_damaged_and_not_lost_when_it_is_gone() {
     let stats = log.stats();
     assert!(stats.segments_started >= 1, "{stats:?}");
     assert_eq!((stats.settlements, stats.weak_batches), (stats.segments_started, 0), "one sync a segment");
-    let full = copied(dir.path());
+    let full = copied(&log);
     lose_page(full.path(), 10);
     let report = verify(full.path()).expect("verifies");
     assert_eq!(report.damage.len(), 1, "{report:?}");

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn neither_workers_nor_stops_change_what_is_counted() {
-        let campaign = Campaign { states: 60_000, ..Campaign::default() };
+        let campaign = Campaign { states: 60_000, images_per_step: 2, ..Campaign::default() };
         let whole = go_on(&campaign, Standing::new(5), 1, |_| true).expect("every promise is kept");
         assert!(whole.tally.states >= 60_000);
         let mut standing = Standing::new(5);
