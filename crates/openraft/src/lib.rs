@@ -32,8 +32,8 @@
 //! # Memory and blocking
 //!
 //! Per entry that is not purged a few words are kept, and the bytes of the newest ones ([`KEEP_BYTES`] unless told
-//! otherwise); older ones are read back from the segments. `append` waits for the disk only when the log's memory is
-//! full, and reading old entries reads files: both on the calling thread, as they are short.
+//! otherwise); older ones are read back from the segments, by a thread that lives as long as that read, so that the
+//! runtime goes on. `append` waits for the disk, on the calling thread, only when the log's memory is full.
 //!
 //! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on
 //! `deserialize_any` or on skipped fields.
@@ -43,9 +43,11 @@
 //! | `record` | encodes Raft entries and state as records |
 //! | `index` | indexes the entries in memory |
 //! | `store` | implements Openraft's storage traits |
+//! | `apart` | reads on threads of its own |
 //! | `error` | defines the errors |
 #![forbid(unsafe_code)]
 
+mod apart;
 mod error;
 mod index;
 mod record;

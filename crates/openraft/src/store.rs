@@ -15,8 +15,9 @@ use openraft::{
     AnyError, AsyncRuntime, LogId, LogState, OptionalSend, RaftLogId, RaftLogReader, RaftTypeConfig,
     StorageError, StorageIOError, Vote,
 };
-use seawall::{Log, Lsn, Options};
+use seawall::{Log, Lsn, Options, Payload};
 
+use crate::apart::apart;
 use crate::error::{Error, Result};
 use crate::index::{Index, Place};
 use crate::record::{self, State, Stored};
@@ -25,7 +26,7 @@ use crate::record::{self, State, Stored};
 pub const KEEP_BYTES: usize = 16 << 20;
 
 struct Shared<C: RaftTypeConfig> {
-    log: Log,
+    log: Arc<Log>,
     index: Mutex<Index<C>>,
     keep_bytes: usize,
 }
@@ -95,28 +96,29 @@ impl<C: RaftTypeConfig> Shared<C> {
         Ok(())
     }
 
-    /// Reads the records that start at `starts`, which grow.
-    fn read_back(&self, first: u64, starts: &[Lsn]) -> Result<Vec<C::Entry>> {
-        let mut entries = Vec::with_capacity(starts.len());
-        let Some(from) = starts.first() else { return Ok(entries) };
-        let mut reader = self.log.read(*from)?;
-        for (index, start) in (first..).zip(starts) {
-            let record = loop {
-                match reader.next_record()? {
-                    // Between two entries may lie what is no entry of this range: state, or entries cut off since.
-                    Some(record) if record.lsn < *start => {}
-                    Some(record) if record.lsn == *start => break record,
-                    _ => return Err(Error::Missing { index }),
-                }
-            };
-            entries.push(decode_entry::<C>(&record.payload, *start)?);
+    /// Reads the records that start at `starts`, which grow, without stopping the runtime meanwhile.
+    async fn read_back(&self, first: u64, starts: &[Lsn]) -> Result<Vec<C::Entry>> {
+        if starts.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(entries)
+        let (log, wanted) = (Arc::clone(&self.log), starts.to_vec());
+        let read = apart(move || {
+            let read = records_at(&log, first, &wanted);
+            // Before anybody is told: the store may be closed right then.
+            drop(log);
+            read
+        });
+        let cannot_start = |source| {
+            let path = self.log.dir().to_path_buf();
+            Error::Log(seawall::Error::Io { operation: "start a thread for", path, source })
+        };
+        let records = read.await.map_err(cannot_start)??;
+        records.iter().zip(starts).map(|(payload, start)| decode_entry::<C>(payload, *start)).collect()
     }
 
-    fn entries(&self, range: &impl RangeBounds<u64>) -> Result<Vec<C::Entry>> {
+    async fn entries(&self, range: impl RangeBounds<u64>) -> Result<Vec<C::Entry>> {
         loop {
-            let (first, places) = self.index().places(range);
+            let (first, places) = self.index().places(&range);
             let on_disk: Vec<Lsn> = places
                 .iter()
                 .map_while(|place| match place {
@@ -124,7 +126,7 @@ impl<C: RaftTypeConfig> Shared<C> {
                     Place::Memory(_) => None,
                 })
                 .collect();
-            let mut entries = match self.read_back(first, &on_disk) {
+            let mut entries = match self.read_back(first, &on_disk).await {
                 // Purged meanwhile, and no longer in the index.
                 Err(Error::Log(seawall::Error::Trimmed { .. })) => continue,
                 read => read?,
@@ -136,6 +138,25 @@ impl<C: RaftTypeConfig> Shared<C> {
             return Ok(entries);
         }
     }
+}
+
+/// The records of `log` that start at `starts`, which grow; the first of them is entry `first`.
+fn records_at(log: &Log, first: u64, starts: &[Lsn]) -> Result<Vec<Payload>> {
+    let mut records = Vec::with_capacity(starts.len());
+    let Some(from) = starts.first() else { return Ok(records) };
+    let mut reader = log.read(*from)?;
+    for (index, start) in (first..).zip(starts) {
+        let record = loop {
+            match reader.next_record()? {
+                // Between two entries may lie what is no entry of this range: state, or entries cut off since.
+                Some(record) if record.lsn < *start => {}
+                Some(record) if record.lsn == *start => break record,
+                _ => return Err(Error::Missing { index }),
+            }
+        };
+        records.push(record.payload);
+    }
+    Ok(records)
 }
 
 fn decode_entry<C: RaftTypeConfig>(bytes: &[u8], lsn: Lsn) -> Result<C::Entry> {
@@ -169,7 +190,8 @@ impl<C: RaftTypeConfig> LogStore<C> {
             index.replay(stored, record.lsn).map_err(wrong)?;
         }
         drop(reader);
-        Ok(Self { shared: Arc::new(Shared { log, index: Mutex::new(index), keep_bytes }) })
+        let (log, index) = (Arc::new(log), Mutex::new(index));
+        Ok(Self { shared: Arc::new(Shared { log, index, keep_bytes }) })
     }
 
     /// The log behind it, for its statistics. Appending to it would break the store.
@@ -186,7 +208,8 @@ impl<C: RaftTypeConfig> LogStore<C> {
     /// durable.
     pub fn close(self) -> Result<()> {
         let shared = Arc::into_inner(self.shared).ok_or(Error::InUse)?;
-        Ok(shared.log.close()?)
+        let log = Arc::into_inner(shared.log).ok_or(Error::InUse)?;
+        Ok(log.close()?)
     }
 }
 
@@ -199,7 +222,7 @@ impl<C: RaftTypeConfig> RaftLogReader<C> for LogStore<C> {
         &mut self,
         range: RB,
     ) -> Result<Vec<C::Entry>, StorageError<C::NodeId>> {
-        let read = self.shared.entries(&range);
+        let read = self.shared.entries(range).await;
         read.map_err(|error| StorageIOError::read_logs(cause(&error)).into())
     }
 }

@@ -163,3 +163,22 @@ fn a_store_in_use_is_not_closed() {
         open(dir.path());
     });
 }
+
+/// Old entries are read by a thread of their own: on a runtime of one thread other tasks go on until they are there, and the
+/// store can be closed as soon as they are.
+#[test]
+fn reading_old_entries_leaves_the_runtime_to_others() {
+    let dir = scratch();
+    let mut store = open(dir.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let entries = runtime.block_on(async {
+        append(&mut store, 1, 1..200).await;
+        let mut reader = store.get_log_reader().await;
+        let read = tokio::spawn(async move { reader.try_get_log_entries(1..3).await.expect("reads") });
+        let others = tokio::spawn(async { 7 });
+        assert_eq!(others.await.expect("runs"), 7);
+        read.await.expect("ends")
+    });
+    assert_eq!(entries, [entry(1, 1), entry(1, 2)]);
+    store.close().expect("nobody holds the log any more");
+}
