@@ -44,7 +44,7 @@ const COMMANDS: [Command; 14] = [
     Command { name: "wine", about: "the tests of the Windows rows, under Wine", run: wine },
     Command {
         name: "deny",
-        about: "licences, advisories and sources of all dependencies (installs cargo-deny, several minutes)",
+        about: "licences, sources and, where their database can be fetched, advisories of all dependencies (installs cargo-deny, several minutes)",
         run: deny::run,
     },
     Command {
@@ -69,7 +69,7 @@ const COMMANDS: [Command; 14] = [
     },
     Command {
         name: "fuzz",
-        about: "the fuzz targets of the log: --seconds N --seed N --target T (installs a nightly toolchain and cargo-fuzz)",
+        about: "the fuzz targets of the log, of results and of a witness's peers: --seconds N --seed N --target T (installs a nightly toolchain and cargo-fuzz)",
         run: explore::fuzz,
     },
     Command {

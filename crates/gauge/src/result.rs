@@ -260,6 +260,14 @@ impl RunResult {
         file::read(path)
     }
 
+    /// Reads the text of a result file, as bounded and checked as [`RunResult::read`].
+    ///
+    /// # Errors
+    /// In words, what follows the file's name in a message.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        file::parse(text)
+    }
+
     /// The result as the text of its file.
     ///
     /// # Errors

@@ -152,6 +152,28 @@ impl Runs {
     }
 }
 
+/// Gives messages to an empty ledger, as a runner's and as entries of its log; the refusals.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn take(messages: &[Message]) -> Vec<Error> {
+    let (mut runs, mut replayed) = (Runs::default(), Runs::default());
+    let mut latest = RunId::LATEST;
+    let mut refused = Vec::new();
+    for message in messages {
+        let taken = match message {
+            Message::Begin(begin) => {
+                latest = begin.run;
+                runs.begin(begin, 1)
+            }
+            Message::Stream(stream) => runs.stream(latest, stream),
+            Message::Ack(ack) => runs.ack(latest, ack).map(drop),
+            _ => Ok(()),
+        };
+        refused.extend(taken.err());
+        refused.extend(replayed.replay(&entry(latest, message)).err());
+    }
+    refused
+}
+
 fn damaged() -> Error {
     Error::Asked("the ledger holds an entry that this version does not know; use another ledger".to_owned())
 }

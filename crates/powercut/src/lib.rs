@@ -25,6 +25,8 @@
 
 pub mod check;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod journal;
 mod ledger;
 mod line;

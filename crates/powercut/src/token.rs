@@ -83,7 +83,7 @@ impl Token {
         Session { to_witness: Key(key(b"to the witness  ")), from_witness: Key(key(b"from the witness")) }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }

@@ -11,6 +11,8 @@ use std::path::Path;
 pub(crate) enum Outcome {
     /// One check that held.
     Held,
+    /// One check that held, but for what it could not look at, which is no failure even in CI.
+    HeldBut(String),
     /// One check that did not, and why.
     Broken(String),
     /// Tests were run.
@@ -77,6 +79,7 @@ impl Outcome {
     pub(super) fn write(&self, path: &Path) -> Result<(), String> {
         let json = match self {
             Self::Held => json!({ "kind": "held" }),
+            Self::HeldBut(reason) => json!({ "kind": "held but", "reason": reason }),
             Self::Broken(reason) => json!({ "kind": "broken", "reason": reason }),
             Self::Tests(tests) => tests.to_json("tests"),
             Self::Owed(tests) => tests.to_json("owed"),
@@ -91,6 +94,7 @@ impl Outcome {
         let reason = || json["reason"].as_str().map(str::to_owned);
         Some(match json["kind"].as_str()? {
             "held" => Self::Held,
+            "held but" => Self::HeldBut(reason()?),
             "broken" => Self::Broken(reason()?),
             "tests" => Self::Tests(Tests::from_json(&json)?),
             "owed" => Self::Owed(Tests::from_json(&json)?),
@@ -120,6 +124,7 @@ mod tests {
         assert_eq!(Outcome::read(&path), None, "a step that was killed wrote nothing");
         for (written, again) in [
             (Outcome::Held, Outcome::Held),
+            (Outcome::HeldBut("x".into()), Outcome::HeldBut("x".into())),
             (Outcome::Broken("why".into()), Outcome::Broken("why".into())),
             (Outcome::Skipped("no root".into()), Outcome::Skipped("no root".into())),
             (Outcome::Tests(tests(Ok(()), 0.25)), Outcome::Tests(tests(Ok(()), 0.25))),

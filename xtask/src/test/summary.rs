@@ -48,6 +48,10 @@ impl Summary {
                 self.counts.passed += 1;
                 "held".to_owned()
             }
+            Outcome::HeldBut(reason) => {
+                self.counts.passed += 1;
+                format!("held; {reason}")
+            }
             Outcome::Broken(reason) => {
                 self.counts.failed += 1;
                 format!("FAILED: {reason}")
@@ -160,6 +164,7 @@ mod tests {
     fn every_outcome_is_counted_for_what_it_is() {
         let ended = || Err("ended".to_owned());
         assert_eq!(after(Outcome::Held, true), (1, 0, 0, true));
+        assert_eq!(after(Outcome::HeldBut("NOT checked: advisories".into()), true), (1, 0, 0, true));
         assert_eq!(after(Outcome::Broken("why".into()), false), (0, 1, 0, false));
         assert_eq!(after(tests(7, 0, Ok(())), true), (7, 0, 0, true));
         assert_eq!(after(tests(6, 1, ended()), true), (6, 1, 0, false));

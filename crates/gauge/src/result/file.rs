@@ -72,7 +72,7 @@ fn text(path: &Path) -> Result<String, String> {
 ///
 /// # Errors
 /// What follows the file's name in a message.
-fn parse(text: &str) -> Result<RunResult, String> {
+pub(super) fn parse(text: &str) -> Result<RunResult, String> {
     #[derive(Deserialize)]
     struct Head {
         format: String,
