@@ -115,6 +115,7 @@ mod tests {
         Surroundings {
             medium,
             copy_on_write,
+            shares_extents: copy_on_write,
             file_state: FileState::ZeroFilled,
             device_cache,
             forced_writes_honoured: None,

@@ -49,6 +49,7 @@ fn rows() -> Rows {
     let around = Surroundings {
         medium: Medium::Block,
         copy_on_write: false,
+        shares_extents: false,
         file_state: FileState::ZeroFilled,
         device_cache: DeviceCache::WriteBack,
         forced_writes_honoured: None,

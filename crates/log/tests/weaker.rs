@@ -249,7 +249,11 @@ fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
     for (class, method) in [(ProcessCrash, "buffered"), (ProcessCrash, "direct"), (SystemCrash, "direct")] {
         let dir = scratch();
         let weaker = || options(method).durability(class);
-        let log = Log::open(dir.path(), weaker()).expect("opens");
+        let log = match Log::open(dir.path(), weaker()) {
+            // Where files may come to share blocks this row outlives the process only.
+            Err(Error::InvalidOption { option: "method", .. }) if class > ProcessCrash => continue,
+            opened => opened.expect("opens"),
+        };
         for i in 0..20_u8 {
             log.append_commit(&[i; RECORD]).expect("commits");
         }

@@ -5,7 +5,7 @@
 //!   ------------------          ------------------                                      -----
 //!   kernel memory               anything                                                process crash
 //!   device, no metadata         extents must still be found: appending, unwritten,      process crash
-//!                               copy-on-write
+//!                               copy-on-write, extents that may be shared
 //!   device                      volatile or unknown write cache                         system crash
 //!   device                      no volatile write cache                                 power loss
 //!   stable by syncfs            a file system whose syncfs need not flush (XFS)         as device
@@ -152,6 +152,10 @@ pub struct Surroundings {
     pub medium: Medium,
     /// Whether an overwrite goes to new blocks (btrfs without `nodatacow`, ZFS, bcachefs).
     pub copy_on_write: bool,
+    /// Whether an overwrite goes to new blocks once somebody made the file share them, which nobody tells the writer
+    /// (XFS after `cp --reflink` or deduplication, btrfs after a snapshot, f2fs after cleaning).
+    #[serde(default)]
+    pub shares_extents: bool,
     /// The state of the journal's blocks.
     pub file_state: FileState,
     /// The weakest write cache among the leaf devices.
@@ -219,8 +223,14 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         because.push("the file system was mounted to ignore syncs".to_owned());
         return Class::ProcessCrash;
     }
-    if !reach.metadata && (around.file_state.needs_metadata() || around.copy_on_write) {
-        because.push(if around.copy_on_write {
+    if !reach.metadata
+        && (around.file_state.needs_metadata() || around.copy_on_write || around.shares_extents)
+    {
+        because.push(if around.shares_extents && !around.copy_on_write {
+            "the file system can share or move the journal's blocks (reflink, deduplication, snapshot): an overwrite then \
+             goes to new blocks, and the metadata that leads to them is not committed"
+                .to_owned()
+        } else if around.copy_on_write {
             "each overwrite goes to new blocks, and the tree that leads to them is not committed".to_owned()
         } else {
             format!("the metadata of a journal that is {} is not committed", around.file_state.name())
@@ -257,6 +267,7 @@ mod tests {
         Surroundings {
             medium: Medium::Block,
             copy_on_write: false,
+            shares_extents: false,
             file_state: FileState::ZeroFilled,
             device_cache: DeviceCache::WriteBack,
             forced_writes_honoured: None,
@@ -279,13 +290,14 @@ mod tests {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
-                        for bits in 0..64_u8 {
+                        for bits in 0..128_u8 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
                             all.push(Surroundings {
                                 medium,
                                 copy_on_write: bits & 16 != 0,
+                                shares_extents: bits & 64 != 0,
                                 file_state,
                                 device_cache,
                                 forced_writes_honoured,
@@ -309,7 +321,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 21] = [
+        let rows: [(&str, Surroundings, Class); 27] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -317,6 +329,12 @@ mod tests {
             ("direct", with(|s| s.file_state = FileState::Appending), ProcessCrash),
             ("direct", with(|s| s.copy_on_write = true), ProcessCrash),
             ("direct", with(|s| s.device_cache = DeviceCache::WriteThrough), PowerLoss),
+            ("direct", with(|s| s.shares_extents = true), ProcessCrash),
+            ("direct", shared_and_write_through(), ProcessCrash),
+            ("sync-file-range", shared_and_write_through(), ProcessCrash),
+            ("direct+dsync", shared_and_write_through(), PowerLoss),
+            ("direct+fdatasync", with(|s| s.shares_extents = true), PowerLoss),
+            ("buffered+fdatasync", with(|s| s.shares_extents = true), PowerLoss),
             ("sync-file-range", honest(), SystemCrash),
             ("buffered+syncfs", honest(), PowerLoss),
             ("buffered+syncfs", with(|s| s.syncfs_flushes = false), SystemCrash),
@@ -334,6 +352,25 @@ mod tests {
         ];
         for (id, surroundings, expected) in rows {
             assert_eq!(class(id, &surroundings), expected, "{id} in {surroundings:?}");
+        }
+    }
+
+    fn shared_and_write_through() -> Surroundings {
+        Surroundings { shares_extents: true, device_cache: DeviceCache::WriteThrough, ..honest() }
+    }
+
+    /// What commits no metadata outlives no crash of the system wherever an overwrite may need some.
+    #[test]
+    fn over_all_inputs_metadata_is_committed_where_blocks_may_be_shared() {
+        for around in every_surroundings().iter().filter(|around| around.shares_extents) {
+            for method in methods::ALL.into_iter().flatten().filter(|method| !method.reach().metadata) {
+                assert_eq!(
+                    classify(method, around).class,
+                    Class::ProcessCrash,
+                    "{} in {around:?}",
+                    method.id
+                );
+            }
         }
     }
 

@@ -68,6 +68,10 @@ pub struct FileSystem {
     pub medium: Medium,
     /// Whether an overwrite goes to new blocks.
     pub copy_on_write: bool,
+    /// Whether files may come to share blocks, or have theirs moved, so that an overwrite allocates: `cp --reflink`,
+    /// deduplication, snapshots, cleaning.
+    #[serde(default)]
+    pub shares_extents: bool,
     /// Whether it is mounted read-only.
     pub read_only: bool,
     /// Allocation unit, bytes.
@@ -191,6 +195,7 @@ impl Environment {
         Surroundings {
             medium: self.file_system.medium,
             copy_on_write: self.file_system.copy_on_write,
+            shares_extents: self.file_system.shares_extents,
             file_state,
             device_cache: self.device_cache(),
             forced_writes_honoured: None,

@@ -281,6 +281,7 @@ fn standing(method: &Method, file_state: FileState) -> Standing {
     let around = Surroundings {
         medium: Medium::Block,
         copy_on_write: false,
+        shares_extents: false,
         file_state,
         device_cache: DeviceCache::Unknown,
         forced_writes_honoured: None,

@@ -139,6 +139,7 @@ pub(crate) fn environment() -> Environment {
             options: vec!["rw".to_owned()],
             medium: Medium::Block,
             copy_on_write: false,
+            shares_extents: false,
             read_only: false,
             block_bytes: 4096,
             free_bytes: 64 << 30,

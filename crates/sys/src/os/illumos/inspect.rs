@@ -53,6 +53,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
     Ok(FileSystem {
         medium: medium(&kind),
         copy_on_write: kind == "zfs",
+        shares_extents: kind == "zfs",
         source: mount.source,
         options: mount.options,
         read_only: told.f_flag & libc::ST_RDONLY != 0,

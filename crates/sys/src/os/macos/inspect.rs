@@ -59,6 +59,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         medium: medium(&kind, &text(&told.f_mntfromname), has(libc::MNT_LOCAL)),
         // APFS overwrites in place what no clone or snapshot shares, and whether one does is not told.
         copy_on_write: kind == "apfs",
+        shares_extents: kind == "apfs",
         read_only: has(libc::MNT_RDONLY),
         block_bytes,
         free_bytes: told.f_bavail.saturating_mul(block_bytes),

@@ -98,6 +98,7 @@ impl Volume {
             // ReFS writes file data to new blocks only in files with integrity streams, and which file will be
             // one is decided at its making: the careful answer is that all are.
             copy_on_write: kind == "ReFS",
+            shares_extents: kind == "ReFS",
             kind,
             source: self.device.clone().unwrap_or_else(|| self.root.display().to_string()),
             options: FLAGS
@@ -125,6 +126,7 @@ impl Volume {
             options: mount.map_or_else(Vec::new, |mount| mount.options.clone()),
             medium: mount.map_or(Medium::Unknown, Mount::medium),
             copy_on_write: mount.is_some_and(Mount::copies_on_write),
+            shares_extents: mount.is_some_and(Mount::copies_on_write),
             read_only: mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro")),
             block_bytes: self.cluster_bytes()?,
             free_bytes,

@@ -11,7 +11,13 @@ pub(super) struct Kind {
     pub(super) medium: Option<Medium>,
     /// Whether overwrites go to new blocks unless told otherwise.
     pub(super) copy_on_write: bool,
+    /// Whether files may come to share blocks, or have theirs moved, without their writer's knowledge.
+    pub(super) shares_extents: bool,
 }
+
+/// Reflinks, deduplication, snapshots, or cleaning that moves blocks. XFS and OCFS2 do so only if made with reflinks, which
+/// the mount table does not say.
+const SHARES_EXTENTS: [&str; 6] = ["xfs", "btrfs", "bcachefs", "zfs", "f2fs", "ocfs2"];
 
 /// Kept in memory.
 const MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
@@ -84,7 +90,11 @@ pub(super) fn kind(name: &str) -> Kind {
     } else {
         None
     };
-    Kind { medium, copy_on_write: COPY_ON_WRITE.contains(&name) }
+    Kind {
+        medium,
+        copy_on_write: COPY_ON_WRITE.contains(&name),
+        shares_extents: SHARES_EXTENTS.contains(&name),
+    }
 }
 
 #[cfg(test)]
@@ -104,19 +114,20 @@ mod tests {
     #[test]
     fn names_tell_the_medium_and_copy_on_write() {
         let rows = [
-            ("tmpfs", Some(Medium::Memory), false),
-            ("nfs4", Some(Medium::Server), false),
-            ("fuse.sshfs", Some(Medium::Server), false),
-            ("fusectl", None, false),
-            ("btrfs", Some(Medium::Block), true),
-            ("zfs", Some(Medium::Block), true),
-            ("f2fs", None, true),
-            ("ext4", None, false),
-            ("overlay", None, false),
-            ("", None, false),
+            ("tmpfs", Some(Medium::Memory), false, false),
+            ("nfs4", Some(Medium::Server), false, false),
+            ("fuse.sshfs", Some(Medium::Server), false, false),
+            ("fusectl", None, false, false),
+            ("btrfs", Some(Medium::Block), true, true),
+            ("zfs", Some(Medium::Block), true, true),
+            ("f2fs", None, true, true),
+            ("xfs", None, false, true),
+            ("ext4", None, false, false),
+            ("overlay", None, false, false),
+            ("", None, false, false),
         ];
-        for (name, medium, copy_on_write) in rows {
-            assert_eq!(kind(name), Kind { medium, copy_on_write }, "{name}");
+        for (name, medium, copy_on_write, shares_extents) in rows {
+            assert_eq!(kind(name), Kind { medium, copy_on_write, shares_extents }, "{name}");
         }
     }
 }

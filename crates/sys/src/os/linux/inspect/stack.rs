@@ -32,6 +32,7 @@ const DEPTH_MAX: usize = 24;
 pub(super) struct Below {
     pub(super) medium: Medium,
     pub(super) copy_on_write: bool,
+    pub(super) shares_extents: bool,
 }
 
 /// A walk, and what it has met.
@@ -82,7 +83,8 @@ impl<'a> Walk<'a> {
             Some(medium) => medium,
         };
         let copy_on_write = below.copy_on_write || self.copies(mount, told, folder);
-        (Below { medium, copy_on_write }, tops)
+        let shares_extents = below.shares_extents || told.shares_extents;
+        (Below { medium, copy_on_write, shares_extents }, tops)
     }
 
     fn copies(&self, mount: &Mount, told: Kind, folder: &Path) -> bool {
@@ -171,8 +173,9 @@ impl<'a> Walk<'a> {
 }
 
 /// Nothing is told.
-pub(super) const UNKNOWN: Below = Below { medium: Medium::Unknown, copy_on_write: false };
-const BLOCK: Below = Below { medium: Medium::Block, copy_on_write: false };
+pub(super) const UNKNOWN: Below =
+    Below { medium: Medium::Unknown, copy_on_write: false, shares_extents: false };
+const BLOCK: Below = Below { medium: Medium::Block, copy_on_write: false, shares_extents: false };
 
 impl Below {
     /// Of two that both take part, what can be relied on.
@@ -182,6 +185,7 @@ impl Below {
         Self {
             medium: by_trust.into_iter().find(is_either).unwrap_or(Medium::Unknown),
             copy_on_write: self.copy_on_write || other.copy_on_write,
+            shares_extents: self.shares_extents || other.shares_extents,
         }
     }
 }
@@ -302,9 +306,9 @@ config:
 
     #[test]
     fn the_least_reliable_medium_decides() {
-        let memory = Below { medium: Medium::Memory, copy_on_write: false };
-        let tree = Below { medium: Medium::Block, copy_on_write: true };
-        assert_eq!(memory.worse(tree), Below { medium: Medium::Memory, copy_on_write: true });
+        let memory = Below { medium: Medium::Memory, ..BLOCK };
+        let tree = Below { copy_on_write: true, shares_extents: true, ..BLOCK };
+        assert_eq!(memory.worse(tree), Below { medium: Medium::Memory, ..tree });
         assert_eq!(BLOCK.worse(UNKNOWN), UNKNOWN);
     }
 }
