@@ -19,6 +19,12 @@ pub fn prefer_large_pages(bytes: &mut [u8]) {
     crate::os::memory::prefer_large_pages(bytes);
 }
 
+/// `bytes` zero bytes; `None` if there is no memory for them.
+#[must_use]
+pub fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
+    crate::os::zeroed::try_zeroed(bytes)
+}
+
 /// Has the processor fetch the memory of `bytes`, which is about to be written, while other work goes on.
 #[inline]
 pub fn about_to_write(bytes: &mut [u8]) {

@@ -13,6 +13,7 @@
 //!   succeeds would prove nothing (the kernel reports a failed write-back once).
 
 use crate::completion::{Answer, Batch, Failure, Order, Step};
+use crate::directory::{Directory, Make, Wish};
 use crate::error::{Error, Result};
 use crate::method::{Cache, Method};
 use std::fmt;
@@ -31,6 +32,19 @@ pub struct Target {
 }
 
 impl Target {
+    /// Opens its file for reading and writing with further flags of the system: in `directory`, or by its path.
+    ///
+    /// # Errors
+    /// `open`, the path and the system's error.
+    pub(crate) fn file(&self, directory: Option<&Directory>, flags: i32) -> Result<std::fs::File> {
+        let Some(directory) = directory else { return crate::os::open_file(&self.path, flags) };
+        let name = self.path.file_name().and_then(std::ffi::OsStr::to_str);
+        let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename));
+        let wish = Wish { write: true, make: Make::No, flags };
+        name.and_then(|name| directory.wish(name, wish))
+            .map_err(|error| Error::new("open", &self.path, error))
+    }
+
     /// Whether writes by `method` cover only part of a page of the cache, which then must be there. Reading around the
     /// cache would bring nothing into it.
     #[must_use]
@@ -166,6 +180,11 @@ impl std::error::Error for OpenError {}
 /// [`OpenError::Unavailable`] with a reason if this system, file system or device lacks the method;
 /// [`OpenError::Failed`] if a call failed for another reason, such as a missing file.
 pub fn open(method: &'static Method, target: &Target) -> std::result::Result<Box<dyn Commit>, OpenError> {
+    check(method, target)?;
+    crate::os::open(method, target, None)
+}
+
+fn check(method: &Method, target: &Target) -> std::result::Result<(), OpenError> {
     if method.system != crate::os::SYSTEM {
         return Err(OpenError::unavailable(format!("it needs {:?}", method.system)));
     }
@@ -175,7 +194,21 @@ pub fn open(method: &'static Method, target: &Target) -> std::result::Result<Box
             target.write_bytes
         )));
     }
-    crate::os::open(method, target)
+    Ok(())
+}
+
+/// As [`open`], but the last name of the target's path is looked up in `directory`, by its handle, and must be a regular
+/// file's; the rest of the path is for messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(
+    directory: &Directory,
+    method: &'static Method,
+    target: &Target,
+) -> std::result::Result<Box<dyn Commit>, OpenError> {
+    check(method, target)?;
+    crate::os::open(method, target, Some(directory))
 }
 
 /// Proves that `method` works on the file system of `scratch` by one real write and sync at its start, which
@@ -184,7 +217,26 @@ pub fn open(method: &'static Method, target: &Target) -> std::result::Result<Box
 /// # Errors
 /// As [`open`]; a write or sync that the system calls invalid or unsupported is [`OpenError::Unavailable`].
 pub fn prove(method: &'static Method, scratch: &Target) -> std::result::Result<(), OpenError> {
-    let mut commit = open(method, scratch)?;
+    proven(open(method, scratch)?, method, scratch)
+}
+
+/// As [`prove`], with the scratch file looked up as [`open_in`] does.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_in(
+    directory: &Directory,
+    method: &'static Method,
+    scratch: &Target,
+) -> std::result::Result<(), OpenError> {
+    proven(open_in(directory, method, scratch)?, method, scratch)
+}
+
+fn proven(
+    mut commit: Box<dyn Commit>,
+    method: &Method,
+    scratch: &Target,
+) -> std::result::Result<(), OpenError> {
     let bytes = crate::buffer::Aligned::zeroed(scratch.write_bytes);
     let proof = commit.write(0, bytes.as_slice()).and_then(|()| commit.sync());
     proof.map_err(|error| match error.kind() {

@@ -16,6 +16,7 @@
 //! says so.
 
 use crate::commit::{Commit, OpenError, Target, Unavailable};
+use crate::directory::Directory;
 use crate::method::{Method, System, Write};
 use crate::os::rings::{self, Rings};
 
@@ -128,8 +129,24 @@ impl Works {
     /// As [`crate::open`].
     pub fn open(&self, lane: usize, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
         match &self.rings {
-            Some(rings) => rings.open(lane, target),
+            Some(rings) => rings.open(lane, target, None),
             None => crate::open(self.method, target),
+        }
+    }
+
+    /// As [`Works::open`], with the file looked up as [`crate::open_in`] does.
+    ///
+    /// # Errors
+    /// As [`crate::open`].
+    pub fn open_in(
+        &self,
+        directory: &Directory,
+        lane: usize,
+        target: &Target,
+    ) -> Result<Box<dyn Commit>, OpenError> {
+        match &self.rings {
+            Some(rings) => rings.open(lane, target, Some(directory)),
+            None => crate::open_in(directory, self.method, target),
         }
     }
 

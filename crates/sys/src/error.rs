@@ -55,6 +55,12 @@ impl Error {
         self.source.to_string()
     }
 
+    /// The system's own error.
+    #[must_use]
+    pub fn into_source(self) -> io::Error {
+        self.source
+    }
+
     /// The errno or Windows error code, if the system gave one.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {

@@ -13,6 +13,8 @@
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
 //!   [`residency`] reports what is in the page cache: for the gauge's scenarios.
+//! * [`directory`] holds a directory by a handle, so that no file of it is looked for elsewhere.
+//! * [`fork`] tells a process from those that are forked off it.
 //! * [`store`] is the log's access to its directory apart from commits.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
@@ -31,10 +33,12 @@ pub mod clock;
 pub mod commit;
 pub mod completion;
 pub mod counters;
+pub mod directory;
 pub mod durability;
 pub mod engine;
 mod error;
 pub mod flush;
+pub mod fork;
 pub mod inspect;
 pub mod journal;
 pub mod method;
@@ -53,7 +57,8 @@ pub mod thread;
 pub mod wait;
 pub mod write_call;
 
-pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, prove};
+pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, open_in, prove, prove_in};
+pub use directory::{Directory, Permissions};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;

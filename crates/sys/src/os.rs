@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `SYSTEM` | the rows of the method table that run here |
 //! | `open` | a row, turned into a [`crate::Commit`] |
+//! | `directory` | a directory held by a handle |
+//! | `fork` | whether this process was forked off another one |
 //! | `journal` | making and inspecting the journal file |
 //! | `inspect` | what is under a path |
 //! | `is_block_device` | whether metadata are a raw device's |
@@ -15,6 +17,7 @@
 //! | `memory` | hints to the kernel about a buffer |
 //! | `prefetch` | hints to the processor about a buffer |
 //! | `raw_device` | processes and mounts that use a block device |
+//! | `zeroed` | memory that may not be there |
 //! | `process` | processes that outlive their starter |
 //! | `scratch` | a folder that only this user reaches |
 //! | `thread` | the kernel's accounts of the calling thread |
@@ -40,7 +43,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{cpu_ns, is_block_device, process_cpu_ns};
+pub(crate) use unix::{cpu_ns, is_block_device, open_file, process_cpu_ns};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -48,6 +51,20 @@ pub(crate) mod store;
 #[cfg(windows)]
 #[path = "os/store_windows.rs"]
 pub(crate) mod store;
+
+#[cfg(unix)]
+#[path = "os/directory_unix.rs"]
+pub(crate) mod directory;
+#[cfg(windows)]
+#[path = "os/directory_windows.rs"]
+pub(crate) mod directory;
+
+#[cfg(unix)]
+#[path = "os/fork_unix.rs"]
+pub(crate) mod fork;
+#[cfg(not(unix))]
+#[path = "os/no_fork.rs"]
+pub(crate) mod fork;
 
 #[cfg(unix)]
 #[path = "os/flush_unix.rs"]
@@ -64,6 +81,7 @@ pub(crate) mod memory;
 pub(crate) mod memory;
 
 pub(crate) mod prefetch;
+pub(crate) mod zeroed;
 
 #[cfg(any(target_os = "macos", target_os = "illumos"))]
 mod posix;
@@ -137,7 +155,7 @@ pub(crate) fn process_cpu_ns() -> Option<u64> {
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
-pub(crate) use windows::{SYSTEM, counters, inspect, is_block_device, journal, open, thread};
+pub(crate) use windows::{SYSTEM, counters, inspect, is_block_device, journal, open, open_file, thread};
 
 #[cfg(target_os = "macos")]
 mod macos;

@@ -5,6 +5,7 @@
 //! Invariants: every error names call and path; a directory is durable only after [`sync_directory`] (a no-op on
 //! systems that journal names themselves and offer no sync of them, which `os/store_*.rs` documents).
 
+use crate::directory::{Directory, Make, Permissions, Wish};
 use crate::error::{Error, Result};
 use crate::os::store;
 use crate::residency;
@@ -55,6 +56,46 @@ impl StoreFile {
         let created = Self::with(OpenOptions::new().read(true).write(true).create_new(true), path, access)?;
         store::write_in_place(&created.file);
         Ok(created)
+    }
+
+    /// As [`StoreFile::open`], by a name in a directory that is held. Must be a regular file.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn open_in(directory: &Directory, name: &str, access: Access) -> io::Result<Self> {
+        Self::wished(directory, name, Wish { write: true, make: Make::No, flags: 0 }, access)
+    }
+
+    /// As [`StoreFile::open_read_only`], by a name in a directory that is held. Must be a regular file.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn open_read_only_in(directory: &Directory, name: &str, access: Access) -> io::Result<Self> {
+        Self::wished(directory, name, Wish { write: false, make: Make::No, flags: 0 }, access)
+    }
+
+    /// As [`StoreFile::create`], by a name in a directory that is held.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, and whatever else the system answers.
+    pub fn create_in(
+        directory: &Directory,
+        name: &str,
+        access: Access,
+        permissions: Permissions,
+    ) -> io::Result<Self> {
+        let wish = Wish { write: true, make: Make::New(permissions), flags: 0 };
+        let created = Self::wished(directory, name, wish, access)?;
+        store::write_in_place(&created.file);
+        Ok(created)
+    }
+
+    fn wished(directory: &Directory, name: &str, wish: Wish, access: Access) -> io::Result<Self> {
+        let (file, past_cache) = match access {
+            Access::Cached => (directory.wish(name, wish)?, false),
+            Access::Direct => store::wish_direct(directory, name, wish)?,
+        };
+        Ok(Self { file, path: directory.path().join(name), past_cache })
     }
 
     fn with(options: &OpenOptions, path: &Path, access: Access) -> Result<Self> {

@@ -8,9 +8,10 @@ pub(crate) mod thread;
 
 pub(crate) use super::no_counters as counters;
 use super::posix::Positional;
-use super::unix::{FSYNC, SyncCall, check, open_file};
+use super::unix::{FSYNC, SyncCall, check};
 use crate::Commit;
 use crate::commit::{OpenError, Target};
+use crate::directory::Directory;
 use crate::method::{Method, OpenSync, Sync, System, Write};
 
 pub(crate) const SYSTEM: System = System::Illumos;
@@ -21,7 +22,11 @@ const FDATASYNC: SyncCall = SyncCall {
     call: |fd| check(unsafe { libc::fdatasync(fd) }),
 };
 
-pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+pub(crate) fn open(
+    method: &'static Method,
+    target: &Target,
+    directory: Option<&Directory>,
+) -> Result<Box<dyn Commit>, OpenError> {
     let sync = match method.sync {
         Sync::None => None,
         Sync::Fsync => Some(FSYNC),
@@ -36,6 +41,6 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
         OpenSync::Data => libc::O_DSYNC,
         OpenSync::Full => libc::O_SYNC,
     };
-    let file = open_file(&target.path, flags | libc::O_CLOEXEC)?;
+    let file = target.file(directory, flags)?;
     Ok(Box::new(Positional { file, path: target.path.clone(), sync }))
 }

@@ -21,8 +21,8 @@ pub(crate) mod thread;
 #[cfg(feature = "testing")]
 pub(crate) mod unlinked;
 
-use super::unix::open_file;
 use crate::commit::{OpenError, Target};
+use crate::directory::Directory;
 use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
 use crate::write_call::Put;
 use crate::{Commit, Error};
@@ -36,8 +36,12 @@ pub(crate) const SYSTEM: System = System::Linux;
 pub(crate) const WRITE_VECTOR: Option<Put> =
     Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
 
-pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
-    let file = open_journal(method, target)?;
+pub(crate) fn open(
+    method: &'static Method,
+    target: &Target,
+    directory: Option<&Directory>,
+) -> Result<Box<dyn Commit>, OpenError> {
+    let file = open_journal(method, target, directory)?;
     match method.write {
         Write::Positional => Ok(Box::new(positional::open(file, 0, method, target)?)),
         Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method, target)?)),
@@ -51,7 +55,7 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
 }
 
 /// Opens with the row's flags. `EINVAL` from `open` with `O_DIRECT` is how a file system says it has none.
-fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
+fn open_journal(method: &Method, target: &Target, directory: Option<&Directory>) -> Result<File, OpenError> {
     let cache = match method.cache {
         Cache::Direct => libc::O_DIRECT,
         Cache::Buffered | Cache::NoCache => 0,
@@ -61,7 +65,7 @@ fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
         OpenSync::Data => libc::O_DSYNC,
         OpenSync::Full => libc::O_SYNC,
     };
-    open_file(&target.path, cache | sync | libc::O_CLOEXEC).map_err(|error| no_direct(method, error))
+    target.file(directory, cache | sync).map_err(|error| no_direct(method, error))
 }
 
 fn no_direct(method: &Method, error: Error) -> OpenError {
@@ -83,4 +87,16 @@ fn rwf(flag: WriteFlag) -> libc::c_int {
         WriteFlag::DontCache => RWF_DONTCACHE,
         WriteFlag::Atomic => RWF_ATOMIC,
     }
+}
+
+/// The kernel's release, as uname(2) tells it; empty if it does not.
+fn release() -> String {
+    // SAFETY: a structure of letters, for which zeros are valid.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is writable and outlives the call.
+    if unsafe { libc::uname(&raw mut names) } != 0 {
+        return String::new();
+    }
+    let letters = names.release.iter().take_while(|letter| **letter != 0);
+    letters.map(|letter| char::from(letter.to_ne_bytes()[0])).collect()
 }

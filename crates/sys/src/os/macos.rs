@@ -9,8 +9,9 @@ pub(crate) mod thread;
 
 pub(crate) use super::no_counters as counters;
 use super::posix::Positional;
-use super::unix::{FSYNC, SyncCall, check, open_file};
+use super::unix::{FSYNC, SyncCall, check};
 use crate::commit::{OpenError, Target};
+use crate::directory::Directory;
 use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
 use crate::{Commit, Error};
 use std::os::fd::AsRawFd;
@@ -29,7 +30,11 @@ const BARRIER_FSYNC: SyncCall = SyncCall {
     call: |fd| check(unsafe { libc::fcntl(fd, libc::F_BARRIERFSYNC) }),
 };
 
-pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+pub(crate) fn open(
+    method: &'static Method,
+    target: &Target,
+    directory: Option<&Directory>,
+) -> Result<Box<dyn Commit>, OpenError> {
     let sync = match method.sync {
         Sync::None => None,
         Sync::Fsync => Some(FSYNC),
@@ -40,7 +45,7 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
     if method.write != Write::Positional || method.open_sync != OpenSync::None {
         return Err(OpenError::unavailable("macOS rows are positional writes without open flags"));
     }
-    let file = open_file(&target.path, libc::O_CLOEXEC)?;
+    let file = target.file(directory, 0)?;
     if method.cache == Cache::NoCache {
         // SAFETY: takes an integer argument; a stale descriptor is an error, not undefined behaviour.
         check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_NOCACHE, 1) })

@@ -18,7 +18,12 @@ impl Rings {
         Err(OpenError::unavailable(REASON))
     }
 
-    pub(crate) fn open(&self, _: usize, _: &Target) -> Result<Box<dyn Commit>, OpenError> {
+    pub(crate) fn open(
+        &self,
+        _: usize,
+        _: &Target,
+        _: Option<&crate::Directory>,
+    ) -> Result<Box<dyn Commit>, OpenError> {
         match *self {}
     }
 }

@@ -8,6 +8,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+#[cfg(target_os = "linux")]
+use crate::directory::Make;
+use crate::directory::{Directory, Wish};
+
 pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
     file.read_at(buf, offset)
 }
@@ -31,6 +35,23 @@ pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(Fil
         }
         result => result.map(|file| (file, true)),
     }
+}
+
+/// As [`open_direct`], in a directory that is held.
+#[cfg(target_os = "linux")]
+pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
+    match directory.wish(name, Wish { flags: wish.flags | libc::O_DIRECT, ..wish }) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            // As above: the file is there by now.
+            directory.wish(name, Wish { make: Make::No, ..wish }).map(|file| (file, false))
+        }
+        result => result.map(|file| (file, true)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
+    directory.wish(name, wish).map(|file| (file, false))
 }
 
 /// Pages that cannot be dropped are dirty, and those the disk will get.

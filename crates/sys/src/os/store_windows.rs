@@ -8,6 +8,7 @@ use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::directory::{Directory, Wish};
 use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_NO_BUFFERING;
 
 pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -30,6 +31,12 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
 /// The file, and whether reads of it go around the cache.
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
     options.clone().custom_flags(FILE_FLAG_NO_BUFFERING).open(path).map(|file| (file, true))
+}
+
+/// As [`open_direct`], in a directory that is held.
+pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
+    let flags = wish.flags | FILE_FLAG_NO_BUFFERING.cast_signed();
+    directory.wish(name, Wish { flags, ..wish }).map(|file| (file, true))
 }
 
 pub(crate) fn write_in_place(_: &File) {}

@@ -36,7 +36,7 @@ pub(crate) fn open_file(path: &Path, flags: libc::c_int) -> Result<File> {
     std::fs::OpenOptions::new()
         .read(true)
         .write(true)
-        .custom_flags(flags)
+        .custom_flags(flags | libc::O_CLOEXEC)
         .open(path)
         .map_err(|error| Error::new("open", path, error))
 }

@@ -3,7 +3,7 @@
 //! Invariants: the open flags come from the row alone; every handle shares reading, writing and deleting, so that
 //! several segment writers can hold one journal open.
 
-mod call;
+pub(super) mod call;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
@@ -17,10 +17,12 @@ mod wine;
 
 pub(crate) use super::no_counters as counters;
 use crate::commit::{OpenError, Target};
+use crate::directory::Directory;
 use crate::method::{Cache, Method, OpenSync, System, Write};
 use crate::{Commit, Error};
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
+use std::path::Path;
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_NO_BUFFERING, FILE_FLAG_OVERLAPPED, FILE_FLAG_WRITE_THROUGH, FILE_SHARE_DELETE,
     FILE_SHARE_READ, FILE_SHARE_WRITE,
@@ -28,8 +30,12 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 pub(crate) const SYSTEM: System = System::Windows;
 
-pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
-    let file = open_journal(method, target)?;
+pub(crate) fn open(
+    method: &'static Method,
+    target: &Target,
+    directory: Option<&Directory>,
+) -> Result<Box<dyn Commit>, OpenError> {
+    let file = open_journal(method, target, directory)?;
     match method.write {
         Write::Positional => Ok(Box::new(positional::open(file, method, target)?)),
         Write::Mapped => Ok(Box::new(map::open(file, method.sync, target)?)),
@@ -41,7 +47,7 @@ pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Box<dyn C
 }
 
 /// Opens the existing journal by `CreateFileW` with the row's flags.
-fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
+fn open_journal(method: &Method, target: &Target, directory: Option<&Directory>) -> Result<File, OpenError> {
     let cache = match method.cache {
         Cache::Direct => FILE_FLAG_NO_BUFFERING,
         Cache::Buffered => 0,
@@ -55,13 +61,21 @@ fn open_journal(method: &Method, target: &Target) -> Result<File, OpenError> {
         }
     };
     let overlapped = if method.write == Write::Overlapped { FILE_FLAG_OVERLAPPED } else { 0 };
+    Ok(target.file(directory, (cache | sync | overlapped).cast_signed())?)
+}
+
+/// Opens the journal with extra flags; it must exist.
+///
+/// # Errors
+/// `CreateFileW`, the path and the cause.
+pub(crate) fn open_file(path: &Path, flags: i32) -> crate::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
-        .custom_flags(cache | sync | overlapped)
-        .open(&target.path);
-    file.map_err(|error| Error::new("CreateFileW", &target.path, error).into())
+        .custom_flags(flags.cast_unsigned())
+        .open(path);
+    file.map_err(|error| Error::new("CreateFileW", path, error))
 }
 
 /// Windows' raw disks are opened by other rules than files; the rows have not been taught them.

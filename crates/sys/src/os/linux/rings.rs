@@ -15,6 +15,7 @@
 
 use super::queue::{Journal, Queue, Settings};
 use crate::commit::{Commit, OpenError, Piece, Target, Unavailable};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::method::{Method, RingPoll, Write};
 use std::fs::File;
@@ -83,8 +84,9 @@ impl Rings {
         &self,
         lane: usize,
         target: &Target,
+        directory: Option<&Directory>,
     ) -> std::result::Result<Box<dyn Commit>, OpenError> {
-        let file = super::open_journal(self.method, target)?;
+        let file = super::open_journal(self.method, target, directory)?;
         Ok(Box::new(Lane {
             ring: Arc::clone(&self.lanes[lane % self.lanes.len()]),
             number: self.next_file.fetch_add(1, Ordering::Relaxed),
@@ -95,7 +97,29 @@ impl Rings {
     }
 }
 
+/// The first kernel whose fork(2) leaves registered memory with the process that registered it.
+const FORK_KEEPS_PINS: (u32, u32) = (5, 12);
+
+/// Whether the kernel of this release may be given memory to keep: before 5.12 a fork of the process could leave the
+/// registered pages to the child, and batches would be written from memory that nobody fills any more.
+fn may_register(release: &str) -> std::result::Result<(), OpenError> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse::<u32>);
+    let version =
+        (numbers.next().and_then(std::result::Result::ok), numbers.next().and_then(std::result::Result::ok));
+    match version {
+        (Some(major), Some(minor)) if (major, minor) < FORK_KEEPS_PINS => {
+            Err(OpenError::unavailable(format!(
+                "registered memory is safe from a fork of the process from Linux 5.12 on, and this is {release}: use a \
+                 newer kernel or a method that registers nothing"
+            )))
+        }
+        // What calls itself otherwise is none of the old ones.
+        _ => Ok(()),
+    }
+}
+
 fn register(queue: &Queue, lanes: usize, buffers: &[&[u8]]) -> std::result::Result<(), OpenError> {
+    may_register(&super::release())?;
     if buffers.len() > BUFFERS_MAX {
         return Err(OpenError::unavailable(format!(
             "io_uring registers at most {BUFFERS_MAX} buffers, and there are {}: use larger batches or less memory",
@@ -166,6 +190,22 @@ impl Drop for Lane {
             // does so when it is closed itself.
             let _ = ring.queue.place(None);
             ring.holds = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_register;
+
+    #[test]
+    fn memory_is_registered_where_a_fork_leaves_it_alone() {
+        for release in ["5.12.0", "5.15.0-100-generic", "6.1", "6.18.5", "7.0-rc1", "unknown", ""] {
+            assert!(may_register(release).is_ok(), "{release}");
+        }
+        for release in ["5.6.0", "5.8.0-63-generic", "5.10.200", "5.11.22", "4.18.0-500.el8"] {
+            let refused = may_register(release).expect_err(release).to_string();
+            assert!(refused.contains("5.12") && refused.contains(release), "{refused}");
         }
     }
 }

@@ -15,7 +15,7 @@ use windows_sys::core::BOOL;
 const WRITE_BYTES_MAX: u32 = 1 << 30;
 
 /// Turns a Win32 `BOOL` into a result.
-pub(super) fn check(succeeded: BOOL) -> io::Result<()> {
+pub(in crate::os) fn check(succeeded: BOOL) -> io::Result<()> {
     if succeeded == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn flush(file: &File) -> io::Result<()> {
 }
 
 /// The path as the wide, zero-terminated text that Win32 takes.
-pub(super) fn wide(path: &Path) -> Vec<u16> {
+pub(in crate::os) fn wide(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain([0]).collect()
 }
 

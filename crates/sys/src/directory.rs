@@ -1,0 +1,425 @@
+//! [`Directory`] holds a directory by a handle, so that no file of it is ever looked for elsewhere.
+//!
+//! It is opened once; every file in it is reached by its name from that handle. A process that changes its
+//! working directory, and a directory that is renamed or moved, divert nothing.
+//!
+//! | system | how |
+//! | --- | --- |
+//! | Linux, macOS, illumos | `openat`, `unlinkat` and the like on the descriptor |
+//! | Windows | the absolute path that the directory had when it was opened |
+//!
+//! Invariants: only regular files are opened, and no link in the last place of a path is followed: a FIFO, a device, a
+//! link or a directory under the name of a file is an error that says so, and never makes anybody wait; no rename
+//! replaces a file unless it is called [`Directory::replace`]; names are durable after [`Directory::sync`].
+
+use crate::error::{Error, Result};
+use crate::os::directory as os;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Who may open the files and directories that are made: on Unix their mode bits, less what the process's umask
+/// forbids. On Windows they inherit the rights of the directory they are made in, whatever is said here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Permissions {
+    /// Only their owner: files 0600, directories 0700.
+    #[default]
+    OwnerOnly,
+    /// Their group may read: files 0640, directories 0750.
+    Group,
+    /// Whoever the umask does not keep out: files 0666, directories 0777.
+    Umask,
+}
+
+impl Permissions {
+    /// The mode of a file.
+    #[must_use]
+    pub fn file_mode(self) -> u32 {
+        match self {
+            Self::OwnerOnly => 0o600,
+            Self::Group => 0o640,
+            Self::Umask => 0o666,
+        }
+    }
+
+    /// The mode of a directory.
+    #[must_use]
+    pub fn directory_mode(self) -> u32 {
+        match self {
+            Self::OwnerOnly => 0o700,
+            Self::Group => 0o750,
+            Self::Umask => 0o777,
+        }
+    }
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// The length of what it stands for, bytes.
+    pub bytes: u64,
+}
+
+/// What is to be opened how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) write: bool,
+    pub(crate) make: Make,
+    /// Further flags of the system.
+    pub(crate) flags: i32,
+}
+
+/// What becomes of a name that is there, or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// It must be there.
+    No,
+    /// It is made if it is not there.
+    Missing(Permissions),
+    /// It must not be there.
+    New(Permissions),
+}
+
+/// How an attempt to lock ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locking {
+    /// Taken, and held until the handle is closed or [`Directory::unlock`] is called.
+    Taken,
+    /// Somebody else holds it.
+    Held,
+    /// This system or file system locks no directories.
+    Unavailable,
+}
+
+/// A directory, held open.
+#[derive(Debug)]
+pub struct Directory {
+    handle: os::Handle,
+    path: PathBuf,
+}
+
+/// Why what is not a regular file is not opened.
+pub(crate) fn not_regular(kind: &str) -> io::Error {
+    io::Error::other(format!("it is {kind} and not a regular file: move it out of the directory"))
+}
+
+impl Directory {
+    /// Opens the directory at `path`, which may be a link to one.
+    ///
+    /// # Errors
+    /// `open`, the path and the system's error.
+    pub fn open(path: &Path) -> Result<Self> {
+        let opened = std::path::absolute(path).and_then(|path| Ok((os::open(&path)?, path)));
+        let (handle, path) = opened.map_err(|error| Error::new("open", path, error))?;
+        Ok(Self { handle, path })
+    }
+
+    /// Makes a directory at `path`; what it is made in must exist.
+    ///
+    /// # Errors
+    /// `mkdir`, the path and the system's error.
+    pub fn make(path: &Path, permissions: Permissions) -> Result<()> {
+        os::make(path, permissions).map_err(|error| Error::new("mkdir", path, error))
+    }
+
+    /// Its absolute path when it was opened, for messages: it may have been moved since.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the path by which it was opened still leads to it.
+    ///
+    /// # Errors
+    /// Whatever the system answers; a path that leads nowhere is no error.
+    pub fn is_at_its_path(&self) -> io::Result<bool> {
+        os::is_at(&self.handle, &self.path)
+    }
+
+    /// The names in it, in any order; those that are not Unicode are left out.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn list(&self) -> io::Result<Vec<Entry>> {
+        os::list(&self.handle, &self.path)
+    }
+
+    /// Opens an existing file for reading.
+    ///
+    /// # Errors
+    /// Whatever the system answers, and that it is no regular file.
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        self.wish(name, Wish { write: false, make: Make::No, flags: 0 })
+    }
+
+    /// Opens a file for writing; makes it if it is not there.
+    ///
+    /// # Errors
+    /// Whatever the system answers, and that it is no regular file.
+    pub fn open_or_make(&self, name: &str, permissions: Permissions) -> io::Result<File> {
+        self.wish(name, Wish { write: true, make: Make::Missing(permissions), flags: 0 })
+    }
+
+    /// Makes a file and opens it for writing.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, and whatever else the system answers.
+    pub fn make_file(&self, name: &str, permissions: Permissions) -> io::Result<File> {
+        self.wish(name, Wish { write: true, make: Make::New(permissions), flags: 0 })
+    }
+
+    pub(crate) fn wish(&self, name: &str, wish: Wish) -> io::Result<File> {
+        loop {
+            match os::wish(&self.handle, &self.path, name, wish) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether `name` stands for the open file `file`. `true` on systems where an open file keeps its name.
+    ///
+    /// # Errors
+    /// Whatever the system answers; a name that is not there is no error.
+    pub fn is_named(&self, name: &str, file: &File) -> io::Result<bool> {
+        os::is_named(&self.handle, name, file)
+    }
+
+    /// Gives a file another name, which must not be taken.
+    ///
+    /// Where the file system has no such rename, which old kernels and some network file systems have not, the new name
+    /// is linked to the file and the old one removed: a crash in between leaves both names.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the new name is taken; `Unsupported` where the file system has neither way; and whatever else
+    /// the system answers.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        match os::rename_new(&self.handle, &self.path, from, to) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.link_instead(from, to),
+            result => result,
+        }
+    }
+
+    fn link_instead(&self, from: &str, to: &str) -> io::Result<()> {
+        os::link(&self.handle, &self.path, from, to)?;
+        self.remove(from)
+    }
+
+    /// Whether files here are renamed at once, so that a crash leaves one of the two names. Tried with names that are
+    /// not there.
+    #[must_use]
+    pub fn renames_at_once(&self) -> bool {
+        let nothing = ["seawall-none-1", "seawall-none-2"];
+        let tried = os::rename_new(&self.handle, &self.path, nothing[0], nothing[1]);
+        tried.map_or_else(|error| error.kind() != io::ErrorKind::Unsupported, |()| true)
+    }
+
+    /// Gives a file another name and replaces what had that name.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        os::replace(&self.handle, &self.path, from, to)
+    }
+
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        os::remove(&self.handle, &self.path, name)
+    }
+
+    /// Makes the names in it durable; nothing on Windows, which journals names itself. Opens nothing.
+    ///
+    /// # Errors
+    /// Whatever the system answers. A second call that succeeds proves nothing.
+    pub fn sync(&self) -> io::Result<()> {
+        os::sync(&self.handle)
+    }
+
+    /// Tries to lock the directory itself against other processes that lock it, for good or together with others who
+    /// only look.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn try_lock(&self, shared: bool) -> io::Result<Locking> {
+        os::try_lock(&self.handle, shared)
+    }
+
+    /// Gives up the lock, also on behalf of processes that were forked off and hold the same handle.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn unlock(&self) -> io::Result<()> {
+        os::unlock(&self.handle)
+    }
+
+    /// What the network file system is called on which it lies; `None` if the system does not tell that it lies on one.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn network_file_system(&self) -> io::Result<Option<&'static str>> {
+        os::network_file_system(&self.handle, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Directory, Locking, Permissions};
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::path::Path;
+
+    fn held() -> (tempfile::TempDir, Directory) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let held = Directory::open(dir.path()).expect("opens");
+        (dir, held)
+    }
+
+    fn put(directory: &Directory, name: &str, text: &str) {
+        let mut file = directory.make_file(name, Permissions::OwnerOnly).expect("made");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    fn text(directory: &Directory, name: &str) -> String {
+        let mut text = String::new();
+        directory.open_file(name).expect("opens").read_to_string(&mut text).expect("read");
+        text
+    }
+
+    #[test]
+    fn a_rename_never_replaces_and_a_replacement_does() {
+        let (_dir, directory) = held();
+        for link in [false, true] {
+            put(&directory, "a", "new");
+            put(&directory, "b", "old");
+            let rename = |from, to| {
+                if link { directory.link_instead(from, to) } else { directory.rename(from, to) }
+            };
+            assert_eq!(rename("a", "b").expect_err("taken").kind(), ErrorKind::AlreadyExists, "{link}");
+            assert_eq!((text(&directory, "a"), text(&directory, "b")), ("new".into(), "old".into()));
+            rename("a", "c").expect("free");
+            assert_eq!(directory.open_file("a").expect_err("gone").kind(), ErrorKind::NotFound);
+            directory.replace("c", "b").expect("replaced");
+            assert_eq!(text(&directory, "b"), "new");
+            directory.remove("b").expect("removed");
+            assert!(directory.list().expect("lists").is_empty());
+        }
+    }
+
+    #[test]
+    fn every_name_is_listed_with_its_length() {
+        let (_dir, directory) = held();
+        for (name, text) in [("one", "1"), ("three", "333")] {
+            put(&directory, name, text);
+        }
+        for _ in 0..2 {
+            let mut found: Vec<_> =
+                directory.list().expect("lists").into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+            found.sort();
+            assert_eq!(found, [("one".to_owned(), 1), ("three".to_owned(), 3)]);
+        }
+        directory.sync().expect("synced");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_is_moved_is_still_the_same() {
+        let (dir, directory) = held();
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        assert!(directory.is_at_its_path().expect("looks"));
+        std::fs::rename(dir.path(), elsewhere.path().join("moved")).expect("moved");
+        assert!(!directory.is_at_its_path().expect("looks"));
+        std::fs::create_dir(dir.path()).expect("another one in its place");
+        assert!(!directory.is_at_its_path().expect("looks"));
+        put(&directory, "a", "here");
+        directory.rename("a", "b").expect("renamed");
+        assert_eq!(std::fs::read(elsewhere.path().join("moved/b")).expect("there"), b"here");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("lists").count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_waits() {
+        let (dir, directory) = held();
+        put(&directory, "file", "text");
+        std::os::unix::fs::symlink("file", dir.path().join("link")).expect("a link");
+        std::os::unix::fs::symlink("nothing", dir.path().join("dangling")).expect("a link");
+        std::fs::create_dir(dir.path().join("directory")).expect("a folder");
+        let made = std::process::Command::new("mkfifo").arg(dir.path().join("fifo")).status();
+        assert!(made.expect("runs").success());
+        std::os::unix::net::UnixListener::bind(dir.path().join("socket")).expect("bound");
+        for (name, kind) in [
+            ("link", "a symbolic link"),
+            ("dangling", "a symbolic link"),
+            ("directory", "a directory"),
+            ("fifo", "a FIFO"),
+            ("socket", "a socket"),
+        ] {
+            for opened in [directory.open_file(name), directory.open_or_make(name, Permissions::OwnerOnly)] {
+                let refused = opened.expect_err(name).to_string();
+                assert!(refused.contains(kind) && refused.contains("move it out"), "{refused}");
+            }
+        }
+        assert!(!dir.path().join("nothing").exists());
+        // What leads to the directory itself may be a link.
+        let beside = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(dir.path(), beside.path().join("to")).expect("a link");
+        let by_link = Directory::open(&beside.path().join("to")).expect("opens");
+        assert_eq!(text(&by_link, "file"), "text");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_made_is_for_whom_it_was_made() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (dir, directory) = held();
+        let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        for permissions in [Permissions::OwnerOnly, Permissions::Group, Permissions::Umask] {
+            let (file, folder) =
+                (format!("{permissions:?}"), dir.path().join(format!("{permissions:?}.dir")));
+            directory.make_file(&file, permissions).expect("made");
+            Directory::make(&folder, permissions).expect("made");
+            let (file, folder) = (mode(&dir.path().join(file)), mode(&folder));
+            assert_eq!((file & !permissions.file_mode(), folder & !permissions.directory_mode()), (0, 0));
+            assert_eq!((file & 0o600, folder & 0o700), (0o600, 0o700), "{permissions:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_lock_is_the_handles_own() {
+        let (dir, directory) = held();
+        let other = Directory::open(dir.path()).expect("opens");
+        assert_eq!(directory.try_lock(false).expect("locks"), Locking::Taken);
+        for shared in [false, true] {
+            assert_eq!(other.try_lock(shared).expect("asks"), Locking::Held);
+        }
+        directory.unlock().expect("unlocks");
+        assert_eq!(other.try_lock(true).expect("locks"), Locking::Taken);
+        assert_eq!(directory.try_lock(true).expect("locks"), Locking::Taken);
+        assert_eq!(directory.try_lock(false).expect("asks"), Locking::Held);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_that_was_given_to_another_file_is_told() {
+        let (dir, directory) = held();
+        let file = directory.open_or_make("LOCK", Permissions::OwnerOnly).expect("made");
+        assert!(directory.is_named("LOCK", &file).expect("looks"));
+        std::fs::remove_file(dir.path().join("LOCK")).expect("removed");
+        assert!(!directory.is_named("LOCK", &file).expect("looks"));
+        put(&directory, "LOCK", "");
+        assert!(!directory.is_named("LOCK", &file).expect("looks"));
+    }
+
+    #[test]
+    fn a_temporary_folder_is_on_this_machine() {
+        let (_dir, directory) = held();
+        assert_eq!(directory.network_file_system().expect("tells"), None);
+        let _ = directory.renames_at_once();
+    }
+}

@@ -1,0 +1,57 @@
+//! A Unix process learns that it was forked off by a handler of pthread_atfork(3), which runs in the child.
+
+use super::unix::check;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many forks lie between the first process and this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn in_child() {
+    // The child has no other threads yet.
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+#[inline]
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Has the handler called in every child from now on. Only a lack of memory can prevent that; children are then not
+/// noticed.
+pub(crate) fn be_told() {
+    // SAFETY: the handler touches one atomic number and may run wherever fork is called.
+    let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+/// A process that was forked off.
+#[derive(Debug)]
+pub(crate) struct Child(libc::pid_t);
+
+impl Child {
+    pub(crate) fn run(work: impl FnOnce() -> u8) -> io::Result<Self> {
+        // SAFETY: the child runs the work, which its caller keeps free of other threads' locks, and never returns.
+        let pid = unsafe { libc::fork() };
+        check(pid)?;
+        if pid == 0 {
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: ends the process without running what belongs to its parent.
+            unsafe { libc::_exit(worked.map_or(99, i32::from)) };
+        }
+        Ok(Self(pid))
+    }
+
+    pub(crate) fn wait(self) -> io::Result<Option<u8>> {
+        let mut status = 0;
+        loop {
+            // SAFETY: the status is writable and outlives the call.
+            match check(unsafe { libc::waitpid(self.0, &raw mut status, 0) }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => {
+                    let ended = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+                    return result.map(|()| ended.and_then(|code| u8::try_from(code).ok()));
+                }
+            }
+        }
+    }
+}
