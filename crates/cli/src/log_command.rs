@@ -10,7 +10,9 @@ mod records;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use records::{Form, Output};
-use seawall::{Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Report, Tail, View, salvage, verify};
+use seawall::{
+    Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, salvage, verify,
+};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,12 +68,46 @@ struct Append {
     format: Form,
     #[command(flatten)]
     way: Way,
+    /// Who may read the files of the log, and its folder if that is made; what is there keeps its rights
+    #[arg(long, value_enum, value_name = "WHO", default_value = "owner")]
+    readable_by: Readers,
+    #[command(flatten)]
+    place: Network,
     /// Size of new segments in bytes, a multiple of 4096 from 65536 on
     #[arg(long, value_name = "BYTES")]
     segment_bytes: Option<u64>,
     /// Prints nothing but errors
     #[arg(long)]
     quiet: bool,
+}
+
+/// Who may read a log that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Readers {
+    /// Its owner alone
+    Owner,
+    /// Its group too
+    Group,
+    /// Whoever the umask does not keep out
+    Umask,
+}
+
+impl Readers {
+    fn permissions(self) -> Permissions {
+        match self {
+            Self::Owner => Permissions::OwnerOnly,
+            Self::Group => Permissions::Group,
+            Self::Umask => Permissions::Umask,
+        }
+    }
+}
+
+/// Where a log may lie.
+#[derive(Debug, Default, Args)]
+struct Network {
+    /// Lets the log lie on a network file system, whose server decides what locks and syncs are worth
+    #[arg(long)]
+    network_file_system: bool,
 }
 
 /// How commits go to the disk.
@@ -127,6 +163,8 @@ struct Salvage {
     /// The folder of the new log
     #[arg(value_name = "TO")]
     to: PathBuf,
+    #[command(flatten)]
+    place: Network,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +175,8 @@ struct Trim {
     /// The first LSN to keep
     #[arg(value_name = "LSN")]
     lsn: Lsn,
+    #[command(flatten)]
+    place: Network,
 }
 
 #[derive(Debug, Args)]
@@ -155,6 +195,8 @@ struct Bench {
     percent: u64,
     #[command(flatten)]
     way: Way,
+    #[command(flatten)]
+    place: Network,
     /// How the result is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Table,
@@ -229,6 +271,9 @@ fn forbidden(way: &Way) -> Option<String> {
 fn append(options: &Append) -> Result<(), Stop> {
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
     let mut settings = settings.method(options.way.method()).engine(options.way.engine);
+    settings = settings
+        .permissions(options.readable_by.permissions())
+        .network_file_system(options.place.network_file_system);
     if let Some(bytes) = options.segment_bytes {
         settings = settings.segment_bytes(bytes);
     }
@@ -376,12 +421,17 @@ fn stat(dir: &Path) -> Result<(), Stop> {
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
     writeln!(output, "outlives     {}", view.class().name())?;
-    let method = view.method().map_or_else(
+    let method = view.remembered_method()?.map_or_else(
         || "none remembered: it was named whenever the log was opened".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );
     writeln!(output, "method       {method}")?;
-    writeln!(output, "writer       {}", if view.is_written() { "holds the log" } else { "none" })?;
+    let writer = match view.has_writer() {
+        Some(true) => "holds the log",
+        Some(false) => "none",
+        None => "unknown: LOCK may not be opened",
+    };
+    writeln!(output, "writer       {writer}")?;
     if let Some(text) = view.tail().and_then(loss) {
         writeln!(output, "lost         {text}")?;
     }
@@ -445,7 +495,11 @@ fn print_report(report: &Report) -> Result<(), Stop> {
 }
 
 fn save(options: &Salvage) -> Result<(), Stop> {
-    let done = salvage(&options.from, &options.to, Options::default())?;
+    let done = salvage(
+        &options.from,
+        &options.to,
+        Options::default().network_file_system(options.place.network_file_system),
+    )?;
     tell_refusal(forbidden(&Way::default()).as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
@@ -456,7 +510,9 @@ fn save(options: &Salvage) -> Result<(), Stop> {
 }
 
 fn trim(options: &Trim) -> Result<(), Stop> {
-    let log = Log::open(&options.dir, Options::default().create(false))?;
+    let settings = Options::default().create(false);
+    let settings = settings.network_file_system(options.place.network_file_system);
+    let log = Log::open(&options.dir, settings)?;
     tell_refusal(log.opened().engine_refused.as_deref());
     let first = log.trim(options.lsn)?;
     log.close()?;
@@ -471,6 +527,7 @@ fn bench(options: &Bench) -> Result<(), Stop> {
         only: options.only.clone(),
         method: options.way.method(),
         engine: options.way.engine,
+        network_file_system: options.place.network_file_system,
     };
     interrupt::listen(&options.dir).map_err(Stop::Failed)?;
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {

@@ -1,15 +1,16 @@
 //! Runs the crash campaign against every planted bug and counts the states until each is found.
 //!
 //! `mutants [NAME]` prints a table: for each planted bug, the states that campaigns from three seeds judged until one
-//! broke a promise, and what broke first; bugs that only a failing operation shows are found by the sweep. The run
-//! fails if a bug survives that is not listed as equivalent.
+//! broke a promise, and what broke first; bugs that only a failing operation shows are found by the sweep, and those
+//! that only a foreign file shows by one that appears under a segment's name. The run fails if a bug survives that is
+//! not listed as equivalent.
 //!
 //! `mutants --record` writes `src/sim/planted.txt` anew: where each bug shows, so that the tests need not search.
 
 use std::process::ExitCode;
 
 use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
-use seawall::sim::campaign::{Campaign, Failure, run, sweep};
+use seawall::sim::campaign::{Campaign, Failure, run, sweep, taken};
 use seawall::sim::planted::{SEEDS, STATES, find, visible};
 
 const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/planted.txt");
@@ -30,6 +31,9 @@ fn try_out(mutant: Mutant) -> Row {
     if found.iter().all(Option::is_none) {
         found = vec![sweep(3).err()];
         by_sweep = true;
+    }
+    if found.iter().all(Option::is_none) {
+        found = vec![taken().err().map(|violation| Failure { seed: 1, state: 0, judged: 1, violation })];
     }
     set(None);
     let needed = found.iter().map(|failure| failure.as_ref().map(|failure| failure.judged)).collect();

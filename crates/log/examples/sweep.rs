@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use seawall::sim::campaign::{WAYS, sweep};
+use seawall::sim::campaign::{OPENING_WAYS, WAYS, sweep};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut seed, mut seeds) = (1, 8);
@@ -22,11 +22,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             other => return Err(format!("unknown option {other}").into()),
         }
     }
-    let (mut operations, mut lives, mut states, mut missed) = (0, 0, 0, 0);
+    let (mut operations, mut openings, mut lives, mut states, mut missed) = (0, 0, 0, 0, 0);
     let mut failed: BTreeMap<&str, [u64; WAYS.len()]> = BTreeMap::new();
     for seed in seed..seed + seeds {
         let swept = sweep(seed)?;
         operations += swept.operations;
+        openings += swept.openings;
         lives += swept.tally.lives;
         states += swept.tally.states;
         missed += swept.missed;
@@ -41,10 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("| {name} | {} |", cells(times.map(|times| times.to_string())));
     }
     println!(
-        "\n{operations} operations in {} lives, each failed in {} ways: {lives} lives with a failure, {missed} in \
-              which it did not come,\n{states} states judged, 0 promises broken",
+        "\n{operations} operations in {} lives, each failed in {} ways, and {openings} openings in {}: {lives} lives with a \
+              failure, {missed} in which it did not come,\n{states} states judged, 0 promises broken",
         seeds * 4,
-        WAYS.len()
+        WAYS.len(),
+        OPENING_WAYS.len()
     );
     println!("\nseeds {seed} to {}", seed + seeds - 1);
     Ok(())

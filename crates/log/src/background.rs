@@ -117,13 +117,13 @@ pub(crate) fn keep<D: Disk>(group: &Arc<Group>, disk: &mut D) {
                 tracing::warn!(%error, "a segment could not be prepared");
                 if unopened.is_none() {
                     lock(&group.shelf).set_back();
-                    // The spare that was to be replaced is as it was, but for its lanes.
+                    // The spare that was to be replaced is as it was, but for its lanes; they may have to wait until fewer
+                    // files are open.
                     let held = lock(&group.core).held_spare();
-                    if let Some(Err(error)) = held.map(|spare| group.lanes.open(spare.number, spare.bytes)) {
-                        group.fail(error);
-                        return;
+                    match held.map(|spare| group.lanes.open(spare.number, spare.bytes)) {
+                        Some(Err(_)) => unopened = held,
+                        _ => lock(&group.core).release_spare(None),
                     }
-                    lock(&group.core).release_spare(None);
                 }
                 *lock(&group.desk) = Desk { setback: Some(error), needed: None };
                 group.room.open();

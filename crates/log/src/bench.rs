@@ -35,12 +35,14 @@ pub struct Plan {
     pub method: MethodChoice,
     /// The engine. Default whichever runs the method.
     pub engine: EngineChoice,
+    /// Whether the directory may lie on a network file system. Default no.
+    pub network_file_system: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let (method, engine) = (MethodChoice::Fastest, EngineChoice::Probe);
-        Self { rounds: 5, percent: 100, only: Vec::new(), method, engine }
+        Self { rounds: 5, percent: 100, only: Vec::new(), method, engine, network_file_system: false }
     }
 }
 
@@ -207,6 +209,7 @@ pub fn run(dir: &Path, plan: &Plan, mut progress: impl FnMut(&str, usize)) -> Re
     }
     let probe = Scratch::new(dir, "probe")?;
     let options = Options::default().method(plan.method.clone()).engine(plan.engine);
+    let options = options.network_file_system(plan.network_file_system);
     let method = Log::open(probe.path(), options)?.opened().method;
     drop(probe);
     let bench = Bench { dir, percent: plan.percent.max(1), method, grows: false };

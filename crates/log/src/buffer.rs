@@ -6,7 +6,7 @@
 //! them on disk goes out with the same write. Buffers of a large page and more lie in large pages where the system
 //! has them, because a direct write then is one piece for the kernel instead of one for each 4 KiB.
 
-use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages};
+use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages, try_zeroed};
 
 /// The alignment of every buffer in bytes: one page, enough for every block size in use.
 pub(crate) const BUFFER_ALIGN: usize = 4096;
@@ -39,8 +39,21 @@ impl std::fmt::Debug for AlignedBuf {
 impl AlignedBuf {
     /// A zeroed buffer of `capacity` bytes.
     pub(crate) fn zeroed(capacity: usize) -> Self {
+        Self::in_memory(vec![0_u8; Self::memory_bytes(capacity)], capacity)
+    }
+
+    /// The same, or an error if there is no memory for it.
+    pub(crate) fn try_zeroed(capacity: usize) -> std::io::Result<Self> {
+        let memory = try_zeroed(Self::memory_bytes(capacity));
+        Ok(Self::in_memory(memory.ok_or(std::io::ErrorKind::OutOfMemory)?, capacity))
+    }
+
+    fn memory_bytes(capacity: usize) -> usize {
+        capacity.saturating_add(FRONT_BYTES + alignment(capacity))
+    }
+
+    fn in_memory(mut memory: Vec<u8>, capacity: usize) -> Self {
         let align = alignment(capacity);
-        let mut memory = vec![0_u8; capacity.saturating_add(FRONT_BYTES + align)];
         let misfit = (memory.as_ptr().addr() + FRONT_BYTES) % align;
         let start = FRONT_BYTES + if misfit == 0 { 0 } else { align - misfit };
         prefer_large_pages(&mut memory[start..start + capacity]);
@@ -97,6 +110,17 @@ impl AlignedBuf {
 #[cfg(test)]
 mod tests {
     use super::{AlignedBuf, FRONT_BYTES, LARGE_PAGE, alignment};
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        for bytes in [usize::MAX, isize::MAX.cast_unsigned()] {
+            let refused = AlignedBuf::try_zeroed(bytes).expect_err("there is no such memory");
+            assert_eq!(refused.kind(), std::io::ErrorKind::OutOfMemory);
+        }
+        let buffer = AlignedBuf::try_zeroed(8192).expect("is there");
+        assert_eq!(buffer.bytes().len(), 8192);
+        assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+    }
 
     #[test]
     fn every_buffer_is_aligned_zeroed_and_of_the_asked_size() {

@@ -38,7 +38,7 @@ pub(crate) fn carry_forward<D: Disk>(
     // Some systems do not rename over a file that is open.
     disk.close(old);
     copied?;
-    disk.rename(&draft, &name).map_err(|source| Error::io("rename", &draft, source))?;
+    disk.replace(&draft, &name).map_err(|source| Error::io("rename", &draft, source))?;
     sync_dir(disk)?;
     Ok(true)
 }

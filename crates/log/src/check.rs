@@ -18,6 +18,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, Records, SegmentHeader, segment_name,
 };
+use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::recovery::Tail;
 use crate::survey::{LOST_HEADER, Misfit, Survey, open_cold, survey_with_misfits};
@@ -71,7 +72,8 @@ pub struct Report {
 pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
     // What a writer trims or starts meanwhile looks like damage.
-    let walked = undisturbed(dir, |disk| walk(disk, |_, _| Ok(())), |report| report.damage.is_empty());
+    let held = open_dir(dir)?;
+    let walked = undisturbed(&held, |disk| walk(disk, |_, _| Ok(())), |report| report.damage.is_empty());
     walked.map_err(|error| error.in_dir(dir)).map(|report| in_dir(report, dir))
 }
 

@@ -13,8 +13,10 @@
 //! and gives way again where it is permitted. `only ID` is the result of a trial for which an engine was requested by
 //! name.
 
+use std::io::{self, Read as _};
 use std::path::Path;
 
+use seawall_sys::directory::Directory;
 use seawall_sys::durability::{Class, FileState, classify};
 use seawall_sys::engine::{Engine, Works};
 use seawall_sys::inspect::Environment;
@@ -28,6 +30,8 @@ use crate::trial::{self, Bounds, Trial, clearly_less};
 
 /// Where the chosen methods are kept.
 pub(crate) const METHOD_FILE: &str = "METHOD";
+/// The most that is read of it, bytes.
+const METHOD_BYTES_MAX: u64 = 4096;
 /// What the probe writes to.
 pub(crate) const SCRATCH_FILE: &str = "PROBE";
 /// A few hundred writes; after two rounds only those go on that are near the best.
@@ -46,7 +50,8 @@ pub(crate) struct Chosen {
 
 /// The system's own error behind one of the system crate, as one of ours.
 pub(crate) fn from_system(error: &seawall_sys::Error) -> Error {
-    let source = error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error);
+    let own = || std::io::Error::new(error.kind(), error.source_text());
+    let source = error.raw_os_error().map_or_else(own, std::io::Error::from_raw_os_error);
     Error::io(error.operation(), error.path(), source)
 }
 
@@ -155,7 +160,7 @@ impl Permitted {
     /// The method for the log in `dir`, on its engine, which may register `buffers`.
     pub(crate) fn choose(
         self,
-        dir: &Path,
+        dir: &Directory,
         options: &Options,
         block: u16,
         buffers: &[&[u8]],
@@ -170,7 +175,7 @@ impl Permitted {
             match Works::start(method, options.in_flight_max, buffers) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
-                        tracing::info!(dir = %dir.display(), %reason, "io_uring is refused: the portable engine takes over");
+                        tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
                     let rows = Rows::beside(method, options.durability, &around, methods::here());
@@ -186,7 +191,7 @@ impl Permitted {
                     allowed.retain(|row| row.engine() == Engine::Portable);
                     again = false;
                 }
-                Err(error) => return Err(from_open(error, method, dir)),
+                Err(error) => return Err(from_open(error, method, dir.path())),
             }
         }
     }
@@ -216,27 +221,25 @@ fn named(dir: &Path, id: &str, options: &Options, rows: &[&'static Method]) -> R
 
 /// The fastest of `rows`: as remembered, or as a probe finds it.
 fn fastest(
-    dir: &Path,
+    dir: &Directory,
     rows: &[&'static Method],
     options: &Options,
     again: bool,
     block: u16,
 ) -> Result<&'static Method> {
-    let kept = dir.join(METHOD_FILE);
     let only = options.engine != EngineChoice::Probe;
-    let known = Known::read(dir);
+    let known = Known::read(dir)?;
     let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
     let usable = usable.find(|known| rows.iter().any(|row| row.id == known.id));
     if let Some(method) = usable.filter(|_| !again) {
         return Ok(method);
     }
-    let found = judge(&trial::run(&dir.join(SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
+    let found = judge(&trial::run((dir, SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
     let first = found.first().copied();
     let first = first.ok_or_else(|| {
-        refused("method", format!("no commit method of the asked class works at {}", dir.display()))
+        refused("method", format!("no commit method of the asked class works at {}", dir.path().display()))
     })?;
-    let text = known.with(&found, only).text();
-    std::fs::write(&kept, text).map_err(|source| Error::io("write", &kept, source))?;
+    remember(dir, &known.with(&found, only), options)?;
     Ok(first)
 }
 
@@ -251,15 +254,59 @@ struct Known {
 
 const ALONE: &str = "only ";
 
+/// Writes the file anew beside the old one, so that a crash leaves one of the two, and whoever put something else in its
+/// place gets nothing written.
+fn remember(dir: &Directory, known: &Known, options: &Options) -> Result<()> {
+    use std::hash::{BuildHasher, RandomState};
+    use std::io::Write;
+    for old in dir.list().unwrap_or_default().into_iter().filter(|entry| is_method_draft(&entry.name)) {
+        // Left over from a crash; one that stays does no harm.
+        let _ = dir.remove(&old.name);
+    }
+    let draft = format!("{METHOD_FILE}-{:016x}.new", RandomState::new().hash_one(METHOD_FILE));
+    let written = dir.make_file(&draft, options.permissions).and_then(|mut file| {
+        file.write_all(known.text().as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| dir.replace(&draft, METHOD_FILE));
+    let written = written.inspect_err(|_| drop(dir.remove(&draft)));
+    written.map_err(|source| Error::io("write", dir.path().join(METHOD_FILE), source))
+}
+
+/// Whether a name is that of a `METHOD` that is being written.
+pub(crate) fn is_method_draft(name: &str) -> bool {
+    let digits = name.strip_prefix(METHOD_FILE).and_then(|rest| rest.strip_prefix('-'));
+    let digits = digits.and_then(|rest| rest.strip_suffix(".new"));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+/// The text of `METHOD`; empty if there is none.
+fn read_text(dir: &Directory) -> io::Result<String> {
+    let mut file = match dir.open_file(METHOD_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        opened => opened?,
+    };
+    let mut text = Vec::new();
+    file.by_ref().take(METHOD_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > METHOD_BYTES_MAX {
+        let reason = format!(
+            "it is longer than {METHOD_BYTES_MAX} bytes: remove it, and the next opening probes anew"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 impl Known {
-    fn read(dir: &Path) -> Self {
-        let text = std::fs::read_to_string(dir.join(METHOD_FILE)).unwrap_or_default();
+    fn read(dir: &Directory) -> Result<Self> {
+        let text = read_text(dir);
+        let text = text.map_err(|source| Error::io("read", dir.path().join(METHOD_FILE), source))?;
         let (alone, ranked): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(ALONE));
         let find = |line: &str| methods::find(line.trim_start_matches(ALONE).trim());
-        Self {
+        Ok(Self {
             ranked: ranked.into_iter().filter_map(find).collect(),
             alone: alone.into_iter().filter_map(find).collect(),
-        }
+        })
     }
 
     /// The same after a probe. What is known of engines that were not tried stays known, behind what was found.
@@ -280,9 +327,9 @@ impl Known {
 }
 
 /// The method that the log in `dir` remembers as the one to use, if it was probed.
-pub(crate) fn remembered(dir: &Path) -> Option<&'static Method> {
-    let known = Known::read(dir);
-    known.ranked.first().or(known.alone.first()).copied()
+pub(crate) fn remembered(dir: &Directory) -> Result<Option<&'static Method>> {
+    let known = Known::read(dir)?;
+    Ok(known.ranked.first().or(known.alone.first()).copied())
 }
 
 /// The fastest trial of each engine, the one to use first. The trials come in the order of preference.
@@ -302,7 +349,8 @@ fn judge(trials: &[Trial]) -> Vec<&'static Method> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, METHOD_FILE, Trial, drivable, judge, remembered};
+    use super::{Known, METHOD_FILE, Trial, drivable, is_method_draft, judge, remember, remembered};
+    use crate::options::Options;
     use seawall_sys::method::{Depth, Method};
     use seawall_sys::{Engine, methods};
 
@@ -361,6 +409,27 @@ mod tests {
         let known = Known { ranked: vec![a], alone: vec![] };
         std::fs::write(dir.path().join(METHOD_FILE), format!("no-such-row\n{}", known.text()))
             .expect("writes");
-        assert_eq!((Known::read(dir.path()), remembered(dir.path())), (known, Some(a)));
+        let held = seawall_sys::Directory::open(dir.path()).expect("opens");
+        assert_eq!(Known::read(&held).expect("reads"), known);
+        assert_eq!(remembered(&held).expect("reads"), Some(a));
+        // Written anew it is the same, and nothing is left beside it.
+        remember(&held, &known, &Options::default()).expect("writes");
+        assert_eq!(Known::read(&held).expect("reads"), known);
+        assert_eq!(held.list().expect("lists").len(), 1);
+        std::fs::write(dir.path().join(METHOD_FILE), [b'x'; 4097]).expect("writes");
+        let refused = remembered(&held).expect_err("is too long").to_string();
+        assert!(refused.contains("METHOD") && refused.contains("remove it"), "{refused}");
+    }
+
+    #[test]
+    fn what_a_crash_leaves_of_it_is_known() {
+        for (name, is) in [
+            ("METHOD-0123456789abcdef.new", true),
+            ("METHOD-0123456789abcdeg.new", false),
+            ("METHOD-1.new", false),
+            ("METHOD", false),
+        ] {
+            assert_eq!(is_method_draft(name), is, "{name}");
+        }
     }
 }

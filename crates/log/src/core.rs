@@ -190,16 +190,31 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Begins where recovery ended. Takes `memory_bytes / batch_bytes` buffers, at least two.
+    /// Begins where recovery ended, with buffers of its own.
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn new(shape: Shape, beginning: Beginning) -> Self {
+        let buffers =
+            Self::take_buffers(&shape).unwrap_or_else(|error| unreachable!("tests are small: {error}"));
+        Self::with(shape, beginning, buffers)
+    }
+
+    /// The memory of a log: `memory_bytes / batch_bytes` buffers, at least two.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn take_buffers(shape: &Shape) -> std::io::Result<Vec<AlignedBuf>> {
         let buffers = (shape.memory_bytes / shape.batch_bytes.max(1)).max(2);
-        let free = (0..buffers)
-            .map(|number| {
-                let mut buffer = AlignedBuf::zeroed(shape.batch_bytes).numbered(number);
-                buffer.touch();
-                buffer
-            })
-            .collect();
+        let take = |number| {
+            let mut buffer = AlignedBuf::try_zeroed(shape.batch_bytes)?.numbered(number);
+            buffer.touch();
+            Ok(buffer)
+        };
+        (0..buffers).map(take).collect()
+    }
+
+    /// Begins where recovery ended, with these buffers.
+    pub(crate) fn with(shape: Shape, beginning: Beginning, free: Vec<AlignedBuf>) -> Self {
+        let buffers = free.len();
         Self {
             shape,
             appended: beginning.end,

@@ -89,11 +89,17 @@ pub trait Disk {
     /// Forgets an open file.
     fn close(&mut self, file: FileId);
 
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the other name is taken, and whatever else the operating system answers.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
     /// Gives a file another name, replacing what had that name.
     ///
     /// # Errors
     /// Whatever the operating system answers.
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    fn replace(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a name.
     ///

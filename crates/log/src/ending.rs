@@ -14,11 +14,11 @@
 //! acknowledged stays, because ending changes nothing on the disk.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::group::Group;
+use crate::lock::Lock;
 use crate::sync::{Ordering, lock};
 
 thread_local! {
@@ -50,7 +50,7 @@ pub(crate) struct Held {
     /// The writer and the keeper.
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// The lock on the directory.
-    pub(crate) lock: Arc<File>,
+    pub(crate) lock: Arc<Lock>,
 }
 
 impl Held {

@@ -79,6 +79,11 @@ pub enum Error {
         /// A segment that belongs to another log than the last one does.
         path: PathBuf,
     },
+    /// A file in the directory has the name of a segment and is none of the log's.
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory holds no log.
     NotALog {
         /// The directory.
@@ -132,6 +137,8 @@ pub enum Error {
     },
     /// The log was closed.
     Closed,
+    /// This process was forked off the one that opened the log, which goes on with it.
+    Forked,
 }
 
 /// The result of an operation on the log.
@@ -153,6 +160,7 @@ impl Error {
             | Self::NewerFormat { path, .. }
             | Self::OlderFormat { path, .. }
             | Self::ForeignSegment { path }
+            | Self::ForeignFile { path }
             | Self::NotALog { path }
             | Self::BlocksTooSmall { path, .. }
             | Self::Corrupt(Damage { path, .. }) => {
@@ -221,6 +229,11 @@ impl std::fmt::Display for Error {
                     "{path} and the last segment beside it belong to different logs: move the foreign one out"
                 )
             }
+            Self::ForeignFile { path } => write!(
+                f,
+                "{} has the name of a segment and is none of the log's: move it out of the directory",
+                path.display()
+            ),
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
             Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(
                 f,
@@ -244,6 +257,10 @@ impl std::fmt::Display for Error {
             ),
             Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),
             Self::Closed => f.write_str("the log was closed"),
+            Self::Forked => f.write_str(
+                "this process was forked off the one that opened the log: use the log there, or open it here when it is \
+                 closed there",
+            ),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the space again.
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// An input/output error, as the kernel numbers it.
@@ -23,6 +24,7 @@ pub struct Faults {
     crowded: AtomicBool,
     hold_copies: AtomicBool,
     copies: AtomicU64,
+    network: OnceLock<&'static str>,
 }
 
 impl Default for Faults {
@@ -37,6 +39,7 @@ impl Default for Faults {
             crowded: AtomicBool::new(false),
             hold_copies: AtomicBool::new(false),
             copies: AtomicU64::new(0),
+            network: OnceLock::new(),
         }
     }
 }
@@ -91,6 +94,16 @@ impl Faults {
         while self.hold_copies.load(Ordering::SeqCst) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+    }
+
+    /// The directory is to lie on a network file system of this name.
+    pub fn set_network_file_system(&self, name: &'static str) {
+        // Said once.
+        let _ = self.network.set(name);
+    }
+
+    pub(crate) fn network_file_system(&self) -> Option<&'static str> {
+        self.network.get().copied()
     }
 
     /// Batches written so far.

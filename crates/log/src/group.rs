@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::thread::Thread;
 
+use seawall_sys::fork::Home;
+
 use crate::asked::Grade;
 use crate::core::{Closing, Core, Issue, Refusal, Shape};
 use crate::crowd::{Crowd, PROMPT_NS};
@@ -86,6 +88,8 @@ pub(crate) struct Group {
     driving: AtomicU32,
     pub(crate) stalls: AtomicU64,
     pub(crate) meters: Meters,
+    /// The process whose threads these are.
+    home: Home,
 }
 
 impl Group {
@@ -120,7 +124,21 @@ impl Group {
             driving: AtomicU32::new(0),
             stalls: AtomicU64::new(0),
             meters,
+            home: Home::here(),
         }
+    }
+
+    /// Whether this is the process that opened the log: one that was forked off has its memory and none of its threads,
+    /// and finds locks that nobody will ever give up.
+    #[inline]
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// As [`Group::is_at_home`], with the error of a process that is not.
+    #[inline]
+    pub(crate) fn at_home(&self) -> Result<()> {
+        if self.is_at_home() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Makes the next committer wait for others, as if so many had come last time.
@@ -149,6 +167,9 @@ impl Group {
 
     /// Why nothing more will become durable, if so.
     pub(crate) fn ended(&self) -> Option<Error> {
+        if !self.is_at_home() {
+            return Some(Error::Forked);
+        }
         self.failed().or_else(|| self.retired.load(Ordering::Acquire).then_some(Error::Closed))
     }
 
@@ -181,6 +202,7 @@ impl Group {
         &self,
         mut accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        self.at_home()?;
         let mut asked = false;
         loop {
             if self.closed.load(Ordering::Acquire) {
@@ -270,6 +292,7 @@ impl Group {
         if self.reached(grade) >= lsn {
             return Ok(());
         }
+        self.at_home()?;
         let core = lock(&self.core);
         let end = core.watermarks().appended;
         if lsn > end {

@@ -83,6 +83,19 @@ pub(crate) struct Setback {
     pub(crate) fatal: bool,
 }
 
+/// Gives a file the name of a segment. A file of somebody else that has this name is left alone.
+fn name_segment<D: Disk>(disk: &mut D, from: &str, name: &str) -> Result<()> {
+    let named =
+        if mutant::on(Mutant::RenameReplaces) { disk.replace(from, name) } else { disk.rename(from, name) };
+    named.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            let taken = "a file has this name that is none of the log's: move it out of the directory";
+            Error::io("prepare", name, std::io::Error::new(source.kind(), taken))
+        }
+        _ => Error::io("rename", from, source),
+    })
+}
+
 impl Keeper {
     /// Starts `task`; fills by writes of `fill_bytes` bytes.
     pub(crate) fn new(task: Task, fill_bytes: usize) -> Self {
@@ -101,7 +114,9 @@ impl Keeper {
     pub(crate) fn step<D: Disk>(&mut self, disk: &mut D) -> Result<Progress, Setback> {
         let spare = self.spare();
         let draft = preparing_name(spare.number);
-        let fatal = matches!(self.stage, Stage::Sync(_) | Stage::SyncDir);
+        let syncs = matches!(self.stage, Stage::Sync(_) | Stage::SyncDir);
+        let opens = matches!(self.stage, Stage::Clear | Stage::Create);
+        let fatal = syncs || (opens && mutant::on(Mutant::OpenFailureIsFatal));
         let next = self.advance(disk, spare, &draft).map_err(|error| Setback { error, fatal })?;
         if let Some(stage) = next {
             self.stage = stage;
@@ -151,13 +166,12 @@ impl Keeper {
             Stage::Rename => {
                 let name = segment_name(spare.number);
                 match self.task {
-                    Task::Prepare(_) | Task::Replace(_) => {
-                        disk.rename(draft, &name).map_err(|source| Error::io("rename", draft, source))?;
+                    // What is replaced is the prepared segment that was too small.
+                    Task::Replace(_) => {
+                        disk.replace(draft, &name).map_err(|source| Error::io("rename", draft, source))?;
                     }
-                    Task::Recycle { from, .. } => {
-                        let old = segment_name(from);
-                        disk.rename(&old, &name).map_err(|source| Error::io("rename", &old, source))?;
-                    }
+                    Task::Prepare(_) => name_segment(disk, draft, &name)?,
+                    Task::Recycle { from, .. } => name_segment(disk, &segment_name(from), &name)?,
                     Task::Retire(_) => {
                         disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
                     }

@@ -8,10 +8,11 @@
 //! have lanes of their own, by the rows that `beside.rs` selects, and one more lane syncs what they wrote.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Method;
+use seawall_sys::directory::Directory;
 use seawall_sys::engine::Works;
 use seawall_sys::{Commit, Piece, Target};
 
@@ -68,7 +69,7 @@ impl Open {
 
 /// The lanes of every segment that may be written.
 pub(crate) struct Lanes {
-    dir: PathBuf,
+    dir: Arc<Directory>,
     works: Works,
     rows: Rows,
     count: usize,
@@ -89,9 +90,15 @@ impl std::fmt::Debug for Lanes {
 
 impl Lanes {
     /// No segment yet; for each, `count` lanes on the engine `works` and as many by the rows beside its own.
-    pub(crate) fn new(dir: &Path, works: Works, rows: Rows, count: usize, write_bytes: usize) -> Self {
+    pub(crate) fn new(
+        dir: Arc<Directory>,
+        works: Works,
+        rows: Rows,
+        count: usize,
+        write_bytes: usize,
+    ) -> Self {
         Self {
-            dir: dir.to_path_buf(),
+            dir,
             works,
             rows,
             count,
@@ -104,24 +111,28 @@ impl Lanes {
 
     /// The directory of the log.
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     /// Opens the lanes of a segment of `bytes` bytes.
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
-        let path = self.dir.join(segment_name(number));
+        let path = self.dir.path().join(segment_name(number));
         #[cfg(feature = "simulation")]
         if let Some(Err(source)) = self.faults.as_ref().map(|faults| faults.open()) {
             return Err(Error::io("open", path, source));
         }
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
         let own = |lane| {
-            self.works.open(lane, &target).map_err(|error| from_open(error, self.works.method(), &path))
+            self.works
+                .open_in(&self.dir, lane, &target)
+                .map_err(|error| from_open(error, self.works.method(), &path))
         };
         let own: Idle = (0..self.count).map(own).collect::<Result<_>>().map(Mutex::new)?;
         let lanes = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
             let Some(row) = row else { return Ok(Mutex::default()) };
-            let lane = |_| seawall_sys::open(row, &target).map_err(|error| from_open(error, row, &path));
+            let lane = |_| {
+                seawall_sys::open_in(&self.dir, row, &target).map_err(|error| from_open(error, row, &path))
+            };
             (0..count).map(lane).collect::<Result<_>>().map(Mutex::new)
         };
         let Rows { weaker: [process, system], settling, .. } = self.rows;
@@ -170,7 +181,7 @@ impl Lanes {
         let Some(lanes) = lanes else { return Err(self.not_open(job.segment)) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
-            let path = self.dir.join(segment_name(job.segment));
+            let path = self.dir.path().join(segment_name(job.segment));
             faults.commit().map_err(|error| failed(&seawall_sys::Error::new("write", path, error)))?;
         }
         let mut pieces = [Piece::default(); PIECES_MAX];
@@ -194,7 +205,7 @@ impl Lanes {
     }
 
     fn not_open(&self, segment: u64) -> Error {
-        let path = self.dir.join(segment_name(segment));
+        let path = self.dir.path().join(segment_name(segment));
         Error::io("write", path, std::io::Error::other("the segment is not open for writing"))
     }
 
@@ -203,7 +214,7 @@ impl Lanes {
         let Some(segment) = job.settles_first(self.rows.full_settles) else { return Ok(()) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
-            let path = self.dir.join(segment_name(segment));
+            let path = self.dir.path().join(segment_name(segment));
             faults.settle().map_err(|source| Error::io("sync", path, source))?;
         }
         let lanes = lock(&self.segments).get(&segment).map(Arc::clone);

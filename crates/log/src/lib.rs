@@ -48,6 +48,7 @@ mod error;
 mod explored;
 #[cfg(feature = "simulation")]
 pub mod faults;
+mod foreign;
 pub mod format;
 mod gate;
 mod group;
@@ -57,6 +58,7 @@ mod lanes;
 #[cfg(loom)]
 #[path = "modelled.rs"]
 mod lanes;
+mod lock;
 mod log;
 mod lsn;
 mod metered;
@@ -107,6 +109,7 @@ pub use reader::{Follower, Payload, Reader, Record};
 pub use recovery::Tail;
 pub use salvage::{Salvaged, salvage};
 pub use seawall_sys::Engine;
+pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
 pub use stats::{Stats, Summary};
 pub use transaction::Transaction;

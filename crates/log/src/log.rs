@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
 use crate::asked::Grade;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::group::Group;
 use crate::lanes::Lanes;
+use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
@@ -31,14 +33,6 @@ use crate::stats::Stats;
 use crate::survey::survey;
 use crate::sync::{Mutex, MutexGuard, Ordering, lock};
 use crate::transaction::{Finished, Transaction};
-
-/// The name of the lock file in a log's directory.
-pub(crate) const LOCK_FILE: &str = "LOCK";
-
-/// A [`crate::View`] finds out whether there is a writer by taking the lock for an instant; a writer that comes just then
-/// looks again.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
 const KEPT_MAX: usize = 16;
@@ -75,21 +69,28 @@ pub struct Opened {
 /// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
 /// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest, and the
 /// directory can be opened again a moment later. Nothing acknowledged is lost either way.
+///
+/// # fork(2)
+///
+/// A process that is forked off must not use the log: appending, committing, trimming, reading and closing fail there with
+/// [`Error::Forked`], and dropping it does nothing. The parent goes on as if nothing had happened, and what it closes can
+/// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child made by
+/// clone(2) alone, without the C library, is not noticed: it must not touch the log at all.
 pub struct Log {
     group: Arc<Group>,
-    dir: Arc<Path>,
+    dir: Arc<Directory>,
     record_bytes_max: usize,
     opened: Opened,
     threads: Mutex<Vec<JoinHandle<()>>>,
     drafts: Mutex<Vec<Vec<u8>>>,
     /// Held as long as the log is open.
-    lock: Arc<std::fs::File>,
+    lock: Arc<Lock>,
 }
 
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Log");
-        shown.field("dir", &self.dir).field("method", &self.opened.method);
+        shown.field("dir", &self.dir.path()).field("method", &self.opened.method);
         shown.field("durable", &self.group.durable()).field("failed", &self.group.failed().is_some());
         shown.finish_non_exhaustive()
     }
@@ -118,37 +119,6 @@ fn identity(options: &Options) -> LogId {
     new_id()
 }
 
-fn make_dir(dir: &Path, create: bool) -> Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    if !create {
-        return Err(Error::NotALog { path: dir.to_path_buf() });
-    }
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // From the top down: each name is durable before anything is made in it.
-    make_dir(parent, create)?;
-    match std::fs::create_dir(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => {}
-        made => made.map_err(|source| Error::io("create", dir, source))?,
-    }
-    seawall_sys::store::sync_directory(parent).map_err(|error| crate::choose::from_system(&error))
-}
-
-fn take_lock(dir: &Path) -> Result<std::fs::File> {
-    let path = dir.join(LOCK_FILE);
-    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|source| Error::io("open", &path, source))?;
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(std::fs::TryLockError::Error(source)) => return Err(Error::io("lock", &path, source)),
-        }
-    }
-    Err(Error::Locked { path })
-}
-
 impl Log {
     /// Opens the log in `dir`: takes the exclusive lock, finds out what is durable and makes the log ready.
     ///
@@ -161,9 +131,11 @@ impl Log {
         options.check()?;
         let dir = dir.as_ref();
         let _span = tracing::info_span!("open", dir = %dir.display()).entered();
-        make_dir(dir, options.create)?;
-        let lock = take_lock(dir)?;
-        let mut disk = OsDisk::new(dir);
+        make_dir(dir, &options)?;
+        let held = open_dir(dir)?;
+        refuse_network(&held, &options)?;
+        let lock = Lock::take(&held, &options)?;
+        let mut disk = OsDisk::new(Arc::clone(&held), options.permissions);
         #[cfg(feature = "simulation")]
         if options.cached_reads {
             disk.access = seawall_sys::store::Access::Cached;
@@ -186,12 +158,15 @@ impl Log {
         let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
         let shape =
             recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
-        let core = Core::new(shape, recovered.beginning.clone());
+        let buffers = Core::take_buffers(&shape);
+        let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
+        let core = Core::with(shape, recovered.beginning.clone(), buffers);
         let Chosen { works, rows, refused } =
-            permitted.choose(dir, &options, recovered.block_bytes, &core.buffers())?;
+            permitted.choose(&held, &options, recovered.block_bytes, &core.buffers())?;
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut lanes = Lanes::new(dir, works, rows, options.in_flight_max, options.batch_bytes);
+        let mut lanes =
+            Lanes::new(Arc::clone(&held), works, rows, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
             lanes.faults.clone_from(&options.faults);
@@ -217,7 +192,7 @@ impl Log {
         let group = Arc::new(start(shape, core, &recovered, lanes, &options));
         let log = Self {
             group,
-            dir: dir.into(),
+            dir: held,
             record_bytes_max: options.record_bytes_max,
             opened,
             threads: Mutex::default(),
@@ -229,7 +204,7 @@ impl Log {
     }
 
     fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
-        let failed = |source| Error::io("start a thread for", self.dir.to_path_buf(), source);
+        let failed = |source| Error::io("start a thread for", self.dir.path(), source);
         let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
         let writer = writer.spawn(move || crate::background::write(&group, idle)).map_err(failed)?;
@@ -255,10 +230,11 @@ impl Log {
         &self.opened
     }
 
-    /// The directory of the log.
+    /// The directory of the log: its absolute path when the log was opened. The log holds the directory itself, and goes
+    /// on in it wherever it is moved and whatever the process's working directory is (on Windows: as long as it is there).
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     fn check_length(&self, bytes: usize) -> Result<()> {
@@ -355,6 +331,7 @@ impl Log {
         &self,
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
     ) -> std::result::Result<Lsn, E> {
+        self.group.at_home()?;
         let staged = lock(&self.drafts).pop().unwrap_or_default();
         let lent = lock(&self.group.core).lend();
         let transaction = Transaction::new(staged, lent, self.record_bytes_max);
@@ -391,7 +368,7 @@ impl Log {
     }
 
     fn commit_async_in(&self, lsn: Lsn, grade: Grade) -> Commit {
-        if self.group.reached(grade) < lsn {
+        if self.group.reached(grade) < lsn && self.group.is_at_home() {
             self.group.want_as(lsn, grade);
         }
         Commit { group: Arc::clone(&self.group), lsn, grade }
@@ -414,6 +391,7 @@ impl Log {
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
+        self.group.at_home()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
@@ -432,6 +410,7 @@ impl Log {
     /// [`Error::Failed`], [`Error::Closed`].
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
+        self.group.at_home()?;
         if let Some(failed) = self.group.failed() {
             return Err(failed);
         }
@@ -492,12 +471,13 @@ impl Log {
         stats
     }
 
-    /// Commits everything, writes the close mark and releases the log.
+    /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.
     ///
     /// # Errors
-    /// [`Error::Failed`] if something could not be made durable.
+    /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
     pub fn close(self) -> Result<()> {
-        let _span = tracing::info_span!("close", dir = %self.dir.display()).entered();
+        let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
+        self.group.at_home()?;
         self.group.closed.store(true, Ordering::SeqCst);
         let sealed = match self.group.failed() {
             Some(failed) => Err(failed),
@@ -508,6 +488,13 @@ impl Log {
     }
 
     fn stop(&self) {
+        if !self.group.is_at_home() {
+            // The threads are the parent's, and so are the locks and the directory.
+            self.threads.try_lock().into_iter().for_each(|mut threads| {
+                threads.drain(..).for_each(std::mem::forget);
+            });
+            return;
+        }
         let threads = std::mem::take(&mut *lock(&self.threads));
         // It has been ended already if it was closed.
         if !self.group.stopping.load(Ordering::SeqCst) {

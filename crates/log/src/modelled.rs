@@ -26,8 +26,14 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(dir: &Path, _: Works, rows: Rows, _: usize, _: usize) -> Self {
-        Self::nowhere(dir, rows)
+    pub(crate) fn new(
+        dir: std::sync::Arc<seawall_sys::directory::Directory>,
+        _: Works,
+        rows: Rows,
+        _: usize,
+        _: usize,
+    ) -> Self {
+        Self::nowhere(dir.path(), rows)
     }
 
     /// On no engine.

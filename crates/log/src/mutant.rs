@@ -79,12 +79,14 @@ pub enum Mutant {
     WeakStartWithoutSync,
     WeakCloseWithoutSync,
     LossInSilence,
+    RenameReplaces,
+    OpenFailureIsFatal,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// Every mistake there is.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 72] = [
         Self::AcceptOtherSegment,
         Self::AcceptOtherOffset,
         Self::IgnoreEpoch,
@@ -155,6 +157,8 @@ impl Mutant {
         Self::WeakStartWithoutSync,
         Self::WeakCloseWithoutSync,
         Self::LossInSilence,
+        Self::RenameReplaces,
+        Self::OpenFailureIsFatal,
     ];
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use seawall_sys::Engine;
+use seawall_sys::directory::Permissions;
 use seawall_sys::durability::Class;
 
 use crate::error::{Error, Result};
@@ -52,6 +53,8 @@ pub struct Options {
     pub(crate) engine: EngineChoice,
     pub(crate) durability: Class,
     pub(crate) create: bool,
+    pub(crate) permissions: Permissions,
+    pub(crate) network_file_system: bool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
     #[cfg(feature = "simulation")]
@@ -75,6 +78,8 @@ impl Default for Options {
             engine: EngineChoice::Probe,
             durability: Class::PowerLoss,
             create: true,
+            permissions: Permissions::OwnerOnly,
+            network_file_system: false,
             #[cfg(feature = "simulation")]
             faults: None,
             #[cfg(feature = "simulation")]
@@ -176,6 +181,27 @@ impl Options {
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// Who may open the files of the log, and its directory if that is made: both as they are made; what is there
+    /// already keeps its rights. Default: their owner alone. Whoever may open the directory or `LOCK` can lock it and so
+    /// keep the writer out, and whoever may write to the directory can do anything to the log.
+    #[must_use]
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Whether the log may lie on a network file system (NFS, SMB, 9p, Ceph and others that the system names; not FUSE,
+    /// behind which there may be anything). Default: no, opening refuses it.
+    ///
+    /// There the server decides what is promised: whether a lock keeps out writers on other machines (NFS has no lock of
+    /// directories, and mounted with `nolock` or `local_lock` none beyond this machine), whether a sync reaches a disk,
+    /// and whether direct I/O goes around any cache but the client's. A log that is open on two machines is lost.
+    #[must_use]
+    pub fn network_file_system(mut self, allowed: bool) -> Self {
+        self.network_file_system = allowed;
         self
     }
 

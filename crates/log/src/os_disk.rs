@@ -5,16 +5,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use seawall_sys::store::{Access, StoreFile, sync_directory};
+use seawall_sys::directory::{Directory, Permissions};
+use seawall_sys::store::{Access, StoreFile};
 
 use crate::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use crate::format::{FileRole, file_role, preparing_name};
 
 /// One directory of a real file system.
 #[derive(Debug)]
 pub(crate) struct OsDisk {
-    dir: PathBuf,
+    dir: Arc<Directory>,
+    permissions: Permissions,
+    /// Whether the file system renames at once without replacing anything, as far as that was asked.
+    renames_at_once: Option<bool>,
     files: HashMap<u32, StoreFile>,
     next_file: u32,
     done: VecDeque<Completion>,
@@ -26,17 +31,13 @@ pub(crate) struct OsDisk {
     pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
 }
 
-/// The system's own error behind one of the system crate.
-fn system(error: &seawall_sys::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
-}
-
 impl OsDisk {
-    /// The directory `dir`, which exists.
-    pub(crate) fn new(dir: &Path) -> Self {
-        let dir = dir.to_path_buf();
+    /// The directory `dir`, where files are made with these permissions.
+    pub(crate) fn new(dir: Arc<Directory>, permissions: Permissions) -> Self {
         Self {
             dir,
+            permissions,
+            renames_at_once: None,
             files: HashMap::new(),
             next_file: 0,
             done: VecDeque::new(),
@@ -49,8 +50,18 @@ impl OsDisk {
     }
 
     /// The same, for looking only.
-    pub(crate) fn read_only(dir: &Path) -> Self {
-        Self { read_only: true, ..Self::new(dir) }
+    pub(crate) fn read_only(dir: Arc<Directory>) -> Self {
+        Self { read_only: true, ..Self::new(dir, Permissions::default()) }
+    }
+
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Arc<Directory> {
+        &self.dir
+    }
+
+    fn renames_at_once(&mut self) -> bool {
+        let dir = &self.dir;
+        *self.renames_at_once.get_or_insert_with(|| dir.renames_at_once())
     }
 
     fn keep(&mut self, file: StoreFile) -> FileId {
@@ -75,30 +86,17 @@ impl OsDisk {
 
 impl Disk for OsDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            let bytes = match entry.metadata() {
-                Ok(metadata) => metadata.len(),
-                // Whoever looks beside a writer may see a name that is renamed or removed before its turn comes.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            if let Ok(name) = entry.file_name().into_string() {
-                entries.push(DirEntry { name, bytes });
-            }
-        }
-        Ok(entries)
+        let entry = |entry: seawall_sys::directory::Entry| DirEntry { name: entry.name, bytes: entry.bytes };
+        Ok(self.dir.list()?.into_iter().map(entry).collect())
     }
 
     fn open(&mut self, name: &str) -> io::Result<FileId> {
-        let path = self.dir.join(name);
         let opened = if self.read_only {
-            StoreFile::open_read_only(&path, self.access)
+            StoreFile::open_read_only_in(&self.dir, name, self.access)
         } else {
-            StoreFile::open(&path, self.access)
+            StoreFile::open_in(&self.dir, name, self.access)
         };
-        Ok(self.keep(opened.map_err(|error| system(&error))?))
+        Ok(self.keep(opened?))
     }
 
     fn forget_cached(&mut self, file: FileId) {
@@ -115,7 +113,7 @@ impl Disk for OsDisk {
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        let file = StoreFile::create(&self.dir.join(name), self.access).map_err(|error| system(&error))?;
+        let file = StoreFile::create_in(&self.dir, name, self.access, self.permissions)?;
         Ok(self.keep(file))
     }
 
@@ -124,15 +122,30 @@ impl Disk for OsDisk {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.dir.join(from), self.dir.join(to))
+        if self.renames_at_once() {
+            return self.dir.rename(from, to);
+        }
+        // A crash may leave both names. Of a segment they would be two segments in one file: so it becomes a draft first,
+        // which is removed when the log is opened.
+        let draft = match (file_role(from), file_role(to)) {
+            (Some(FileRole::Segment(_)), Some(FileRole::Segment(number))) => preparing_name(number),
+            _ => return self.dir.rename(from, to),
+        };
+        self.dir.rename(from, &draft)?;
+        self.dir.sync()?;
+        self.dir.rename(&draft, to)
+    }
+
+    fn replace(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.dir.replace(from, to)
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.dir.join(name))
+        self.dir.remove(name)
     }
 
     fn sync_dir(&mut self) -> io::Result<()> {
-        sync_directory(&self.dir).map_err(|error| system(&error))
+        self.dir.sync()
     }
 
     fn allocate(&mut self, file: FileId, bytes: u64) -> io::Result<()> {

@@ -195,7 +195,8 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
     let tried = Scratch::new_in(dir).map_err(|error| from_system(&error)).and_then(|folder| {
         // Nobody else sets it.
         let _ = made.set(folder.name().to_path_buf());
-        trial::run(&folder.path().join("probe"), &rows, PROBE_COMMIT_BYTES, &bounds)
+        let held = crate::lock::open_dir(folder.path())?;
+        trial::run((&held, "probe"), &rows, PROBE_COMMIT_BYTES, &bounds)
     });
     let (trials, failed) = match tried {
         Ok(trials) => (trials, None),

@@ -5,8 +5,9 @@
 //! were read into, which lives as long as the record does.
 
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::Arc;
+
+use seawall_sys::directory::Directory;
 
 use crate::ahead::{Ahead, Piece};
 use crate::buffer::AlignedBuf;
@@ -76,14 +77,14 @@ impl Shelves for Group {
 /// The files of a log, opened when they are read.
 #[derive(Debug)]
 pub(crate) struct Files<S> {
-    pub(crate) dir: Arc<Path>,
+    pub(crate) dir: Arc<Directory>,
     pub(crate) shelves: S,
     open: Option<(u64, Arc<SegmentFile>)>,
     ahead: Ahead,
 }
 
 impl<S> Files<S> {
-    pub(crate) fn new(dir: Arc<Path>, shelves: S) -> Self {
+    pub(crate) fn new(dir: Arc<Directory>, shelves: S) -> Self {
         Self { dir, shelves, open: None, ahead: Ahead::default() }
     }
 
@@ -91,14 +92,13 @@ impl<S> Files<S> {
         let open = if let Some(open) = self.open.take().filter(|(open, _)| *open == number) {
             open
         } else {
-            let path = self.dir.join(segment_name(number));
-            (number, Arc::new(SegmentFile::open(&path)?))
+            (number, Arc::new(SegmentFile::open(&self.dir, &segment_name(number))?))
         };
         Ok(&self.open.insert(open).1)
     }
 
     fn cannot_read(&self, number: u64, source: std::io::Error) -> Error {
-        Error::io("read", self.dir.join(segment_name(number)), source)
+        Error::io("read", self.dir.path().join(segment_name(number)), source)
     }
 }
 
@@ -175,7 +175,10 @@ pub struct Reader {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Reader");
-        shown.field("dir", &self.files.dir).field("from", &self.from).field("at", &self.scan.cursor().lsn);
+        shown
+            .field("dir", &self.files.dir.path())
+            .field("from", &self.from)
+            .field("at", &self.scan.cursor().lsn);
         shown.finish_non_exhaustive()
     }
 }
@@ -206,8 +209,9 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
 
 impl Reader {
     /// Starts with the first record at or behind `from`.
-    pub(crate) fn new(group: Arc<Group>, dir: Arc<Path>, from: Lsn) -> Result<Self> {
-        let segment = segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.to_path_buf() })?;
+    pub(crate) fn new(group: Arc<Group>, dir: Arc<Directory>, from: Lsn) -> Result<Self> {
+        let segment =
+            segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;
         let mut files = Files::new(dir, Arc::clone(&group));
         let mut scan = Scan::new(segment, READ_BYTES);
         let durable = group.durable();
@@ -242,7 +246,7 @@ impl Reader {
     /// A segment that was recycled under the reader looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
         let (lsn, first) = (self.scan.cursor().lsn, lock(&self.group.core).trim());
-        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(&self.files.dir) }
+        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.files.dir.path()) }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::carry::carry_forward;
 use crate::core::{Beginning, Place, Shape, Spare};
 use crate::disk::{Disk, FileId, sync, sync_dir, write_all};
 use crate::error::{Error, Result};
+use crate::foreign::refuse_foreign;
 use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
@@ -125,6 +126,8 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let file = open_cold(disk, &name)?;
     let judged = judge(disk, &mut window, file, last, &found.unstarted);
     let judged = judged.inspect_err(|_| disk.close(file))?;
+    // Behind that, because a segment that lost its header and holds batches is no file of somebody else.
+    refuse_foreign(disk, &found.unstarted).inspect_err(|_| disk.close(file))?;
     let oldest = members.first().map_or(last, |header| *header);
     if oldest.first_lsn > judged.cursor.trim {
         let what = format!("segment {} before this one is missing", oldest.previous);
@@ -200,6 +203,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
             check_orphan(disk, window, *spare, &like)?;
         }
     }
+    refuse_foreign(disk, &found.unstarted)?;
     remove_drafts(disk, &found.drafts)?;
     for spare in found.unstarted.iter().filter(|spare| spare.bytes != plan.segment_bytes) {
         Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;

@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use crate::check::{Report, in_dir, walk};
 use crate::error::{Error, Result};
 use crate::format::{BatchHeader, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records, file_role};
+use crate::lock::open_dir;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::os_disk::OsDisk;
 use crate::recovery::Tail;
-use crate::survey::OURS;
+use crate::survey::is_ours;
 
 /// What `salvage` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     let options = options.record_bytes_max(RECORD_BYTES_MAX);
     options.check()?;
     let target = Target::new(to, options)?;
-    let mut disk = OsDisk::read_only(from);
+    let mut disk = OsDisk::read_only(open_dir(from)?);
     let first = walk(&mut disk, |_, _| Ok(())).map_err(|error| error.in_dir(from))?.first;
     let mut copy = Copying { target, log: None, records: 0, refused: None };
     let walked = walk(&mut disk, |header, body| {
@@ -93,7 +94,8 @@ impl Target {
             let reason = format!("{} holds a log already: name a new directory", dir.display());
             return Err(Error::InvalidOption { option: "to", reason });
         }
-        Ok(Self { dir: dir.to_path_buf(), options, before, made })
+        let dir = std::path::absolute(dir).map_err(|source| Error::io("open", dir, source))?;
+        Ok(Self { dir, options, before, made })
     }
 
     /// Makes the log.
@@ -115,7 +117,7 @@ impl Target {
     /// Removes the files of a log that were not there before, and the directories made for it. What cannot be removed
     /// stays: the failure that led here is the one to be told.
     fn restore(&self) {
-        let ours = |name: &str| OURS.contains(&name) || file_role(name).is_some();
+        let ours = |name: &str| is_ours(name) || file_role(name).is_some();
         for name in names(&self.dir).unwrap_or_default() {
             let before = self.before.as_ref().is_some_and(|before| before.contains(&name));
             if !before && name.to_str().is_some_and(ours) {

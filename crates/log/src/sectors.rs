@@ -19,7 +19,7 @@ pub(crate) fn explain(error: Error, dir: &Path, new_block_bytes: Option<u16>) ->
     if source.kind() != io::ErrorKind::InvalidInput {
         return error;
     }
-    let existing = survey(&mut OsDisk::read_only(dir)).ok();
+    let existing = crate::lock::open_dir(dir).and_then(|dir| survey(&mut OsDisk::read_only(dir))).ok();
     let existing = existing.and_then(|found| found.started.last().map(|header| header.block_bytes));
     let Some(block_bytes) = existing.or(new_block_bytes) else { return error };
     let Ok(environment) = seawall_sys::inspect::environment(dir) else { return error };

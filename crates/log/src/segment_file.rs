@@ -9,28 +9,30 @@
 //! the result of the second read counts.
 
 use std::io;
-use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use seawall_sys::directory::Directory;
 use seawall_sys::store::{Access, StoreFile};
 
-use crate::choose::from_system;
 use crate::disk::fill;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A segment's file, open for reading.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
+    dir: Arc<Directory>,
+    name: String,
     cached: StoreFile,
     /// The same file past the cache, once it is wanted; `None` if that cannot be done.
     past: OnceLock<Option<StoreFile>>,
 }
 
 impl SegmentFile {
-    /// Opens it.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let cached = StoreFile::open_read_only(path, Access::Cached).map_err(|error| from_system(&error))?;
-        Ok(Self { cached, past: OnceLock::new() })
+    /// Opens the segment called `name`.
+    pub(crate) fn open(dir: &Arc<Directory>, name: &str) -> Result<Self> {
+        let cached = StoreFile::open_read_only_in(dir, name, Access::Cached);
+        let cached = cached.map_err(|source| Error::io("open", dir.path().join(name), source))?;
+        Ok(Self { dir: Arc::clone(dir), name: name.to_owned(), cached, past: OnceLock::new() })
     }
 
     /// Fills `buf` from byte `offset` on, as far as the file goes; returns the bytes read.
@@ -56,7 +58,7 @@ impl SegmentFile {
             return None;
         }
         let open = || {
-            let file = StoreFile::open_read_only(self.cached.path(), Access::Direct).ok()?;
+            let file = StoreFile::open_read_only_in(&self.dir, &self.name, Access::Direct).ok()?;
             // Or the system would go on reading ahead of what was read through its cache before.
             self.cached.read_no_more();
             file.reads_past_cache().then_some(file)
@@ -72,6 +74,11 @@ mod tests {
 
     const BYTES: usize = 1 << 20;
 
+    fn opened(dir: &std::path::Path) -> SegmentFile {
+        let dir = crate::lock::open_dir(dir).expect("opens");
+        SegmentFile::open(&dir, "segment").expect("opens")
+    }
+
     #[test]
     fn what_is_cached_comes_from_the_cache_and_the_rest_past_it() {
         let dir = tempfile::tempdir_in(".").expect("a directory on a disk");
@@ -80,7 +87,7 @@ mod tests {
             (0..BYTES / 4).flat_map(|i| u32::try_from(i).expect("small").to_le_bytes()).collect();
         std::fs::write(&path, &content).expect("writes");
         std::fs::File::open(&path).and_then(|file| file.sync_all()).expect("syncs");
-        let file = SegmentFile::open(&path).expect("opens");
+        let file = opened(dir.path());
         let mut buf = AlignedBuf::zeroed(BYTES);
         let mut reads = |offset: usize, bytes: usize, cached: bool| {
             let told = file.past_cache(offset as u64, bytes).is_none();
@@ -119,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
         let path = dir.path().join("segment");
         std::fs::write(&path, vec![7; BYTES]).expect("writes");
-        let file = SegmentFile::open(&path).expect("opens");
+        let file = opened(dir.path());
         assert!(file.past_cache(0, BYTES).is_none());
     }
 }

@@ -21,8 +21,12 @@ use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
-pub(crate) const OURS: [&str; 3] =
-    [crate::log::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+const OURS: [&str; 3] = [crate::lock::LOCK_FILE, crate::choose::METHOD_FILE, crate::choose::SCRATCH_FILE];
+
+/// Whether a name is that of such a file.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.contains(&name) || crate::choose::is_method_draft(name)
+}
 
 /// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 pub(crate) const READ_BLOCK_BYTES: usize = 4096;
@@ -197,7 +201,7 @@ fn look<D: Disk>(
                 }
             }
             Some(FileRole::Preparing(number)) => found.drafts.push(number),
-            None if OURS.contains(&entry.name.as_str()) => {}
+            None if is_ours(&entry.name) => {}
             None => found.strangers.push(entry.name),
         }
     }

@@ -5,9 +5,8 @@
 //! Invariants: the scratch file belongs to the trial alone and is removed in every case; a row that cannot run here
 //! is left out; one that fails after it was proven ends the trial.
 
-use std::path::Path;
-
 use seawall_sys::clock::monotonic_ns;
+use seawall_sys::directory::{Directory, Permissions};
 use seawall_sys::method::Method;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Commit, Target};
@@ -85,21 +84,21 @@ fn screen(tried: &mut Vec<Candidate>) {
     });
 }
 
-/// Tries `rows` with writes of `bytes` on a scratch file at `path`; each row is proven first, which is one commit more.
+/// Tries `rows` with writes of `bytes` on a scratch file called `name` in `dir`; each row is proven first, which is one commit more.
 pub(crate) fn run(
-    path: &Path,
+    (dir, name): (&Directory, &str),
     rows: &[&'static Method],
     bytes: usize,
     bounds: &Bounds,
 ) -> Result<Vec<Trial>> {
     let scratch_bytes = bounds.scratch_bytes;
-    let scratch = Scratch::make(path, scratch_bytes)?;
-    let target = Target { path: path.to_path_buf(), journal_bytes: scratch_bytes, write_bytes: bytes };
+    let scratch = Scratch::make(dir, name, scratch_bytes)?;
+    let target = Target { path: dir.path().join(name), journal_bytes: scratch_bytes, write_bytes: bytes };
     let mut tried: Vec<Candidate> = Vec::new();
     for method in rows {
         if !bounds.reached()
-            && seawall_sys::prove(method, &target).is_ok()
-            && let Ok(commit) = seawall_sys::open(method, &target)
+            && seawall_sys::prove_in(dir, method, &target).is_ok()
+            && let Ok(commit) = seawall_sys::open_in(dir, method, &target)
         {
             tried.push((Trial { method, times_ns: Vec::new() }, commit));
         }
@@ -132,14 +131,16 @@ pub(crate) fn run(
 }
 
 /// The file that is written to; removed afterwards.
-struct Scratch<'a>(&'a Path);
+struct Scratch<'a>(&'a Directory, &'a str);
 
 impl<'a> Scratch<'a> {
-    fn make(path: &'a Path, bytes: u64) -> Result<Self> {
+    fn make(dir: &'a Directory, name: &'a str, bytes: u64) -> Result<Self> {
+        let path = &dir.path().join(name);
         // Left over from a trial that was cut short.
-        let _ = std::fs::remove_file(path);
-        let file = StoreFile::create(path, Access::Cached).map_err(|error| from_system(&error))?;
-        let scratch = Self(path);
+        let _ = dir.remove(name);
+        let file = StoreFile::create_in(dir, name, Access::Cached, Permissions::OwnerOnly);
+        let file = file.map_err(|source| Error::io("create", path, source))?;
+        let scratch = Self(dir, name);
         let zeros = AlignedBuf::zeroed(usize::try_from(bytes).unwrap_or(0));
         let mut at = 0;
         while at < zeros.capacity() {
@@ -154,6 +155,6 @@ impl<'a> Scratch<'a> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         // A scratch file that stays behind is removed by the next trial.
-        let _ = std::fs::remove_file(self.0);
+        let _ = self.0.remove(self.1);
     }
 }

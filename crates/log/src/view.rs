@@ -4,7 +4,7 @@
 //! batch or mark names durable. That is all but the last batch, and after a few idle milliseconds all of it. A log
 //! without a writer is shown to the end that opening would find, which is made durable first; where the viewing
 //! process may not do that (Windows refuses a sync to a process that may only read), to the end that is known to be
-//! durable.
+//! durable. Where it cannot be known whether there is a writer, there may be one.
 //!
 //! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: a failed look is
 //! repeated, and only an error that occurs while the directory is unchanged is reported.
@@ -14,12 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_sys::Engine;
+use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
 use crate::disk::{Disk, FileId, sync};
 use crate::error::{Error, Result};
 use crate::format::{LogId, SegmentHeader, segment_name};
-use crate::log::LOCK_FILE;
+use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
 use crate::os_disk::OsDisk;
 use crate::reader::{Files, Record, Shelves, Unpacked};
@@ -45,11 +46,11 @@ fn shape<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), Str
 
 /// Does `look` until it is content with what it saw, or nothing moved while it looked.
 pub(crate) fn undisturbed<T>(
-    dir: &Path,
+    dir: &Arc<Directory>,
     mut look: impl FnMut(&mut OsDisk) -> Result<T>,
     content: impl Fn(&T) -> bool,
 ) -> Result<T> {
-    let mut disk = OsDisk::read_only(dir);
+    let mut disk = OsDisk::read_only(Arc::clone(dir));
     let seen = look(&mut disk);
     if seen.as_ref().is_ok_and(&content) {
         return seen;
@@ -69,24 +70,18 @@ pub(crate) fn undisturbed<T>(
 /// A look at a log at one moment.
 #[derive(Clone)]
 pub struct View {
-    dir: Arc<Path>,
+    dir: Arc<Directory>,
     segments: Arc<Vec<SegmentHeader>>,
     first: Lsn,
     end: Lsn,
     tail: Option<Tail>,
-    written: bool,
+    writer: Option<bool>,
 }
 
 impl Shelves for Vec<SegmentHeader> {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
         self.iter().find(|header| header.number > number).copied()
     }
-}
-
-/// Whether a writer holds the log.
-fn is_held(dir: &Path) -> bool {
-    let Ok(file) = std::fs::File::open(dir.join(LOCK_FILE)) else { return false };
-    matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 /// Makes durable what a writer that is gone left in its last segment: what is shown must never disappear. What lies in
@@ -113,11 +108,17 @@ impl View {
     /// [`Error::NotALog`], [`Error::Corrupt`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
-        undisturbed(dir, |disk| Self::look(dir, disk), |_| true).map_err(|error| error.in_dir(dir))
+        Self::open_in(&open_dir(dir)?).map_err(|error| error.in_dir(dir))
     }
 
-    fn look(dir: &Path, disk: &mut OsDisk) -> Result<Self> {
-        let written = is_held(dir);
+    fn open_in(dir: &Arc<Directory>) -> Result<Self> {
+        undisturbed(dir, Self::look, |_| true)
+    }
+
+    fn look(disk: &mut OsDisk) -> Result<Self> {
+        let writer = is_held(disk.dir())?;
+        // One that may be there is taken for one that is: its unfinished batch would look like damage.
+        let written = writer != Some(false);
         let found = survey(disk)?;
         let Some(last) = found.started.last().copied() else {
             return Err(Error::NotALog { path: ".".into() });
@@ -148,7 +149,8 @@ impl View {
             let what = format!("segment {} before this one is missing", oldest.previous);
             return Err(damage(oldest.number, 0, cursor.trim, what));
         }
-        Ok(Self { dir: dir.into(), segments: Arc::new(members), first: cursor.trim, end, tail, written })
+        let (dir, segments) = (Arc::clone(disk.dir()), Arc::new(members));
+        Ok(Self { dir, segments, first: cursor.trim, end, tail, writer })
     }
 
     /// The identity of the log.
@@ -169,10 +171,17 @@ impl View {
         self.end
     }
 
-    /// Whether a writer held the log when it was looked at.
+    /// Whether a writer held the log when it was looked at, or may have held it: see [`View::has_writer`].
     #[must_use]
     pub fn is_written(&self) -> bool {
-        self.written
+        self.writer != Some(false)
+    }
+
+    /// Whether a writer held the log when it was looked at; `None` if that cannot be known, because whoever looks may not
+    /// open the lock file. Then the log is shown as if there were one: up to what is known to be durable.
+    #[must_use]
+    pub fn has_writer(&self) -> Option<bool> {
+        self.writer
     }
 
     /// How the log ended, and what was lost if its durability class did not promise to outlive what happened; nothing
@@ -195,10 +204,18 @@ impl View {
     }
 
     /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
-    /// nothing if none was needed so far.
+    /// nothing if none was needed so far, or if that cannot be read, which [`View::remembered_method`] tells apart.
     #[must_use]
     pub fn method(&self) -> Option<(&'static str, Engine)> {
-        crate::choose::remembered(&self.dir).map(|method| (method.id, method.engine()))
+        self.remembered_method().unwrap_or_default()
+    }
+
+    /// As [`View::method`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file `METHOD` is there and cannot be read.
+    pub fn remembered_method(&self) -> Result<Option<(&'static str, Engine)>> {
+        Ok(crate::choose::remembered(&self.dir)?.map(|method| (method.id, method.engine())))
     }
 
     /// Reads from the first record at or behind `from` to the end of the view.
@@ -214,7 +231,7 @@ impl View {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
         }
         let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from);
-        let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.to_path_buf() })?;
+        let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);
         let sought = scan.seek(&mut files, from, self.end);
@@ -238,8 +255,8 @@ pub struct ViewReader {
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("View");
-        shown.field("dir", &self.dir).field("segments", &self.segments.len());
-        shown.field("first", &self.first).field("end", &self.end).field("written", &self.written);
+        shown.field("dir", &self.dir.path()).field("segments", &self.segments.len());
+        shown.field("first", &self.first).field("end", &self.end).field("writer", &self.writer);
         shown.finish_non_exhaustive()
     }
 }
@@ -247,7 +264,7 @@ impl std::fmt::Debug for View {
 impl std::fmt::Debug for ViewReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("ViewReader");
-        shown.field("dir", &self.files.dir).field("from", &self.from).field("end", &self.end);
+        shown.field("dir", &self.files.dir.path()).field("from", &self.from).field("end", &self.end);
         shown.field("at", &self.scan.cursor().lsn).finish_non_exhaustive()
     }
 }
@@ -271,9 +288,9 @@ impl ViewReader {
     /// A segment that was trimmed under the reader is missing or looks damaged, and is neither.
     fn explain(&self, error: Error) -> Error {
         let lsn = self.scan.cursor().lsn;
-        match View::open(&self.files.dir) {
+        match View::open_in(&self.files.dir) {
             Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
-            _ => error.in_dir(&self.files.dir),
+            _ => error.in_dir(self.files.dir.path()),
         }
     }
 }

@@ -66,6 +66,13 @@ impl Disk for MemoryDisk {
     fn close(&mut self, _: FileId) {}
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        if self.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.replace(from, to)
+    }
+
+    fn replace(&mut self, from: &str, to: &str) -> io::Result<()> {
         let inode = self.inode(from)?;
         self.names.remove(from);
         self.names.insert(to.to_owned(), inode);

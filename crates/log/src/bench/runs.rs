@@ -142,7 +142,8 @@ impl Bench<'_> {
 
     pub(super) fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
         let named = MethodChoice::Named(self.method.to_owned());
-        let log = Log::open(scratch.path(), options.method(named))?;
+        // Where the directory lies was asked of the first log of the benchmark.
+        let log = Log::open(scratch.path(), options.method(named).network_file_system(true))?;
         rest(&log);
         Ok(log)
     }

@@ -250,7 +250,7 @@ fn read_back(bench: &Bench<'_>, cold: bool) -> Result<Round> {
     let began = monotonic_ns();
     // By the method that it was made with: what is measured is opening, not the choice of a method.
     let named = MethodChoice::Named(bench.method.to_owned());
-    let log = Log::open(scratch.path(), Options::default().method(named))?;
+    let log = Log::open(scratch.path(), Options::default().method(named).network_file_system(true))?;
     let (mut count, mut bytes) = (0_u64, 0_u64);
     let mut reader = log.read(Lsn::ZERO)?;
     while let Some(record) = reader.next_record()? {

@@ -17,7 +17,8 @@ use crate::lsn::Lsn;
 use crate::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
 
-pub use super::sweep::{Swept, WAYS, sweep};
+pub use super::sweep::{OPENING_WAYS, Swept, WAYS, sweep};
+pub use super::taken::taken;
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]

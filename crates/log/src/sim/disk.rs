@@ -38,6 +38,8 @@ pub enum FaultKind {
     Full,
     /// A write that wrote less than asked; other operations fail with an input/output error.
     Short,
+    /// Too many open files: what takes another descriptor fails. [`FaultPlan::operation`] then counts openings only.
+    Descriptors,
 }
 
 /// Which operation fails.
@@ -112,6 +114,10 @@ pub struct SimDisk {
     fault: Option<FaultPlan>,
     operations: u64,
     faults: u64,
+    /// Openings that took another descriptor, so far.
+    openings: u64,
+    /// Whether what is opened now is held open already, and takes none.
+    holds: bool,
     /// What failed, by the operation's name.
     failed: BTreeMap<&'static str, u64>,
     next_token: u64,
@@ -142,6 +148,8 @@ impl SimDisk {
             fault,
             operations: 0,
             faults: 0,
+            openings: 0,
+            holds: false,
             failed: BTreeMap::new(),
             next_token: 1,
             trace: Vec::new(),
@@ -161,10 +169,48 @@ impl SimDisk {
 
     /// Runs `work` with nothing of what is under way in its sight.
     pub(crate) fn apart<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let queue = std::mem::take(&mut self.queue);
+        let (queue, holds) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.holds));
         let result = work(self);
         self.queue.extend(queue);
+        self.holds = holds;
         result
+    }
+
+    /// From now on what is opened outside of [`Self::apart`] is held open already, as the segments are that a log writes.
+    pub(crate) fn hold_segments(&mut self) {
+        self.holds = true;
+    }
+
+    /// Openings so far that took another descriptor: the numbers that a plan of [`FaultKind::Descriptors`] can name.
+    #[must_use]
+    pub fn openings(&self) -> u64 {
+        self.openings
+    }
+
+    /// As [`Self::plain`], for an operation that takes another descriptor.
+    fn opening(&mut self, operation: &'static str) -> io::Result<()> {
+        const EMFILE: i32 = 24;
+        if !self.holds {
+            let number = self.openings;
+            self.openings += 1;
+            if self.is_due(number, true) {
+                self.operations += 1;
+                self.met(operation);
+                return Err(io::Error::from_raw_os_error(EMFILE));
+            }
+        }
+        self.plain(operation)
+    }
+
+    fn is_due(&self, number: u64, opening: bool) -> bool {
+        let of_kind = |plan: &FaultPlan| (plan.kind == FaultKind::Descriptors) == opening;
+        let due = |plan: FaultPlan| number == plan.operation || (plan.sticky && number > plan.operation);
+        self.fault.filter(of_kind).is_some_and(due)
+    }
+
+    fn met(&mut self, operation: &'static str) {
+        self.faults += 1;
+        *self.failed.entry(operation).or_default() += 1;
     }
 
     /// Operations so far: the numbers that a fault plan can name.
@@ -195,19 +241,19 @@ impl SimDisk {
     fn fate(&mut self, operation: &'static str) -> Option<FaultKind> {
         let number = self.operations;
         self.operations += 1;
-        let plan = self.fault?;
-        let due = number == plan.operation || (plan.sticky && number > plan.operation);
-        if due {
-            self.faults += 1;
-            *self.failed.entry(operation).or_default() += 1;
+        if !self.is_due(number, false) {
+            return None;
         }
-        due.then_some(plan.kind)
+        self.met(operation);
+        self.fault.map(|plan| plan.kind)
     }
 
     fn error(kind: FaultKind) -> io::Error {
         match kind {
             FaultKind::Full => io::ErrorKind::StorageFull.into(),
-            FaultKind::Io | FaultKind::Short => io::Error::other("injected input/output error"),
+            FaultKind::Io | FaultKind::Short | FaultKind::Descriptors => {
+                io::Error::other("injected input/output error")
+            }
         }
     }
 
@@ -283,7 +329,7 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
-        self.plain("list")?;
+        self.opening("list")?;
         let entry = |(name, inode): &(Name, usize)| DirEntry {
             name: name.text().to_owned(),
             bytes: self.length(*inode) as u64,
@@ -292,13 +338,13 @@ impl Disk for SimDisk {
     }
 
     fn open(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain("open")?;
+        self.opening("open")?;
         let inode = self.inode(name)?;
         Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
-        self.plain("create")?;
+        self.opening("create")?;
         if self.names().get(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -328,6 +374,14 @@ impl Disk for SimDisk {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        if self.names().get(to).is_some() {
+            self.plain("rename")?;
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.replace(from, to)
+    }
+
+    fn replace(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.plain("rename")?;
         let inode = self.inode(from)?;
         self.name_changed(NameChange::Rename(Name::new(from), Name::new(to), inode));

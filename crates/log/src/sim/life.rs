@@ -145,6 +145,10 @@ pub(crate) struct End {
     pub(crate) faults: u64,
     /// The same by the name of the operation.
     pub(crate) failed: BTreeMap<&'static str, u64>,
+    /// Openings that took another descriptor.
+    pub(crate) openings: u64,
+    /// Whether the log failed for good.
+    pub(crate) log_failed: bool,
     /// How it came to an end: a mark that found no room or met a failure leaves it cut.
     pub(crate) ending: Ending,
     /// What the disk was like at the end.
@@ -197,12 +201,15 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
                 trim: Lsn::ZERO,
                 operations,
                 faults,
+                openings: disk.openings(),
+                log_failed: false,
                 failed,
                 ending: Ending::Cut,
                 media: disk.into_media(),
             };
         }
     };
+    disk.hold_segments();
     let mut life = Life::new(disk, seed, habits, recovered, trace);
     for _ in 0..habits.actions {
         life.act();
@@ -220,6 +227,8 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         trim: life.core.trim(),
         operations: life.disk.operations(),
         faults: life.disk.faults(),
+        openings: life.disk.openings(),
+        log_failed: life.failed,
         failed: life.disk.failed().clone(),
         ending: if marked { habits.ending } else { Ending::Cut },
         media: life.disk.into_media(),

@@ -3,7 +3,8 @@
 //! `rng` is the source of randomness, `file` and `names` model a directory, `media` the contents of a disk and `draw`
 //! which unsynced writes arrived, `disk` is the disk that the log sees, `life` one use of the log, `judge` the
 //! recovery of one crash image and `damage` the damage that a bad disk does; `campaign` searches for a broken
-//! promise, `crew` runs it on every processor and resumes it, `sweep` fails every operation, `rot` damages logs at
+//! promise, `crew` runs it on every processor and resumes it, `sweep` fails every operation, `taken` puts
+//! foreign files under the names of segments, `rot` damages logs at
 //! rest and `at_rest` does so on every processor, `sketch` estimates distinct counts; `arbitrary` is the entry point
 //! for fuzzers and `forged` decodes their bytes into files, `outside` is the entry point for harnesses with disks of
 //! their own.
@@ -31,5 +32,6 @@ pub mod rng;
 pub mod rot;
 pub mod sketch;
 mod sweep;
+mod taken;
 
 pub use disk::{FaultKind, FaultPlan, SimDisk};

@@ -5,12 +5,13 @@
 //! ```text
 //!   NAME SEED STATE    state STATE of the life of SEED breaks a promise
 //!   NAME sweep         only a failing operation shows it
+//!   NAME taken         only a foreign file under a segment's name shows it
 //! ```
 //!
 //! A change of the log or of the simulation moves lives and states. A place that shows its mistake no more is searched
 //! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
 
-use super::campaign::{Campaign, Failure, run, sweep};
+use super::campaign::{Campaign, Failure, run, sweep, taken};
 use crate::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
@@ -35,6 +36,8 @@ pub enum Place {
     },
     /// In the sweep of failing operations.
     Sweep,
+    /// Where a foreign file has the name that a segment is to get.
+    Taken,
 }
 
 impl Place {
@@ -47,6 +50,9 @@ impl Place {
     fn parse(words: &str) -> Option<Self> {
         if words == "sweep" {
             return Some(Self::Sweep);
+        }
+        if words == "taken" {
+            return Some(Self::Taken);
         }
         let (seed, state) = words.split_once(' ')?;
         Some(Self::State { seed: seed.parse().ok()?, state: state.parse().ok()? })
@@ -61,6 +67,7 @@ impl Place {
                 run(&Campaign { seed, only: Some(state), ..Campaign::default() }).err()
             }
             Self::Sweep => sweep(SWEPT).err(),
+            Self::Taken => taken().err().map(|violation| Failure { seed: 0, state: 0, judged: 1, violation }),
         };
         set(None);
         outcome
@@ -72,6 +79,7 @@ impl std::fmt::Display for Place {
         match self {
             Self::State { seed, state } => write!(f, "{seed} {state}"),
             Self::Sweep => f.write_str("sweep"),
+            Self::Taken => f.write_str("taken"),
         }
     }
 }
@@ -92,7 +100,7 @@ pub fn recorded() -> impl Iterator<Item = (&'static str, Option<Place>)> {
     })
 }
 
-/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep.
+/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep and beside foreign files.
 #[must_use]
 pub fn search(mutant: Mutant) -> Option<(Place, Failure)> {
     let by_campaign = |seed| {
@@ -101,8 +109,9 @@ pub fn search(mutant: Mutant) -> Option<(Place, Failure)> {
         set(None);
         outcome.map(|failure| (Place::of(&failure), failure))
     };
-    let by_sweep = || Place::Sweep.shows(mutant).map(|failure| (Place::Sweep, failure));
-    SEEDS.into_iter().find_map(by_campaign).or_else(by_sweep)
+    let at = |place: Place| place.shows(mutant).map(|failure| (place, failure));
+    let elsewhere = || at(Place::Sweep).or_else(|| at(Place::Taken));
+    SEEDS.into_iter().find_map(by_campaign).or_else(elsewhere)
 }
 
 /// Whether the mistake shows where it was recorded; else where a search finds it, if it does.

@@ -9,7 +9,7 @@ use super::campaign::{Failure, Tally};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::DRAWS;
 use super::judge::{Terms, Verdict, judge};
-use super::life::{Ending, Habits, SEGMENT_BYTES, live};
+use super::life::{End, Ending, Habits, SEGMENT_BYTES, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::oracle::{Ledger, Violation};
@@ -25,6 +25,9 @@ pub const WAYS: [(&str, FaultKind, bool); 6] = [
     ("short from then on", FaultKind::Short, true),
 ];
 
+/// Every way in which openings are made to fail because too many files are open: whether all later ones do as well.
+pub const OPENING_WAYS: [(&str, bool); 2] = [("EMFILE once", false), ("EMFILE from then on", true)];
+
 /// What a sweep has done.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
@@ -32,6 +35,8 @@ pub struct Swept {
     pub tally: Tally,
     /// Operations of the lives without a failure, which were made to fail one after the other.
     pub operations: u64,
+    /// Openings of these lives that took another descriptor, which were made to fail in each of [`OPENING_WAYS`] too.
+    pub openings: u64,
     /// Lives in which the operation that was to fail did not come: none, if the lives repeat themselves.
     pub missed: u64,
     /// By the name of the operation, how often it was made to fail in each of [`WAYS`].
@@ -59,29 +64,52 @@ pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
             class,
             cache: Cache::Bypassed,
         };
-        let operations = live(Media::default(), seed, habits, None).operations;
-        swept.operations += operations;
+        let whole = live(Media::default(), seed, habits, None);
+        swept.operations += whole.operations;
+        swept.openings += whole.openings;
+        let failure = |state, swept: &Swept, violation| {
+            let judged = swept.tally.states;
+            Failure { seed, state, judged, violation }
+        };
         for way in 0..WAYS.len() {
-            for operation in 0..operations {
-                sweep_one(seed, habits, (operation, way), &mut swept).map_err(|violation| Failure {
-                    seed,
-                    state: operation,
-                    judged: swept.tally.states,
-                    violation,
-                })?;
+            for operation in 0..whole.operations {
+                let done = sweep_one(seed, habits, (operation, way), &mut swept);
+                done.map_err(|violation| failure(operation, &swept, violation))?;
+            }
+        }
+        for (_, sticky) in OPENING_WAYS {
+            for operation in 0..whole.openings {
+                let plan = FaultPlan { operation, kind: FaultKind::Descriptors, sticky };
+                let done = fail_opening(seed, habits, plan, &mut swept);
+                done.map_err(|violation| failure(operation, &swept, violation))?;
             }
         }
     }
     Ok(swept)
 }
 
+/// A log that cannot open another file is not a log that failed: nothing was written that could be lost.
+fn fail_opening(seed: u64, habits: Habits, plan: FaultPlan, swept: &mut Swept) -> Verdict {
+    let end = live(Media::default(), seed, habits, Some(plan));
+    if end.log_failed {
+        let error = "the log failed for good, because too many files were open".to_owned();
+        return Err(Violation::Refused { error });
+    }
+    judge_end(&end, seed, (habits, plan.operation), swept)
+}
+
 fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &mut Swept) -> Verdict {
     let (_, kind, sticky) = WAYS[way];
     let end = live(Media::default(), seed, habits, Some(FaultPlan { operation, kind, sticky }));
-    swept.missed += u64::from(end.faults == 0);
     for (name, times) in &end.failed {
         swept.failed.entry(name).or_default()[way] += times;
     }
+    judge_end(&end, seed, (habits, operation), swept)
+}
+
+/// Cuts the power at the end of a life in which something failed, and judges what is left.
+fn judge_end(end: &End, seed: u64, (habits, operation): (Habits, u64), swept: &mut Swept) -> Verdict {
+    swept.missed += u64::from(end.faults == 0);
     let tally = &mut swept.tally;
     tally.lives += 1;
     tally.faults += end.faults;

@@ -1,0 +1,168 @@
+//! One directory has one writer: it is held by a handle, and locked together with the file `LOCK` in it.
+//!
+//! ```text
+//! writer    lock the directory -> lock LOCK -> LOCK is still this file -> the path still leads to this directory
+//! View      both free for a moment: no writer; one held: a writer; LOCK may not be opened: unknown
+//! ```
+//!
+//! A removed or replaced `LOCK` lets nobody in, because the directory itself is locked; `LOCK` keeps out writers of
+//! earlier versions, and those on file systems that lock no directories. Locks belong to the open file, which a process
+//! that was forked off shares: so the writer gives them up explicitly, and a child never does.
+//!
+//! Invariants: whoever holds a [`Lock`] is the only writer; a directory on a network file system is taken only if that was
+//! asked for, because its server decides what a lock and a sync are worth.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_sys::directory::{Directory, Locking};
+use seawall_sys::fork::Home;
+use seawall_sys::store::sync_directory;
+
+use crate::choose::from_system;
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// The name of the lock file in a log's directory.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// A [`crate::View`] finds out whether there is a writer by taking the locks for an instant; a writer that comes just then
+/// looks again.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The directory of a log, locked for writing. Dropping it gives up the lock.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    directory: Arc<Directory>,
+    file: File,
+    home: Home,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A process that was forked off shares the locks and must not give up those of its parent.
+        if self.home.is_here() {
+            // Closing the handles gives them up as well, unless a child has them still.
+            let _ = self.file.unlock();
+            let _ = self.directory.unlock();
+        }
+    }
+}
+
+/// Opens the directory `dir`, which must exist.
+pub(crate) fn open_dir(dir: &Path) -> Result<Arc<Directory>> {
+    Directory::open(dir).map(Arc::new).map_err(|error| from_system(&error))
+}
+
+/// Makes the directory of a log where there is none, if `options` say so.
+pub(crate) fn make_dir(dir: &Path, options: &Options) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    if !options.create {
+        return Err(Error::NotALog { path: dir.to_path_buf() });
+    }
+    make_below(dir, &|dir| Directory::make(dir, options.permissions).map_err(|error| error.into_source()))
+}
+
+/// Makes `dir` by `make`, and what it lies in as other programs would.
+fn make_below(dir: &Path, make: &dyn Fn(&Path) -> std::io::Result<()>) -> Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // From the top down: each name is durable before anything is made in it.
+    if !parent.is_dir() {
+        make_below(parent, &|parent| std::fs::create_dir(parent))?;
+    }
+    match make(dir) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
+        made => made.map_err(|source| Error::io("create", dir, source))?,
+    }
+    sync_directory(parent).map_err(|error| from_system(&error))
+}
+
+/// Refuses a directory on a network file system, unless that was asked for.
+pub(crate) fn refuse_network(directory: &Directory, options: &Options) -> Result<()> {
+    let name = network(directory, options);
+    let name = name.map_err(|source| Error::io("look at", directory.path(), source))?;
+    let Some(name) = name.filter(|_| !options.network_file_system) else { return Ok(()) };
+    let reason = format!(
+        "{} lies on {name}, whose server decides what a lock keeps out and what a sync makes durable: choose a directory \
+         on a disk of this machine, or open it with Options::network_file_system(true) (--network-file-system)",
+        directory.path().display()
+    );
+    Err(Error::InvalidOption { option: "network_file_system", reason })
+}
+
+#[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "only tests pretend"))]
+fn network(directory: &Directory, options: &Options) -> std::io::Result<Option<&'static str>> {
+    #[cfg(feature = "simulation")]
+    if let Some(name) = options.faults.as_ref().and_then(|faults| faults.network_file_system()) {
+        return Ok(Some(name));
+    }
+    directory.network_file_system()
+}
+
+impl Lock {
+    /// Takes the directory for writing.
+    pub(crate) fn take(directory: &Arc<Directory>, options: &Options) -> Result<Self> {
+        for _ in 0..TRIES {
+            if let Some(lock) = Self::try_take(directory, options)? {
+                let stays = directory.is_at_its_path();
+                let stays = stays.map_err(|source| Error::io("look at", directory.path(), source))?;
+                let moved = || std::io::Error::other("it was moved or replaced meanwhile: open it again");
+                return if stays { Ok(lock) } else { Err(Error::io("lock", directory.path(), moved())) };
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(Error::Locked { path: directory.path().join(LOCK_FILE) })
+    }
+
+    /// The lock; nothing if somebody else holds it, or removed the lock file at the same moment.
+    fn try_take(directory: &Arc<Directory>, options: &Options) -> Result<Option<Self>> {
+        let path = || directory.path().join(LOCK_FILE);
+        let locked = directory.try_lock(false);
+        match locked.map_err(|source| Error::io("lock", directory.path(), source))? {
+            Locking::Held => return Ok(None),
+            Locking::Taken => {}
+            Locking::Unavailable => {
+                tracing::debug!(dir = %directory.path().display(), "directories cannot be locked here: LOCK alone is");
+            }
+        }
+        let file = directory.open_or_make(LOCK_FILE, options.permissions);
+        let lock = file.map(|file| Self { directory: Arc::clone(directory), file, home: Home::here() });
+        let lock = lock.map_err(|source| Error::io("open", path(), source));
+        let lock = lock.inspect_err(|_| drop(directory.unlock()))?;
+        match lock.file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(source)) => return Err(Error::io("lock", path(), source)),
+        }
+        let named = directory.is_named(LOCK_FILE, &lock.file);
+        let named = named.map_err(|source| Error::io("look at", path(), source))?;
+        Ok(named.then_some(lock))
+    }
+}
+
+/// Whether a writer holds the log; `None` if that cannot be known, because the lock file may not be opened.
+pub(crate) fn is_held(directory: &Directory) -> Result<Option<bool>> {
+    let asked = directory.try_lock(true);
+    match asked.map_err(|source| Error::io("lock", directory.path(), source))? {
+        Locking::Held => return Ok(Some(true)),
+        // Only to look.
+        Locking::Taken => drop(directory.unlock()),
+        Locking::Unavailable => {}
+    }
+    match directory.open_file(LOCK_FILE) {
+        Ok(file) => Ok(match file.try_lock_shared() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(false)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(None),
+        Err(source) => Err(Error::io("open", directory.path().join(LOCK_FILE), source)),
+    }
+}
