@@ -24,8 +24,8 @@ pub(crate) fn run(_: &[String]) -> Result<(), String> {
 /// As there, and why it cannot be installed.
 pub(crate) fn provided() -> Result<Option<String>, String> {
     if !present() {
-        println!("cargo-deny is missing: installing it from crates.io, which takes several minutes");
-        status(cargo(&["install", "cargo-deny", "--locked"]))?;
+        println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
+        status(crate::shell::install("cargo-deny"))?;
     }
     check()
 }

@@ -38,6 +38,9 @@ pub(crate) fn loom() -> (Counts, Result<(), String>) {
         "--nocapture",
     ]);
     run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom"));
+    // Optimised within each crate: the rest would cost the build more than the run gains.
+    run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    run.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     tests(run)
 }
 
@@ -94,7 +97,7 @@ fn provide_cargo_fuzz() -> Result<(), String> {
         return Ok(());
     }
     println!("cargo-fuzz is missing: installing it from crates.io, which takes a minute or two");
-    status(cargo(&["install", "cargo-fuzz", "--locked"]))
+    status(crate::shell::install("cargo-fuzz"))
 }
 
 /// How long, from which seed, and which targets.

@@ -101,6 +101,8 @@ pub(crate) fn manifest() -> PathBuf {
 fn here(arguments: &[&str]) -> Command {
     let mut run = cargo(arguments);
     run.current_dir(root().join("crates/log/peers")).env("CARGO_TARGET_DIR", target().join("peers"));
+    // As the workspace's profile has it.
+    run.env("CARGO_PROFILE_DEV_DEBUG", "0");
     run
 }
 

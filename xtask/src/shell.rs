@@ -31,6 +31,13 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(&cargo, arguments)
 }
 
+/// Installs a tool of cargo's from crates.io: without optimisation, because it runs for seconds and builds for minutes.
+pub(crate) fn install(tool: &str) -> Command {
+    let mut install = cargo(&["install", tool, "--locked", "--debug"]);
+    install.env("CARGO_PROFILE_DEV_DEBUG", "0");
+    install
+}
+
 /// Whether a program of this name is on the path.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

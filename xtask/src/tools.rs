@@ -30,7 +30,7 @@ pub(crate) const TESTS: [Tool; 18] = [
     Tool { probe: "x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64", purpose: "the Windows build" },
     Tool { probe: "wine", package: "wine", purpose: "the Windows tests" },
     Tool { probe: "wine64", package: "wine64", purpose: "the Windows tests" },
-    Tool { probe: "javac", package: "openjdk-17-jdk-headless", purpose: "the JVM part of `path`" },
+    Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`" },
     Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
     Tool { probe: "qemu-io", package: "qemu-utils", purpose: "a client for the block device of the tests" },
@@ -102,7 +102,7 @@ pub(crate) const REPLICATED: [Tool; 2] = [
 
 /// What only `cargo xtask replicated --kafka` needs beside it: librdkafka is built from the sources in its crate.
 pub(crate) const KAFKA: [Tool; 7] = [
-    Tool { probe: "javac", package: "openjdk-17-jdk-headless", purpose: "the nodes of Kafka" },
+    Tool { probe: "javac", package: "default-jdk-headless", purpose: "the nodes of Kafka" },
     Tool { probe: "mvn", package: "maven", purpose: "fetching Kafka" },
     Tool { probe: "make", package: "make", purpose: "building librdkafka" },
     Tool { probe: "c++", package: "g++", purpose: "building librdkafka" },
@@ -150,12 +150,17 @@ pub(crate) fn provide(tools: &[Tool]) -> Result<String, String> {
         return Ok(format!("all {} tools are here", tools.len()));
     }
     for tool in &missing {
-        println!("missing: {} (package {}), needed for {}", tool.probe, tool.package, tool.purpose);
+        println!("missing: {} (Debian's package {}), needed for {}", tool.probe, tool.package, tool.purpose);
     }
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     packages.dedup();
     if !(is_root() && has("apt-get")) {
-        return Err(format!("as root, install: {}", packages.join(" ")));
+        let probes: Vec<&str> = missing.iter().map(|tool| tool.probe).collect();
+        return Err(format!(
+            "install what provides {} (on Debian, as root: apt-get install {})",
+            probes.join(", "),
+            packages.join(" ")
+        ));
     }
     install(&packages)?;
     let still: Vec<&str> = missing.iter().filter(|tool| !present(tool)).map(|tool| tool.probe).collect();
