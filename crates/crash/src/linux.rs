@@ -39,7 +39,7 @@ struct Common {
     /// Where chance begins
     #[arg(long, default_value_t = 1, global = true)]
     seed: u64,
-    /// The release binary; beside this program if not given
+    /// The `seawall` to test; beside this program if not given
     #[arg(long, value_name = "FILE", global = true)]
     binary: Option<PathBuf>,
     /// Writes the report there as crash.md and crash.json
@@ -182,7 +182,7 @@ fn begin(common: &Common, cap_seconds: u64) -> Result<Run, Box<dyn Error>> {
     let beside = std::env::current_exe()?.with_file_name("seawall");
     let binary = common.binary.clone().unwrap_or(beside);
     if !binary.is_file() {
-        return Err(format!("no release binary at {}: build it first", binary.display()).into());
+        return Err(format!("no seawall at {}: build it first", binary.display()).into());
     }
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let words: Vec<String> = std::env::args().skip(1).collect();
