@@ -5,7 +5,7 @@
 use crate::args::Colour;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
-use crate::{output, signals};
+use crate::{hints, output, signals};
 use clap::Args;
 use seawall_gauge::advise::products::{self, Product};
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
@@ -46,7 +46,7 @@ pub(crate) struct Advise {
     /// Only these products, separated by commas, with all that is known of them: postgresql, mysql, mariadb, sqlite, etcd,
     /// kafka, rocksdb, redis, mongodb, elasticsearch, nats, redpanda, cockroachdb, cassandra, scylladb, clickhouse,
     /// zookeeper, consul
-    #[arg(long, value_name = "PRODUCTS")]
+    #[arg(long, value_name = "PRODUCTS", value_parser = hints::products(), hide_possible_values = true)]
     only: Option<String>,
     /// Tells the advice as JSON
     #[arg(long)]

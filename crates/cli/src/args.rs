@@ -3,7 +3,7 @@
 //! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
 
 use crate::output::Files;
-use crate::{exit, output};
+use crate::{exit, hints, output};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
@@ -70,7 +70,7 @@ const BENCH_EXAMPLES: &str = "Examples:
 pub(crate) struct Bench {
     /// A scenario (see --list; `commit` if none is named) and the folder whose disk is measured [default: .]; files
     /// are made there and removed again. A folder that is called like a scenario is written ./NAME
-    #[arg(value_name = "SCENARIO|DIR")]
+    #[arg(value_name = "SCENARIO|DIR", value_parser = hints::ScenarioOrFolder, hide_possible_values = true)]
     pub(crate) words: Vec<PathBuf>,
 
     /// List the scenarios and their defaults, and measure nothing
@@ -104,12 +104,13 @@ pub(crate) struct Bench {
 
     /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
     /// [default: all]
-    #[arg(long, value_name = "IDS", help_heading = "What")]
+    #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
     pub(crate) methods: Option<String>,
 
     /// State of the journal's blocks before they are written: appending, unwritten, zero-filled, write-zeroes
     /// or recycled [default: zero-filled]
-    #[arg(long, value_name = "STATE", help_heading = "What")]
+    #[arg(long, value_name = "STATE", value_parser = hints::States(|text| text.parse::<State>()), hide_possible_values = true,
+          help_heading = "What")]
     pub(crate) file_state: Option<State>,
 
     /// Size of the writes that fill the journal, or the files of `path` [default: 1MiB; path: 4KiB]
@@ -141,8 +142,9 @@ pub(crate) struct Bench {
     pub(crate) scenario: ScenarioArgs,
 
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
-    /// openshift, cockroachdb), which also sets --size, --methods and --file-state unless they are given
-    #[arg(long, value_name = "CONDITION", help_heading = "Verdict")]
+    /// openshift, openshift-heavy, cockroachdb), which also sets --size, --methods and --file-state unless they are given
+    #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
+          help_heading = "Verdict")]
     pub(crate) require: Vec<String>,
 
     #[command(flatten)]
@@ -268,6 +270,9 @@ pub(crate) struct Methods {
     /// The folder for which durability is computed
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
+    /// Lists them as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// When to use colours.

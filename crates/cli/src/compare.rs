@@ -3,9 +3,10 @@
 //! Invariant: a side that cannot be read ends the command; no side is omitted silently.
 
 use crate::compare_args::Compare;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::output;
 use seawall_gauge::compare::families::Families;
+use seawall_gauge::compare::gate::{self, Gate, Outcome};
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::Style;
@@ -20,6 +21,12 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         output::print(&text::list(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let gates: Vec<Gate> = options
+        .fail_if
+        .iter()
+        .map(|text| gate::parse(text).map_err(Failure::Usage))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
     let sides = sides(&options.results, &options.with)?;
     let families = Families::new(sides, options.by.as_deref()).map_err(Failure::Usage)?;
     let json = || Ok(formats::json(&families));
@@ -31,7 +38,16 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     if !to_standard_output {
         output::print(&text::all(&families, output::width(), Style::COLOURED))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let judged = gate::judge(&families, &gates);
+    let words: String = judged.iter().map(|one| format!("fail-if  {}\n", one.sentence)).collect();
+    // Beside a comparison in another format on standard output, words would spoil it.
+    if to_standard_output {
+        anstream::eprint!("{words}");
+    } else {
+        output::print(&words)?;
+    }
+    let passed = judged.iter().all(|one| one.outcome == Outcome::Passed);
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(exit::MISSED) })
 }
 
 /// The results by their files' names as they were typed, then the published tables.

@@ -12,6 +12,7 @@ const EXAMPLES: &str = "Examples:
   seawall compare mine.json --with published:i2.2xlarge-linux-ssd
   seawall compare --with published:i2.2xlarge-linux-ssd,published:i2.2xlarge-windows-ssd
   seawall compare a.json b.json --by p99 --csv -          by another figure, for other tools
+  seawall compare main.json pr.json --fail-if 'p99>+20%,commits/s<-10%'   in CI: exit code 3
 ";
 
 /// Options of `seawall compare`.
@@ -30,6 +31,12 @@ pub(crate) struct Compare {
     /// [default: the first that all have]
     #[arg(long, value_name = "FIGURE")]
     pub(crate) by: Option<String>,
+
+    /// End with exit code 3 if this holds of any row: 'p99>+20%' against the first, 'p99>5ms', 'dsync:commits/s<1000';
+    /// several separated by commas. Without a method all rows that outlive a power cut are held against it; what lies
+    /// within noise does not fail
+    #[arg(long, value_name = "CONDITION", conflicts_with = "list")]
+    pub(crate) fail_if: Vec<String>,
 
     /// List the published tables
     #[arg(long, conflicts_with_all = ["results", "with", "by"])]

@@ -19,6 +19,7 @@ const TABLE: &[Row] = &[
     (&["methods"], &[
         ("seawall methods", "the commit methods of this system"),
         ("seawall methods /var/lib/db", "what each outlives in that folder"),
+        ("seawall methods --json", "for programs"),
     ]),
     (&["advise"], &[
         ("seawall advise", "measures the disk under this folder for 10 s"),
@@ -31,6 +32,7 @@ const TABLE: &[Row] = &[
         ("seawall probe /var/lib/db", "at most 64 commits in at most one second"),
         ("seawall probe /var/lib/db --json", "for services, at their start"),
         ("seawall probe --budget 200ms --json", "in less time"),
+        ("seawall probe /var/lib/db --format openmetrics", "for Prometheus' textfile collector"),
     ]),
     (&["completions"], &[
         ("seawall completions bash", "into ~/.local/share/bash-completion/completions/seawall"),

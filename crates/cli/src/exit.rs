@@ -9,7 +9,7 @@ pub(crate) const CODES: &str = "Exit codes:
   0    done
   1    could not be done: the message says what and why; powercut check: no cut came, or nothing to judge
   2    the command line is wrong
-  3    a requirement (--require) was missed or could not be judged
+  3    a requirement (--require, --fail-if) was missed or could not be judged
   4    powercut check: a promise was broken, acknowledged data is lost
   130  interrupted; what `seawall bench` had measured until then was kept";
 

@@ -11,6 +11,7 @@ mod compare;
 mod compare_args;
 mod examples;
 mod exit;
+mod hints;
 mod job;
 mod log_command;
 mod methods;

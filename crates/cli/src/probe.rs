@@ -3,9 +3,11 @@
 //! Invariant: it never fails its caller: any failure of the disk is a field of the result, and the exit code is 0;
 //! only a wrong command line, or a closed output, is an error.
 
+mod metrics;
+
 use crate::exit::Failure;
 use crate::output;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
 use seawall_gauge::require::{self, PRESETS, Preset};
@@ -28,9 +30,23 @@ pub(crate) struct ProbeArgs {
     /// How long it may take, at most 1s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     budget: Duration,
-    /// Answers in JSON
-    #[arg(long)]
+    /// Answers in JSON; the same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// How to answer
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+/// How a probe answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// JSON
+    Json,
+    /// `OpenMetrics`, for Prometheus and others
+    Openmetrics,
 }
 
 pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
@@ -40,7 +56,12 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let probe = seawall::probe(&options.dir, options.budget);
-    let text = if options.json { format!("{:#}\n", as_json(&probe)) } else { as_text(&probe) };
+    let text = match options.format {
+        Format::Openmetrics => metrics::text(&probe),
+        Format::Json => format!("{:#}\n", as_json(&probe)),
+        Format::Text if options.json => format!("{:#}\n", as_json(&probe)),
+        Format::Text => as_text(&probe),
+    };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

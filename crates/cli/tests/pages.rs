@@ -20,7 +20,16 @@ fn folder() -> tempfile::TempDir {
 fn each_shell_gets_completions_that_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = text(&seawall(&["completions", shell]));
-        for word in ["advise", "probe", "completions", "salvage", "file-state"] {
+        for word in [
+            "advise",
+            "probe",
+            "completions",
+            "salvage",
+            "file-state",
+            "published",
+            "openshift-heavy",
+            "stall",
+        ] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }

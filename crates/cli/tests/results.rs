@@ -86,6 +86,7 @@ const REFUSALS: &[Refusal] = &[
     (&["compare", "stall.json"], 2, &["second result"]),
     (&["compare", "stall.json", "cached.json"], 2, &["`stall`", "`cached`", "seawall report"]),
     (&["compare", "published.json", "commit.json", "--by", "beauty"], 2, &["`beauty`", "p99"]),
+    (&["compare", "published.json", "commit.json", "--fail-if", "p99>20%"], 2, &["--fail-if", "20%", "+20%"]),
     (&["compare", "published.json", "--with", "published:no-such"], 2, &["no-such", "--list"]),
     (&["compare", "--list", "stall.json"], 2, &["--list"]),
     (&["report"], 2, &["RESULT.json"]),
@@ -116,7 +117,8 @@ fn what_cannot_be_done_is_refused_with_its_reason_and_leaves_nothing() {
 #[rustfmt::skip]
 const PRINTED: &[(&[&str], &[&str])] = &[
     (&["compare", "--list"], &["published:kafka-stall", "published:i2.2xlarge-linux-ssd"]),
-    (&["compare", "published.json", "commit.json"], &["seawall compare · commit", "both outlive POWER LOSS", "only in B"]),
+    (&["compare", "published.json", "commit.json", "--fail-if", "p99>10s"], &["fail-if  passed p99>10s"]),
+    (&["compare", "published.json", "commit.json"], &["conclusion", "B against A", "seawall compare · commit", "both outlive POWER LOSS", "only in B"]),
     (&["compare", "stall.json", "stall.json"], &["seawall compare · stall", "0.0 %", "same-file-fsync"]),
     (&["compare", "stall.json", "--with", "published:kafka-stall"], &["same-file-fsync", "writeback-only"]),
     (&["compare", "stall.json", "published.json", "group.json", "commit.json"],
@@ -266,6 +268,46 @@ fn a_page_of_one_result_or_of_different_ones_has_no_comparison() {
     std::fs::write(folder.path().join("report.html"), "kept").expect("written");
     assert_eq!(seawall(folder.path(), &["report", "stall.json", "broken.json"]).status.code(), Some(1));
     assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).expect("there"), "kept");
+}
+
+#[test]
+fn a_condition_that_comes_true_ends_with_3_and_names_rows_and_figures() {
+    let folder = folder();
+    for (condition, code, words) in [
+        ("p99>1ns", 3, "failed p99>1ns"),
+        ("commits/s<1e12", 3, "failed commits/s<1e12"),
+        ("mmap+msync:p99>+1%", 3, "cannot tell"),
+        ("p50>+100000%, p99>100s", 0, "passed"),
+    ] {
+        let arguments = ["compare", "published.json", "commit.json", "--fail-if", condition];
+        let output = seawall(folder.path(), &arguments);
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{condition}: {told}");
+        assert!(told.contains(words), "{condition}: {told}");
+    }
+    let arguments = ["compare", "published.json", "commit.json", "--fail-if", "p99>1ns", "--json", "-"];
+    let output = seawall(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(3));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    assert!(
+        json["conclusions"][0].as_str().is_some_and(|words| words.starts_with("B against A")),
+        "{json:#}"
+    );
+}
+
+#[test]
+fn methods_and_probes_answer_programs_too() {
+    let folder = folder();
+    let json: Value =
+        serde_json::from_str(&stdout(&seawall(folder.path(), &["methods", "--json"]))).expect("JSON");
+    let methods = json["methods"].as_array().expect("a list");
+    assert_eq!(methods.len(), seawall_sys::methods::here().len());
+    assert!(methods.iter().all(|one| one["outlives"].is_string() && one["calls"].is_string()), "{json:#}");
+    let metrics = stdout(&seawall(folder.path(), &["probe", ".", "--format", "openmetrics"]));
+    assert!(
+        metrics.ends_with("# EOF\n") && metrics.contains("seawall_probe_commit_seconds{method="),
+        "{metrics}"
+    );
 }
 
 #[test]

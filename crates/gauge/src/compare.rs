@@ -11,8 +11,10 @@
 //! requests to the device, are marked as such and never ranked.
 
 pub mod caveats;
+pub mod conclusion;
 pub mod families;
 pub mod formats;
+pub mod gate;
 pub mod kin;
 pub mod measure;
 pub mod published;

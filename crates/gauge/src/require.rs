@@ -177,7 +177,7 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// A duration in nanoseconds. humantime reads whole numbers only, so a fraction is read here.
-fn duration(text: &str) -> Result<f64, String> {
+pub(crate) fn duration(text: &str) -> Result<f64, String> {
     let refused = || wrong(text, "not a duration such as 10ms, 500us or 1.5ms");
     let text = text.replace('µ', "u");
     if let Ok(duration) = humantime::parse_duration(&text) {

@@ -4,7 +4,7 @@
 
 use super::families::Families;
 use super::text::{interval, lonely, marked, name, percent, printed};
-use super::{Cell, Comparison, Line, caveats, published};
+use super::{Cell, Comparison, Line, caveats, conclusion, published};
 use crate::report::csv::quoted;
 use crate::report::markdown::{add, escaped};
 use serde_json::{Value, json};
@@ -49,6 +49,9 @@ fn markdown_of(comparison: &Comparison) -> String {
     }
     out += "\nDifferences are against A and from unrounded values; in brackets their 95 % interval, from the rounds of both. \
             `≈`: same within noise; `≠`: not the same promise.\n";
+    for words in conclusion::conclusions(comparison) {
+        add(&mut out, &format!("\n**{}**\n", escaped(&words)));
+    }
     for words in lonely(comparison) {
         add(&mut out, &format!("\n{}.\n", escaped(&words)));
     }
@@ -201,6 +204,7 @@ fn json_of(comparison: &Comparison) -> Value {
         "measure": comparison.measure,
         "sides": sides.collect::<Vec<_>>(),
         "rows": rows.collect::<Vec<_>>(),
+        "conclusions": conclusion::conclusions(comparison),
         "caveats": caveats::caveats(comparison),
     })
 }

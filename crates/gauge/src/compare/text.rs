@@ -4,7 +4,7 @@
 //! or under a heading that states that they share none.
 
 use super::families::Families;
-use super::{Comparison, Difference, Line, caveats, published};
+use super::{Comparison, Difference, Line, caveats, conclusion, published};
 use crate::rank::Standing;
 use crate::report::markdown::add;
 use crate::report::text::{Page, elided, width_of, wrapped};
@@ -38,6 +38,7 @@ pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
         pair(&mut page, comparison, side);
     }
     legend(&mut page, comparison);
+    conclusions(&mut page, comparison);
     notes(&mut page, comparison);
     page.out
 }
@@ -285,6 +286,16 @@ fn legend(page: &mut Page, comparison: &Comparison) {
         );
     }
     page.say(Role::Dim, "", &parts.join("; "));
+}
+
+fn conclusions(page: &mut Page, comparison: &Comparison) {
+    let told = conclusion::conclusions(comparison);
+    if !told.is_empty() {
+        page.blank();
+    }
+    for words in told {
+        page.say(Role::Heading, "conclusion  ", &words);
+    }
 }
 
 fn notes(page: &mut Page, comparison: &Comparison) {

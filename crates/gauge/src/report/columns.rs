@@ -53,7 +53,7 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      cell: |row| part(row.measured.response.as_ref(), 99.0) },
     Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, cell: |row| rate_tight(row.measured.commits_per_s()) },
     Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
-    Column { head: ["against", "best"], title: "Against best, ± 95 %", need: Need::Essential, cell: |row| to_best(&row.to_best) },
+    Column { head: ["against", "best"], title: "Against best, 95 % range", need: Need::Essential, cell: |row| to_best(&row.to_best) },
     Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.tail.wait_share()) },
     Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
@@ -97,40 +97,53 @@ fn switches(row: &Ranked<'_>) -> Option<f64> {
     Some(switches as f64 / row.measured.commits.max(1) as f64)
 }
 
-/// `best`, `1.43±.02`, or `≈1.01±.03` where it cannot be told from the best.
+/// `best`, the range `1.41–1.45×`, `≈0.98–1.04×` where it cannot be told from the best, or `noisy` where it says nothing.
 #[must_use]
 pub fn to_best(to_best: &ToBest) -> String {
     match to_best {
         ToBest::Best => "best".to_owned(),
-        ToBest::Single(times) => short(*times),
+        ToBest::Single(times) => format!("{}×", digits(*times, *times)),
+        ToBest::Ratio(ratio) if is_noise(ratio) => "noisy".to_owned(),
         ToBest::Ratio(ratio) => {
             let mark = if to_best.within_noise() { "≈" } else { "" };
-            format!("{mark}{}", with_interval(ratio))
+            format!("{mark}{}", range(ratio))
         }
     }
 }
 
-fn short(times: f64) -> String {
-    if times < 9.995 {
-        format!("{times:.2}")
-    } else if times < 99.95 {
-        format!("{times:.1}")
-    } else {
-        format!("{times:.0}")
+/// Whether it may be half as well as twice the best.
+fn is_noise(ratio: &Ratio) -> bool {
+    ratio.low < 0.5 && ratio.high > 2.0
+}
+
+/// Both ends with the decimals that the range leaves any meaning.
+fn range(ratio: &Ratio) -> String {
+    let spread = ratio.high - ratio.low;
+    let (low, high) = (digits(ratio.low, spread), digits(ratio.high, spread));
+    if low == high { format!("{low}×") } else { format!("{low}–{high}×") }
+}
+
+fn digits(times: f64, spread: f64) -> String {
+    match times {
+        _ if times > 99.95 || spread > 9.5 => format!("{times:.0}"),
+        _ if times > 9.995 || spread > 0.195 => format!("{times:.1}"),
+        _ => format!("{times:.2}"),
     }
 }
 
-/// Estimate and the wider half of its interval, with the decimals that the interval leaves any meaning.
-fn with_interval(ratio: &Ratio) -> String {
-    let half = ratio.half_width();
-    let estimate = ratio.estimate;
-    if half < 0.095 && estimate < 9.995 {
-        format!("{estimate:.2}±{}", format!("{half:.2}").trim_start_matches('0'))
-    } else if half < 0.95 && estimate < 99.95 {
-        format!("{estimate:.1}±{}", format!("{half:.1}").trim_start_matches('0'))
-    } else if half < 9.5 {
-        format!("{estimate:.0}±{half:.0}")
-    } else {
-        format!("{estimate:.0}±>9")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_told_as_the_range_it_may_be_in() {
+        let told = |estimate, low, high| to_best(&ToBest::Ratio(Ratio { estimate, low, high }));
+        assert_eq!(told(1.43, 1.414, 1.446), "1.41–1.45×");
+        assert_eq!(told(1.5, 1.1, 1.9), "1.1–1.9×");
+        assert_eq!(told(1.01, 0.98, 1.04), "≈0.98–1.04×");
+        assert_eq!(told(2.0, 2.0001, 2.0002), "2.00×");
+        assert_eq!(told(2.0, 0.2, 11.0), "noisy");
+        assert_eq!(told(30.0, 20.0, 42.0), "20–42×");
+        assert_eq!(to_best(&ToBest::Single(1.5)), "1.5×");
     }
 }

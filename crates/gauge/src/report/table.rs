@@ -129,7 +129,10 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     if cells.iter().any(|cell| cell == "-") {
         parts.push("-: unknown, or too few samples");
     }
-    parts.push("against best: of its class, by p50, ±95%");
+    parts.push("against best: of its class, by p50, the range of 95 %");
+    if cells.iter().any(|cell| cell == "noisy") {
+        parts.push("noisy: from half to twice and more");
+    }
     if cells.iter().any(|cell| cell.starts_with('≈')) {
         parts.push("≈: same within noise");
     }

@@ -1,0 +1,86 @@
+//! Offers a shell the values that an option commonly takes, without refusing others.
+//!
+//! Invariant: what is offered comes from the tables that the values are looked up in, so that none can be missing.
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::Error;
+use clap::{Arg, Command};
+use seawall_gauge::advise::products::PRODUCTS;
+use seawall_gauge::plan::ALIASES;
+use seawall_gauge::require::PRESETS;
+use seawall_gauge::scenario::SCENARIOS;
+use seawall_sys::durability::FileState;
+use seawall_sys::methods;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+/// A parser of strings that offers `values`.
+#[derive(Clone)]
+pub(crate) struct Offered {
+    values: fn() -> Vec<&'static str>,
+}
+
+impl TypedValueParser for Offered {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.values)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// `--methods`: groups, ids of this system and the names that databases use.
+pub(crate) fn methods() -> Offered {
+    Offered {
+        values: || {
+            let known = methods::here().iter().map(|method| method.id).chain(ALIASES.map(|(alias, _)| alias));
+            ["published", "durable", "all"].into_iter().chain(known).collect()
+        },
+    }
+}
+
+/// `--require`: the presets.
+pub(crate) fn presets() -> Offered {
+    Offered { values: || PRESETS.iter().map(|preset| preset.name).collect() }
+}
+
+/// `--only`: the products.
+pub(crate) fn products() -> Offered {
+    Offered { values: || PRODUCTS.iter().flat_map(|product| product.words).copied().collect() }
+}
+
+/// A parser of paths that offers the scenarios: the shell adds the folders.
+#[derive(Clone)]
+pub(crate) struct ScenarioOrFolder;
+
+impl TypedValueParser for ScenarioOrFolder {
+    type Value = PathBuf;
+
+    fn parse_ref(&self, _: &Command, _: Option<&Arg>, value: &OsStr) -> Result<PathBuf, Error> {
+        Ok(PathBuf::from(value))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).map(PossibleValue::new)))
+    }
+}
+
+/// `--file-state`: every state, checked by its own parser.
+#[derive(Clone)]
+pub(crate) struct States<T>(pub(crate) fn(&str) -> Result<T, String>);
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for States<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, Error> {
+        let parser = self.0;
+        (move |text: &str| parser(text)).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(FileState::ALL.into_iter().map(|state| PossibleValue::new(state.name()))))
+    }
+}

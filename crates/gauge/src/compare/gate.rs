@@ -1,0 +1,293 @@
+//! Holds a comparison against conditions that must not come true: `--fail-if 'p99>+20%'`.
+//!
+//! ```text
+//!   gate    = condition { "," condition }
+//!   condition = [ method ":" ] figure ( ">" | "<" ) bound
+//!   figure  = p50 | p99 | p99.9 | p99.99 | max | min | cost | commits/s | a column of a scenario
+//!   bound   = +20% | -10%              against A
+//!           | 5ms | 500us | 20000      of the side itself: a time, or a number
+//! ```
+//!
+//! Without a method, all rows that outlive a power cut on both sides are held against the condition (all rows that
+//! promise the same, where a scenario's rows promise nothing).
+//!
+//! Invariants: a difference within noise fails nothing and is told; a condition that nothing could be held against has
+//! not passed; an error names the token and the grammar.
+
+use super::families::Families;
+use super::side::Row;
+use super::{Cell, Comparison, difference, text};
+use crate::rank::Standing;
+use crate::require::duration;
+
+/// The grammar, for errors and help.
+pub const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    method: Option<String>,
+    /// The measure's id.
+    figure: String,
+    /// Whether more than the bound fails; otherwise less.
+    above: bool,
+    bound: Bound,
+    /// As it was given.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    /// Of the base's value, in per cent.
+    Percent(f64),
+    /// Of the value itself: nanoseconds or a number.
+    Itself(f64),
+}
+
+/// What became of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did not come true.
+    Passed,
+    /// It did.
+    Failed,
+    /// Nothing could be held against it; that is no pass.
+    CannotTell,
+}
+
+/// A condition, held against comparisons.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// In words, with the rows and figures.
+    pub sentence: String,
+}
+
+/// Reads the conditions of one `--fail-if`.
+///
+/// # Errors
+/// The token that does not fit, what is wrong with it, and the grammar.
+pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
+    text.split(',').map(|part| gate(&part.split_whitespace().collect::<String>())).collect()
+}
+
+fn wrong(token: &str, what: &str) -> String {
+    format!("--fail-if: `{token}`: {what}; expected {GRAMMAR}")
+}
+
+fn gate(part: &str) -> Result<Gate, String> {
+    let (method, rest) = match part.split_once(':') {
+        Some((method, rest)) => (Some(method.to_owned()), rest),
+        None => (None, part),
+    };
+    let at = rest.find(['<', '>']).ok_or_else(|| wrong(part, "no `>` or `<`"))?;
+    let (figure, bound) = (&rest[..at], &rest[at + 1..]);
+    if figure.is_empty() {
+        return Err(wrong(part, "no figure before it"));
+    }
+    let figure = if figure == "commits/s" { "rate" } else { figure };
+    let bound = if let Some(percent) = bound.strip_suffix('%') {
+        let signed = percent.starts_with(['+', '-']);
+        let percent = percent.parse().ok().filter(|percent: &f64| signed && percent.is_finite());
+        Bound::Percent(percent.ok_or_else(|| wrong(bound, "not a percentage with its sign, such as +20%"))?)
+    } else {
+        let number = bound.parse().ok().filter(|number: &f64| number.is_finite());
+        let itself = number.map_or_else(|| duration(bound), Ok);
+        Bound::Itself(itself.map_err(|_| wrong(bound, "neither a percentage, a time nor a number"))?)
+    };
+    Ok(Gate {
+        method,
+        figure: figure.to_owned(),
+        above: rest[at..].starts_with('>'),
+        bound,
+        text: part.to_owned(),
+    })
+}
+
+/// Holds each of `gates` against all comparisons.
+#[must_use]
+pub fn judge(families: &Families, gates: &[Gate]) -> Vec<Judged> {
+    gates.iter().map(|gate| judge_one(families, gate)).collect()
+}
+
+/// What one row of one side says to a condition.
+enum Held {
+    Below,
+    Noise(String),
+    Beyond(String),
+}
+
+fn judge_one(families: &Families, gate: &Gate) -> Judged {
+    let (mut held, mut beyond, mut noise) = (0, Vec::new(), Vec::new());
+    for comparison in &families.comparisons {
+        for (letter, base, cell) in pairs(comparison, gate) {
+            match hold(gate, comparison, &letter, base, cell) {
+                None => {}
+                Some(Held::Below) => held += 1,
+                Some(Held::Noise(words)) => {
+                    held += 1;
+                    noise.push(words);
+                }
+                Some(Held::Beyond(words)) => {
+                    held += 1;
+                    beyond.push(words);
+                }
+            }
+        }
+    }
+    let told = |words: &[String]| words.join("; ");
+    let (outcome, sentence) = if !beyond.is_empty() {
+        (Outcome::Failed, format!("failed {}: {}", gate.text, told(&beyond)))
+    } else if held == 0 {
+        (Outcome::CannotTell, format!("cannot tell {}: no row has that figure on both sides", gate.text))
+    } else if noise.is_empty() {
+        (Outcome::Passed, format!("passed {}: {held} held against it", gate.text))
+    } else {
+        (Outcome::Passed, format!("passed {}: beyond it only within noise: {}", gate.text, told(&noise)))
+    };
+    Judged { outcome, sentence }
+}
+
+/// The rows that a condition is about, with the base's.
+fn pairs<'a>(comparison: &'a Comparison, gate: &Gate) -> Vec<(String, &'a Row, &'a Cell)> {
+    let mut pairs = Vec::new();
+    for line in &comparison.rows {
+        let Some(base) = line.cells.first().and_then(Option::as_ref) else { continue };
+        for (side, cell) in line.cells.iter().enumerate().skip(1) {
+            let Some(cell) = cell else { continue };
+            let asked = match &gate.method {
+                Some(method) => *method == cell.row.id || *method == base.row.id,
+                None => {
+                    cell.row.standing == base.row.standing
+                        && cell.row.standing.is_none_or(|standing| standing == Standing::PowerLoss)
+                }
+            };
+            if asked {
+                pairs.push((Comparison::letter(side), &base.row, cell));
+            }
+        }
+    }
+    pairs
+}
+
+fn hold(gate: &Gate, comparison: &Comparison, letter: &str, base: &Row, cell: &Cell) -> Option<Held> {
+    let (base_figure, figure) = (base.figure(&gate.figure)?, cell.row.figure(&gate.figure)?);
+    let unit = figure.measure.unit;
+    let several = comparison.sides.len() > 2;
+    let row = if several { format!("{} of {letter}", cell.row.id) } else { cell.row.id.clone() };
+    let is_beyond = |value: f64, bound: f64| if gate.above { value > bound } else { value < bound };
+    match gate.bound {
+        Bound::Itself(bound) => {
+            let words = format!("{row} has {}", unit.cell(figure.value).replace("  ", " "));
+            Some(if is_beyond(figure.value, bound) { Held::Beyond(words) } else { Held::Below })
+        }
+        Bound::Percent(bound) => {
+            let difference = difference(base, base_figure, &cell.row, figure)?;
+            let words = format!(
+                "{row} has {} against {}, {}",
+                unit.cell(figure.value),
+                unit.cell(base_figure.value),
+                text::percent(difference.percent())
+            );
+            Some(match (is_beyond(difference.percent(), bound), difference.within_noise()) {
+                (false, _) => Held::Below,
+                (true, Some(true)) => Held::Noise(words),
+                (true, _) => Held::Beyond(words),
+            })
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::compare::side::Side;
+    use crate::latency::Latency;
+    use crate::result::RunResult;
+    use crate::sample::{measured, volatile};
+
+    /// The same machine, with one method's commits so many times slower in every round.
+    fn slower(id: &str, times: u64) -> RunResult {
+        let mut result = volatile(Vec::new());
+        let one = measured(&mut result, id);
+        let values: Vec<(u64, u64)> = one
+            .latency
+            .histogram()
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .collect();
+        one.latency = Latency::new();
+        for (ns, count) in values {
+            (0..count).for_each(|_| one.latency.record(ns * times));
+        }
+        for round in &mut one.rounds {
+            (round.p50_ns, round.p99_ns, round.elapsed_ns) =
+                (round.p50_ns * times, round.p99_ns * times, round.elapsed_ns * times);
+        }
+        one.elapsed_ns *= times;
+        result
+    }
+
+    fn judged(other: &RunResult, condition: &str) -> Vec<(Outcome, String)> {
+        let sides = vec![Side::own("a", &volatile(Vec::new())), Side::own("b", other)];
+        let families = Families::new(sides, None).expect("alike");
+        let gates = parse(condition).expect(condition);
+        judge(&families, &gates).into_iter().map(|one| (one.outcome, one.sentence)).collect()
+    }
+
+    #[test]
+    fn a_condition_fails_where_it_came_true_and_names_the_row() {
+        let other = slower("dsync", 2);
+        let cases = [
+            ("p50>+20%", Outcome::Failed, "dsync has"),
+            ("p50 > +150%", Outcome::Passed, "held"),
+            ("commits/s<-20%", Outcome::Failed, "dsync has"),
+            ("buffered+fsync:p99>+20%", Outcome::Passed, "held"),
+            ("p50>1s", Outcome::Passed, "held"),
+            ("dsync:p50>1us", Outcome::Failed, "dsync has"),
+            ("rate<1e9", Outcome::Failed, "has"),
+            ("beauty>+1%", Outcome::CannotTell, "no row"),
+            ("mmap+msync:p99>+20%", Outcome::CannotTell, "no row"),
+        ];
+        for (condition, outcome, words) in cases {
+            let (found, sentence) = judged(&other, condition).remove(0);
+            assert_eq!(found, outcome, "{condition}: {sentence}");
+            assert!(sentence.contains(words), "{condition}: {sentence}");
+        }
+        let several = judged(&other, "p50>+20%, max>10s");
+        assert_eq!(several.iter().map(|one| one.0).collect::<Vec<_>>(), [Outcome::Failed, Outcome::Passed]);
+    }
+
+    #[test]
+    fn a_method_that_loses_data_fails_nothing_unless_it_is_named() {
+        let other = slower("direct", 5);
+        assert_eq!(judged(&other, "p50>+20%")[0].0, Outcome::Passed);
+        assert_eq!(judged(&other, "direct:p50>+20%")[0].0, Outcome::Failed);
+    }
+
+    #[test]
+    fn what_is_within_noise_fails_nothing_and_is_told() {
+        let mut other = slower("dsync", 2);
+        for (index, round) in measured(&mut other, "dsync").rounds.iter_mut().enumerate() {
+            round.p50_ns = if index % 2 == 0 { round.p50_ns * 20 } else { round.p50_ns / 20 };
+        }
+        let (outcome, sentence) = judged(&other, "p50>+20%").remove(0);
+        assert!(outcome == Outcome::Passed && sentence.contains("within noise"), "{sentence}");
+    }
+
+    #[test]
+    fn errors_name_the_token_and_the_grammar() {
+        for (text, token) in [
+            ("p99", "`p99`"),
+            ("p99>20%", "`20%`"),
+            ("p99>+x%", "`+x%`"),
+            (">5ms", "`>5ms`"),
+            ("p99>soon", "`soon`"),
+            ("", "``"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(token) && error.contains("expected [METHOD:]"), "{text}: {error}");
+        }
+    }
+}
