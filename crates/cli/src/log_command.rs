@@ -237,7 +237,7 @@ enum Stop {
 
 impl From<seawall::Error> for Stop {
     fn from(error: seawall::Error) -> Self {
-        Self::Failed(error.to_string())
+        Self::Failed(plain(&error.to_string()))
     }
 }
 
@@ -320,18 +320,24 @@ struct Intake<W> {
 impl<W: Write> Intake<W> {
     /// Everything that has arrived is committed together as soon as there is nothing more to read without waiting.
     fn take(&mut self, log: &Log, form: Form) -> Result<(), Stop> {
-        const TOGETHER_MAX: usize = 4096;
+        // One damaged block costs the batch that it lies in: a batch of a pipe is kept small.
+        const TOGETHER_MAX: usize = 128;
+        const TOGETHER_BYTES_MAX: usize = 64 << 10;
+        let mut bytes = 0;
         let mut input = records::Input::new(io::stdin().lock(), form, RECORD_BYTES_MAX);
         let mut record = Vec::new();
         while !self.is_at_end {
             self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
             if !self.is_at_end {
                 self.waiting.push(log.append(&record).map_err(refused)?);
+                bytes += record.len();
             }
-            let is_due = self.is_at_end || input.would_wait() || self.waiting.len() >= TOGETHER_MAX;
+            let is_large = self.waiting.len() >= TOGETHER_MAX || bytes >= TOGETHER_BYTES_MAX;
+            let is_due = self.is_at_end || input.would_wait() || is_large;
             if let Some(last) = self.waiting.last().filter(|_| is_due) {
                 log.commit(*last)?;
                 self.tell(self.waiting.len())?;
+                bytes = 0;
             }
         }
         Ok(())
@@ -466,7 +472,8 @@ fn check(dir: &Path) -> Result<(), Stop> {
     let report = verify(dir)?;
     let told = print_report(&report);
     let Some(first) = report.damage.first() else { return told };
-    let mut text = format!("{} damaged place(s), the first one in {first}", report.damage.len());
+    let mut text =
+        format!("{} damaged place(s), the first one in {}", report.damage.len(), plain(&first.to_string()));
     if let Err(Stop::Failed(unwritten)) = told {
         text = format!("{text}; {unwritten}");
     }
@@ -483,13 +490,13 @@ fn print_report(report: &Report) -> Result<(), Stop> {
     writeln!(output, "intact       {records} records of {bytes} bytes in {batches} batches")?;
     writeln!(output, "tail         {}", tail(report))?;
     for stranger in &report.strangers {
-        writeln!(output, "not ours     {stranger}")?;
+        writeln!(output, "not ours     {}", plain(stranger))?;
     }
     if report.damage.is_empty() {
         writeln!(output, "damage       none")?;
     }
     for damage in &report.damage {
-        writeln!(output, "damage       {damage}")?;
+        writeln!(output, "damage       {}", plain(&damage.to_string()))?;
     }
     output.flush().map_err(Stop::from)
 }
@@ -504,9 +511,33 @@ fn save(options: &Salvage) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
-        writeln!(output, "left out     {damage}")?;
+        writeln!(output, "damage       {}", plain(&damage.to_string()))?;
     }
-    Ok(())
+    for (from, to) in &done.left_out {
+        writeln!(output, "left out     LSN {from} to {to}, {} bytes", to.since(*from))?;
+    }
+    if done.left_out.is_empty() && done.report.damage.is_empty() {
+        return Ok(());
+    }
+    let bytes: u64 = done.left_out.iter().map(|(from, to)| to.since(*from)).sum();
+    Err(Stop::Failed(format!(
+        "not everything was saved: {bytes} known bytes in {} range(s) were left out, {} damaged place(s)",
+        done.left_out.len(),
+        done.report.damage.len()
+    )))
+}
+
+/// The text without characters that a terminal would obey: names of files and what files hold are not ours.
+fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 fn trim(options: &Trim) -> Result<(), Stop> {
@@ -514,8 +545,9 @@ fn trim(options: &Trim) -> Result<(), Stop> {
     let settings = settings.network_file_system(options.place.network_file_system);
     let log = Log::open(&options.dir, settings)?;
     tell_refusal(log.opened().engine_refused.as_deref());
-    let first = log.trim(options.lsn)?;
+    let trimmed = log.trim(options.lsn);
     log.close()?;
+    let first = trimmed?;
     writeln!(io::stdout().lock(), "first LSN    {first}").map_err(Stop::from)
 }
 

@@ -67,7 +67,9 @@ fn damage_ends_verify_with_its_place_and_salvage_saves_the_rest() {
     assert!(text(&verified).contains("(LSN 7)"), "{}", text(&verified));
     assert_eq!(seawall(&["append", path(&log)], b"four\n").status.code(), Some(1));
     let saved = dir.path().join("saved");
-    assert!(seawall(&["salvage", path(&log), path(&saved)], b"").status.success());
+    let salvaged = seawall(&["salvage", path(&log), path(&saved)], b"");
+    assert_eq!(salvaged.status.code(), Some(1), "something was left out");
+    assert!(text(&salvaged).contains("left out     LSN "), "{}", text(&salvaged));
     assert_eq!(seawall(&["cat", path(&saved)], b"").stdout, b"one\nthree\n");
 }
 
@@ -294,4 +296,48 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
         assert_eq!(names(), Vec::<String>::new(), "seen: {seen}");
         assert!(ended.stdout.is_empty());
     }
+}
+
+#[test]
+fn a_trim_past_the_end_is_refused_and_names_the_end() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\n");
+    let refused = seawall(&["trim", path(&log), "99999999999999"], b"");
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("past the end of the log, 14"), "{told}");
+    assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n");
+    assert!(text(&seawall(&["verify", path(&log)], b"")).contains("tail         closed"));
+    assert!(seawall(&["trim", path(&log), "14"], b"").status.success(), "the end itself is no exception");
+}
+
+#[test]
+fn a_damaged_block_costs_a_part_of_what_was_piped_in() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let lines: String = (0..1000).map(|i| format!("line {i}\n")).collect();
+    seawall(&["append", path(&log), "--quiet"], lines.as_bytes());
+    let segment = log.join("00000000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("reads");
+    bytes[4096 + 200] ^= 1;
+    std::fs::write(&segment, bytes).expect("writes");
+    let saved = dir.path().join("saved");
+    let salvaged = seawall(&["salvage", path(&log), path(&saved)], b"");
+    assert_eq!(salvaged.status.code(), Some(1));
+    assert!(text(&salvaged).contains("left out     LSN 0 to "), "{}", text(&salvaged));
+    let left = seawall(&["cat", path(&saved)], b"").stdout.split(|byte| *byte == b'\n').count();
+    assert!(left > 800, "{left}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_name_of_a_file_forges_no_line_and_moves_no_cursor() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\n");
+    std::fs::write(log.join("x\ndamage       none\n\u{1b}[2J"), b"").expect("writes");
+    let told = text(&seawall(&["verify", path(&log)], b""));
+    assert_eq!(told.lines().filter(|line| line.starts_with("damage")).count(), 1, "{told}");
+    assert!(!told.contains('\u{1b}'), "{told:?}");
 }

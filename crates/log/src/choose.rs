@@ -141,7 +141,7 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
     }
     match options.engine {
         EngineChoice::Only(engine) => {
-            let remedy = "or let the portable engine take over (EngineChoice::Probe)";
+            let remedy = "or choose the engine `probe`, which lets the portable one take over";
             engine.probe().map_err(|reason| {
                 refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
             })?;

@@ -407,7 +407,7 @@ impl Log {
     /// before it are recycled, once that first LSN is durable itself.
     ///
     /// # Errors
-    /// [`Error::Failed`], [`Error::Closed`].
+    /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`].
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
         self.group.at_home()?;
@@ -417,7 +417,13 @@ impl Log {
         if self.group.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        let first = lock(&self.group.core).set_trim(lsn);
+        let mut core = lock(&self.group.core);
+        let end = core.watermarks().appended;
+        if lsn > end {
+            return Err(Error::BeyondEnd { lsn, end });
+        }
+        let first = core.set_trim(lsn);
+        drop(core);
         // The mark that carries it is written as soon as the log is idle, if no batch does so before.
         self.group.activity.fetch_add(1, Ordering::SeqCst);
         self.group.wake_sleeping_writer();

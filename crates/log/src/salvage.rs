@@ -30,6 +30,8 @@ pub struct Salvaged {
     pub records: u64,
     /// The end of the new log. LSNs are given anew: behind a gap they differ from those of the old log.
     pub end: Lsn,
+    /// What was not copied though it is known to have been there: from where to where in the old log.
+    pub left_out: Vec<(Lsn, Lsn)>,
 }
 
 /// Copies every intact record of the log in `from` into a new log in `to`, in order; a transaction is copied whole.
@@ -50,7 +52,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     let target = Target::new(to, options)?;
     let mut disk = OsDisk::read_only(open_dir(from)?);
     let first = walk(&mut disk, |_, _| Ok(())).map_err(|error| error.in_dir(from))?.first;
-    let mut copy = Copying { target, log: None, records: 0, refused: None };
+    let mut copy = Copying { target, log: None, records: 0, due: first, left_out: Vec::new(), refused: None };
     let walked = walk(&mut disk, |header, body| {
         // Told apart from what the source meets, so that each failure names its own directory.
         copy.batch(first, header, body).map_err(|error| {
@@ -140,6 +142,9 @@ struct Copying {
     /// The new log, made with the first record.
     log: Option<Log>,
     records: u64,
+    /// Where the next batch starts if nothing is missing.
+    due: Lsn,
+    left_out: Vec<(Lsn, Lsn)>,
     /// What writing it met.
     refused: Option<Error>,
 }
@@ -154,6 +159,8 @@ impl Copying {
 
     /// Copies the records of a batch that do not lie before `first`.
     fn batch(&mut self, first: Lsn, header: &BatchHeader, body: &[u8]) -> Result<()> {
+        self.expect(header.lsn);
+        self.due = self.due.max(header.end());
         let mut lsn = header.lsn;
         let records = Records::new(body).map(|record| {
             let start = lsn;
@@ -178,12 +185,25 @@ impl Copying {
         Ok(())
     }
 
+    /// Notes what is missing before `lsn`.
+    fn expect(&mut self, lsn: Lsn) {
+        if lsn > self.due {
+            self.left_out.push((self.due, lsn));
+            self.due = lsn;
+        }
+    }
+
     fn finish(&mut self, report: Report) -> Result<Salvaged> {
+        self.expect(report.witnessed);
+        if let Tail::Lost { to, .. } = report.tail {
+            self.expect(to);
+        }
         let end = self.log()?.appended_lsn();
         if let Some(log) = self.log.take() {
             log.close()?;
         }
-        Ok(Salvaged { report, records: self.records, end })
+        let left_out = std::mem::take(&mut self.left_out);
+        Ok(Salvaged { report, records: self.records, end, left_out })
     }
 
     /// Leaves the target as it was, unless something was copied.
