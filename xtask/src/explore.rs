@@ -1,8 +1,9 @@
 //! Runs the exploring test tools: loom (thread orders), Miri (undefined behaviour) and fuzzing.
 //!
 //! * `loom`: the gates and the group commit of the log in every order of their threads (`crates/log/src/explored.rs`);
-//! * `miri`: the buffers, the format and the state machine of the log, and the buffers of the system crate, run by an
-//!   interpreter that sees every access to memory;
+//! * `miri`: the aligned buffers of the system crate, and the log's tests of buffers, checksums, acknowledgement levels,
+//!   gates and seals on top of them, run by an interpreter that sees every access to memory. It executes none of the
+//!   other system calls: rings, maps and the inspection of devices are left to the tests on real systems;
 //! * `fuzz`: the targets of `crates/log/fuzz`, from their corpus, both cores at once.
 //!
 //! Invariants: a missing tool is installed, or the command fails and names it; each run has a time limit; a finding
@@ -20,7 +21,8 @@ const FUZZ_SECONDS: u32 = 60;
 /// What is shown of a target that found something.
 const LINES_OF_A_FINDING: usize = 80;
 
-/// What Miri runs: a package and the modules of its tests. What enumerates tables takes it an hour.
+/// What Miri runs: a package and the modules of its tests. What enumerates tables takes it an hour, and
+/// what calls the system beyond allocation, time and threads it does not execute.
 const MIRI_RUNS: [(&str, &[&str]); 2] =
     [("seawall", &["buffer::", "checksum::", "asked::", "gate::", "seal::"]), ("seawall-sys", &["buffer::"])];
 

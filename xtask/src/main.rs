@@ -64,7 +64,7 @@ const COMMANDS: [Command; 14] = [
     },
     Command {
         name: "miri",
-        about: "buffers, format and state machine under Miri (installs a nightly toolchain)",
+        about: "aligned buffers and what uses them (buffers, checksums, gates, seals) under Miri, no other system calls (installs a nightly toolchain)",
         run: miri,
     },
     Command {

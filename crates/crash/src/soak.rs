@@ -35,7 +35,7 @@ const KEPT_BYTES: u64 = 128 << 10;
 /// Acknowledgements that a life gets done before it may be killed.
 const ACKS_MIN: usize = 200;
 /// The longest that a life is waited for: a machine may be busy with something else.
-const LIFE_MAX: Duration = Duration::from_secs(120);
+const LIFE_MAX: Duration = Duration::from_mins(2);
 /// How much longer a life may go on, in milliseconds.
 const LONGER_MAX_MS: u64 = 300;
 /// Entries of the file of acknowledgements.
@@ -83,8 +83,8 @@ pub(crate) struct Life {
     log: PathBuf,
     #[arg(long)]
     acks: PathBuf,
-    #[arg(long)]
-    life: u32,
+    #[arg(long = "life")]
+    number: u32,
 }
 
 /// What the lives have come to.
@@ -139,16 +139,16 @@ pub(crate) fn live(orders: &Life) -> Result<(), Box<dyn std::error::Error>> {
         let (end, ended) = std::sync::mpsc::channel();
         for writer in 0..WRITERS {
             let (log, acks, end) = (&log, &acks, end.clone());
-            scope.spawn(move || end.send(write(log, acks, orders.life, writer)));
+            scope.spawn(move || end.send(write(log, acks, orders.number, writer)));
         }
         for _ in 0..FOLLOWERS {
             let (log, acks, end) = (&log, &acks, end.clone());
-            scope.spawn(move || end.send(follow(log, acks, orders.life)));
+            scope.spawn(move || end.send(follow(log, acks, orders.number)));
         }
         let log = &log;
         scope.spawn(move || end.send(trim(log)));
         let found = ended.recv()?;
-        eprintln!("soak: a thread of life {} ended: {found:?}", orders.life);
+        eprintln!("soak: a thread of life {} ended: {found:?}", orders.number);
         std::process::exit(3)
     })
 }
@@ -379,8 +379,8 @@ fn judge(dir: &Path, acks: &mut Acks, tally: &mut Tally) -> Result<(), String> {
     if let Some(damage) = report.damage.first() {
         return Err(format!("verify: {damage}"));
     }
-    let said = std::fs::read(dir.join("acks")).map_err(|error| error.to_string())?;
-    for entry in said.chunks_exact(ENTRY_BYTES) {
+    let entries = std::fs::read(dir.join("acks")).map_err(|error| error.to_string())?;
+    for entry in entries.chunks_exact(ENTRY_BYTES) {
         let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if word(0) == FOLLOWED {

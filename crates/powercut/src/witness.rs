@@ -537,8 +537,8 @@ mod tests {
 
     #[test]
     fn of_the_address_with_most_strangers_the_oldest_goes_that_has_said_least() {
-        let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         use Standing::{Hello, Silent};
+        let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         for (strangers, goes) in [
             (&[][..], None),
             (&[(7, near, Hello)], Some(7)),

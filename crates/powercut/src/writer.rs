@@ -30,6 +30,7 @@ impl Turn<'_> {
 }
 
 /// Writes one stream.
+#[allow(clippy::large_enum_variant, reason = "a run has 64 of them at most")]
 pub(crate) enum Writer {
     Journal(JournalWriter),
     Log(LogWriter),

@@ -133,6 +133,10 @@ pub(super) fn provide_folder(folder: &Path) -> Result<(), String> {
 }
 
 /// Takes from others what a wide umask gave them: writing to `path`, and to the files in it.
+#[cfg_attr(
+    not(unix),
+    expect(unused_variables, clippy::unnecessary_wraps, reason = "there are no such modes")
+)]
 pub(super) fn close_to_others(path: &Path) -> Result<(), String> {
     #[cfg(unix)]
     {
@@ -234,21 +238,21 @@ mod tests {
     #[test]
     fn what_is_made_is_the_owners_alone_and_links_are_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let made = folder.path().join("a/b");
-        provide_folder(&made).expect("made");
+        let new_folder = folder.path().join("a/b");
+        provide_folder(&new_folder).expect("made");
         let mode = |path: &Path| std::fs::metadata(path).expect("is there").permissions().mode() & 0o777;
-        assert_eq!(mode(&made), 0o700);
-        let file = made.join("file");
+        assert_eq!(mode(&new_folder), 0o700);
+        let file = new_folder.join("file");
         drop(create_new(&file).expect("made"));
         assert_eq!(mode(&file), 0o600);
         assert_eq!(read(&file), Ok(Some(String::new())));
-        symlink(&file, made.join("link")).expect("made");
-        assert!(read(&made.join("link")).is_err_and(|told| told.contains("link")));
-        symlink(&made, folder.path().join("folder-link")).expect("made");
+        symlink(&file, new_folder.join("link")).expect("made");
+        assert!(read(&new_folder.join("link")).is_err_and(|told| told.contains("link")));
+        symlink(&new_folder, folder.path().join("folder-link")).expect("made");
         assert!(provide_folder(&folder.path().join("folder-link")).is_err_and(|told| told.contains("link")));
-        std::fs::set_permissions(&made, PermissionsExt::from_mode(0o777)).expect("set");
-        assert!(provide_folder(&made).is_err_and(|told| told.contains("chmod")));
-        assert_eq!(read(&made.join("none")), Ok(None));
+        std::fs::set_permissions(&new_folder, PermissionsExt::from_mode(0o777)).expect("set");
+        assert!(provide_folder(&new_folder).is_err_and(|told| told.contains("chmod")));
+        assert_eq!(read(&new_folder.join("none")), Ok(None));
     }
 
     #[test]
