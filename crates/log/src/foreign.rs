@@ -6,8 +6,8 @@
 //! being started    as above, and a part of what was written last
 //! ```
 //!
-//! So a file that waits to be started starts or ends with zeros, or holds a sound header of any segment; whatever does not
-//! is somebody else's. One end is enough, so that a single rotten block keeps no log from opening. A file of zeros cannot
+//! So a file that waits to be started starts or ends with zeros, or holds a sound header of any segment or the start
+//! of a batch behind it; whatever does not is somebody else's. One end is enough, so that a single rotten block keeps no log from opening. A file of zeros cannot
 //! be told from a prepared segment.
 
 use crate::buffer::AlignedBuf;
@@ -33,10 +33,13 @@ pub(crate) fn refuse_foreign<D: Disk>(disk: &mut D, unstarted: &[Spare]) -> Resu
 
 fn is_ours<D: Disk>(disk: &mut D, name: &str, file: FileId, file_bytes: u64) -> Result<bool> {
     let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
-    let first = &mut blocks.bytes_mut()[..READ_BLOCK_BYTES];
-    let filled = read_full(disk, name, file, 0, first)?;
-    let first = &first[..filled];
-    if first.iter().all(|byte| *byte == 0) || is_header(first, 0, 0) {
+    let filled = read_full(disk, name, file, 0, blocks.bytes_mut())?;
+    let front = &blocks.bytes()[..filled];
+    let first = &front[..filled.min(READ_BLOCK_BYTES)];
+    // Behind the header lies the first batch. Whether a segment that lost its header was started is not asked here.
+    let has_batch =
+        |block: &u16| front.get(usize::from(*block)..).is_some_and(|rest| rest.starts_with(b"SWB1"));
+    if first.iter().all(|byte| *byte == 0) || is_header(first, 0, 0) || BLOCK_SIZES.iter().any(has_batch) {
         return Ok(true);
     }
     // Of the smallest block the last one, which may be cut short by the end of the file.
