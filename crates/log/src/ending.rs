@@ -14,12 +14,34 @@
 //! acknowledged stays, because ending changes nothing on the disk.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::group::Group;
 use crate::lock::Lock;
 use crate::sync::{Ordering, lock};
+
+/// The directories of logs whose end was left to their keepers.
+static ENDING: std::sync::Mutex<Vec<PathBuf>> = std::sync::Mutex::new(Vec::new());
+
+fn with_ending<T>(work: impl FnOnce(&mut Vec<PathBuf>) -> T) -> T {
+    work(&mut ENDING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn place(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf())
+}
+
+/// Whether this process let go of the log in `dir` and that is ending still, so that its lock is worth waiting for. Not on
+/// a thread that is writing a batch, for which such an end may have to wait.
+pub(crate) fn is_ending(dir: &Path) -> bool {
+    !is_writing() && with_ending(|dirs| dirs.contains(&place(dir)))
+}
+
+fn is_writing() -> bool {
+    WRITING.try_with(|writing| writing.get() > 0).unwrap_or(false)
+}
 
 thread_local! {
     /// Batches that this thread is writing: more than one if a waker commits.
@@ -57,8 +79,7 @@ impl Held {
     /// Whether this thread would wait for itself.
     fn would_wait_for_itself(&self) -> bool {
         let own = std::thread::current().id();
-        WRITING.try_with(|writing| writing.get() > 0).unwrap_or(false)
-            || self.threads.iter().any(|thread| thread.thread().id() == own)
+        is_writing() || self.threads.iter().any(|thread| thread.thread().id() == own)
     }
 
     /// Waits for everything, then gives up the lock.
@@ -79,6 +100,7 @@ pub(crate) fn end(group: &Group, held: Held) {
     let leaves = held.threads.len() > 1 && held.would_wait_for_itself();
     let here = if leaves {
         // Before the keeper is told to stop, so that it finds it.
+        with_ending(|dirs| dirs.push(place(group.lanes.dir())));
         *lock(&group.left) = Some(held);
         None
     } else {
@@ -104,5 +126,7 @@ pub(crate) fn finish_what_was_left(group: &Group) {
     let left = lock(&group.left).take();
     if let Some(held) = left {
         held.finish(group);
+        let dir = place(group.lanes.dir());
+        with_ending(|dirs| dirs.iter().position(|ending| *ending == dir).map(|at| dirs.swap_remove(at)));
     }
 }

@@ -23,6 +23,7 @@ use seawall_sys::fork::Home;
 use seawall_sys::store::sync_directory;
 
 use crate::choose::from_system;
+use crate::ending::is_ending;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -32,6 +33,8 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 /// A [`crate::View`] finds out whether there is a writer by taking the locks for an instant; a writer that comes just then
 /// looks again.
 const TRIES: u32 = 20;
+/// So long, a minute, a log of this process that is ending is waited for.
+const ENDING_TRIES: u32 = 30_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The directory of a log, locked for writing. Dropping it gives up the lock.
@@ -108,12 +111,17 @@ fn network(directory: &Directory, options: &Options) -> std::io::Result<Option<&
 impl Lock {
     /// Takes the directory for writing.
     pub(crate) fn take(directory: &Arc<Directory>, options: &Options) -> Result<Self> {
-        for _ in 0..TRIES {
+        for tries in 1.. {
+            // A log that this process has let go of gives the lock up by itself when it has ended.
+            let ending = tries < ENDING_TRIES && is_ending(directory.path());
             if let Some(lock) = Self::try_take(directory, options)? {
                 let stays = directory.is_at_its_path();
                 let stays = stays.map_err(|source| Error::io("look at", directory.path(), source))?;
                 let moved = || std::io::Error::other("it was moved or replaced meanwhile: open it again");
                 return if stays { Ok(lock) } else { Err(Error::io("lock", directory.path(), moved())) };
+            }
+            if tries >= TRIES && !ending {
+                break;
             }
             std::thread::sleep(PAUSE);
         }

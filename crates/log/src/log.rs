@@ -67,8 +67,9 @@ pub struct Opened {
 /// not committed are gone. [`Log::close`] commits everything and leaves a mark that says so.
 ///
 /// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
-/// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest, and the
-/// directory can be opened again a moment later. Nothing acknowledged is lost either way.
+/// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest. The same
+/// process opens the directory again without noticing, because [`Log::open`] waits for that; another one may find it
+/// locked a moment longer. Nothing acknowledged is lost either way.
 ///
 /// # fork(2)
 ///
