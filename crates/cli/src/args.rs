@@ -2,8 +2,9 @@
 //!
 //! Invariant: defaults are those of [`Plan::default`], so that the help and the library never disagree.
 
+use crate::exit::Failure;
 use crate::output::Files;
-use crate::{exit, hints, output};
+use crate::{amounts, exit, hints, output};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
@@ -81,20 +82,20 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
     pub(crate) full: bool,
 
-    /// Size of a transaction, such as 16KiB or 2300 [default: 16KiB, or the scenario's]
-    #[arg(long, value_name = "SIZE", help_heading = "How much")]
+    /// Size of a transaction, such as 16k or 2300; k, KiB, M and so on are powers of 1,024 [default: 16KiB, or the scenario's]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
     pub(crate) size: Option<ByteSize>,
 
     /// Size of the journal [default: 1GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "How much")]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
     pub(crate) journal: Option<ByteSize>,
 
     /// Transactions per method, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "time", help_heading = "How much")]
     pub(crate) transactions: Option<u64>,
 
-    /// Time of the whole run, such as 30s or 5m; of each scenario with `all` [default: 30s, or the scenario's]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much")]
+    /// Time of the whole run, such as 30 (seconds) or 5m; of each scenario with `all` [default: 30s, or the scenario's]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
     pub(crate) time: Option<Duration>,
 
     /// Rounds, each over all rows in an order of its own [default: 5, 16 with a fixed number of transactions, or the
@@ -114,7 +115,7 @@ pub(crate) struct Bench {
     pub(crate) file_state: Option<State>,
 
     /// Size of the writes that fill the journal, or the files of `path` [default: 1MiB; path: 4KiB]
-    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "What")]
     pub(crate) fill_size: Option<ByteSize>,
 
     /// Leave the journal's pages in the cache after filling and between blocks
@@ -154,13 +155,21 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Folder for the results, rewritten after every round
-    #[arg(long, value_name = "DIR", default_value = "seawall-results", help_heading = "Output")]
-    pub(crate) out: PathBuf,
+    /// Folder for the results, rewritten after every round [default: seawall-results]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
 
     /// Keep no results in a folder
     #[arg(long, help_heading = "Output")]
     pub(crate) no_out: bool,
+
+    /// What to call this run, kept in its result and shown in reports
+    #[arg(long, value_name = "TEXT", value_parser = label, help_heading = "Output")]
+    pub(crate) label: Option<String>,
+
+    /// Nothing but the report and what went wrong
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
 
     /// No progress bar
     #[arg(long, help_heading = "Output")]
@@ -199,7 +208,7 @@ pub(crate) struct ScenarioArgs {
     pub(crate) writers: Option<Vec<usize>>,
 
     /// cached: size of the file, up to 16GiB [default: what memory and space allow, at most 1GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Of single scenarios")]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "Of single scenarios")]
     pub(crate) file: Option<ByteSize>,
 
     /// cached: rewrites of each row in a round [default: 100]
@@ -243,7 +252,7 @@ pub(crate) struct ScenarioArgs {
     pub(crate) nats_plain_password: bool,
 
     /// replicated: how long an acknowledgement may take [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Of single scenarios")]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Of single scenarios")]
     pub(crate) ack_timeout: Option<Duration>,
 }
 
@@ -316,9 +325,34 @@ impl std::str::FromStr for State {
 impl Bench {
     /// Whether JSON, CSV, Markdown or HTML goes to standard output.
     pub(crate) fn prints_a_format(&self) -> bool {
-        [&self.files.json, &self.files.csv, &self.files.markdown, &self.html]
+        self.outputs().into_iter().any(|(_, file)| output::is_standard(file.as_deref()))
+    }
+
+    /// The files that the result goes into, with their options.
+    fn outputs(&self) -> [(&'static str, &Option<PathBuf>); 4] {
+        let files = &self.files;
+        [
+            ("--json", &files.json),
+            ("--csv", &files.csv),
+            ("--markdown", &files.markdown),
+            ("--html", &self.html),
+        ]
+    }
+
+    /// Refuses two formats on standard output, and files that cannot be written: now, not after the run.
+    pub(crate) fn check_outputs(&self) -> Result<(), Failure> {
+        let standard: Vec<&str> = self
+            .outputs()
             .into_iter()
-            .any(|file| output::is_standard(file.as_deref()))
+            .filter(|(_, file)| output::is_standard(file.as_deref()))
+            .map(|(option, _)| option)
+            .collect();
+        if let [first, second, ..] = standard.as_slice() {
+            return Err(Failure::Usage(format!(
+                "{first} - and {second} - would be mixed on standard output: give one of them a file"
+            )));
+        }
+        self.outputs().into_iter().filter_map(|(_, file)| file.as_deref()).try_for_each(output::check)
     }
 
     /// All that `--require` demands.
@@ -366,6 +400,15 @@ impl Bench {
             raw_device: self.raw_device_overwrite.is_some(),
         })
     }
+}
+
+/// A label is one line that a report can show.
+fn label(text: &str) -> Result<String, String> {
+    const CHARACTERS_MAX: usize = 200;
+    if text.trim().is_empty() || text.chars().count() > CHARACTERS_MAX || text.chars().any(char::is_control) {
+        return Err(format!("a label has 1 to {CHARACTERS_MAX} characters on one line"));
+    }
+    Ok(text.trim().to_owned())
 }
 
 /// Nanoseconds of a time, as far as they can be counted.

@@ -11,6 +11,8 @@ use crate::signals;
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
+use seawall_sys::starting_line::spawn_scoped;
+use seawall_sys::thread::pin;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,6 +24,10 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     }
     let selection = select(&options.words, Path::is_dir).map_err(Failure::Usage)?;
     check_options(&selection, options).map_err(Failure::Usage)?;
+    check_pins(&options.pin)?;
+    if !options.dry_run {
+        options.check_outputs()?;
+    }
     match selection {
         Selection::One(scenario, folders) => one(options, &Job::prepare(options, scenario, &folders)?),
         Selection::All(folder) => {
@@ -30,6 +36,9 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
             let (named, own): (Vec<&'static Scenario>, Vec<_>) =
                 SCENARIOS.iter().partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
             for scenario in named {
+                if options.quiet {
+                    continue;
+                }
                 anstream::eprintln!(
                     "Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).",
                     scenario.name
@@ -41,9 +50,34 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     }
 }
 
+/// What is destroyed is told even if nothing else is.
+fn announce(options: &Bench, job: &Job) {
+    if !options.quiet || options.raw_device_overwrite.is_some() {
+        anstream::eprintln!("{}", job.announcement());
+    }
+}
+
+/// Refuses CPUs that the writers could not be pinned to.
+fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
+    for cpu in cpus.iter().copied() {
+        // In a thread of its own, because this one must not stay pinned.
+        let pinned = std::thread::scope(|scope| {
+            Ok(spawn_scoped(scope, "--pin", move || pin(cpu))?
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        pinned.and_then(|pinned| pinned.map(drop)).map_err(|error: seawall_sys::Error| {
+            Failure::Told(format!(
+                "--pin {cpu}: {error}; `nproc` and `taskset -p $$` tell which CPUs there are"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
 /// Announces one job, and runs it unless only a preview was asked for.
 fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
-    anstream::eprintln!("{}", job.announcement());
+    announce(options, job);
     if options.dry_run {
         output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
@@ -55,7 +89,7 @@ fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
 fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
     for job in jobs {
-        anstream::eprintln!("{}", job.announcement());
+        announce(options, job);
         if options.dry_run {
             output::print(&job.preview(output::width()))?;
         }
@@ -89,7 +123,13 @@ fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
 /// Measures, tells, keeps and judges.
 fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
     let kept = results_folder(options, job.scenario.name)?;
-    let Measured { result, left_behind } = job.measure(options, kept.as_deref())?;
+    let measured = job.measure(options, kept.as_deref());
+    if let (Err(_), Some(folder)) = (&measured, &kept) {
+        // Nothing was measured: what is in there tells nothing, and the folder is ours alone.
+        let _ = std::fs::remove_file(folder.join("result.json"));
+        let _ = std::fs::remove_dir(folder);
+    }
+    let Measured { result, left_behind } = measured?;
     tell(options, &result, kept.as_deref())?;
     let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
@@ -123,26 +163,79 @@ fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), 
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
-        output::give(&folder.join("report.md"), &report)?;
-        output::give(&folder.join("report.html"), &report::html::html(result))?;
-        anstream::eprintln!("kept in {}", folder.display());
+        output::keep(&folder.join("report.md"), &report)?;
+        output::keep(&folder.join("report.html"), &report::html::html(result))?;
+        if !options.quiet {
+            anstream::eprintln!("kept in {}", folder.display());
+        }
     }
     Ok(())
 }
 
-/// The folder for this run's results, made now so that a wrong name is told before the run, not after it.
+/// The folder for this run's results, new and made now, so that a wrong name is told before the run, not after it. If
+/// none was asked for and none can be made here, the run goes on without.
 fn results_folder(options: &Bench, scenario: &str) -> Result<Option<PathBuf>, Failure> {
     if options.no_out {
         return Ok(None);
     }
-    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seawall_sys::clock::unix_seconds());
-    let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
-    let folder = options.out.join(format!("{scenario}-{stamp}"));
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Failure::Told(format!(
+    let out = options.out.as_deref().unwrap_or(Path::new("seawall-results"));
+    match new_folder(out, scenario) {
+        Ok(folder) => Ok(Some(folder)),
+        Err((folder, error)) if options.out.is_none() => {
+            anstream::eprintln!(
+                "keeps no results: cannot make {}: {error}; name a folder with --out",
+                folder.display()
+            );
+            Ok(None)
+        }
+        Err((folder, error)) => Err(Failure::Told(format!(
             "cannot make the folder for results, {}: {error}; name another with --out, or none with --no-out",
             folder.display()
-        ))
-    })?;
-    Ok(Some(folder))
+        ))),
+    }
+}
+
+/// A folder below `out` that did not exist, named after the time, and after a number from the second of a second on.
+fn new_folder(out: &Path, scenario: &str) -> Result<PathBuf, (PathBuf, std::io::Error)> {
+    const RUNS_A_SECOND_MAX: u32 = 1000;
+    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seawall_sys::clock::unix_seconds());
+    let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
+    let mut folder = out.join(format!("{scenario}-{stamp}"));
+    if let Err(error) = std::fs::create_dir_all(out) {
+        return Err((folder, error));
+    }
+    for number in 2..=RUNS_A_SECOND_MAX {
+        match std::fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                folder = out.join(format!("{scenario}-{stamp}-{number}"));
+            }
+            Err(error) => return Err((folder, error)),
+        }
+    }
+    Err((folder, std::io::ErrorKind::AlreadyExists.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_second_get_folders_of_their_own_and_no_existing_one_is_taken() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut made: Vec<PathBuf> =
+            (0..5).map(|_| new_folder(dir.path(), "commit").expect("made")).collect();
+        made.sort();
+        made.dedup();
+        assert_eq!(made.len(), 5);
+        std::fs::write(dir.path().join("file"), b"x").expect("written");
+        assert!(new_folder(&dir.path().join("file"), "commit").is_err());
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_told_before_the_run() {
+        assert!(check_pins(&[]).is_ok());
+        let refused = check_pins(&[1_000_000]).expect_err("no such CPU").to_string();
+        assert!(refused.contains("--pin 1000000"), "{refused}");
+    }
 }

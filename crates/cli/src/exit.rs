@@ -11,6 +11,7 @@ pub(crate) const CODES: &str = "Exit codes:
   2    the command line is wrong
   3    a requirement (--require, --fail-if) was missed or could not be judged
   4    powercut check: a promise was broken, acknowledged data is lost
+  5    no requirement (--require) was missed, but one was not judged, because commits waited for a CPU
   130  interrupted; what `seawall bench` had measured until then was kept";
 
 /// The colour of `error:`.
@@ -18,6 +19,8 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
 /// A requirement was missed.
 pub(crate) const MISSED: u8 = 3;
+/// Not judged.
+pub(crate) const NOT_JUDGED: u8 = 5;
 /// A promise was broken.
 pub(crate) const BROKEN: u8 = 4;
 /// Interrupted by a signal.
@@ -49,9 +52,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Told(text) | Self::Usage(text) => f.write_str(text),
-            Self::Interrupted => {
-                f.write_str("interrupted before anything was measured; no file was left behind")
-            }
+            Self::Interrupted => f.write_str(
+                "interrupted before anything was measured; nothing was kept, and its files were removed",
+            ),
         }
     }
 }

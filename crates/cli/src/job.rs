@@ -158,7 +158,9 @@ impl Job {
     /// Measures; the result is rewritten below `kept` after every round.
     pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<Measured, Failure> {
         self.sweep();
-        let mut progress = Progress::new(!options.no_progress, kept.map(|folder| folder.join("result.json")));
+        let shown = !options.no_progress && !options.quiet;
+        let kept = kept.map(|folder| folder.join("result.json"));
+        let mut progress = Progress::new(shown, kept).called(options.label.clone());
         let mut left_behind = None;
         let result = match &self.kind {
             Kind::Commit { plan, folder, environment, device, .. } => {
@@ -186,7 +188,8 @@ impl Job {
             }
         };
         progress.done();
-        measured(result, left_behind)
+        let named = |result| RunResult { label: options.label.clone(), ..result };
+        measured(result.map(named), left_behind)
     }
 
     /// Removes what runs that were killed left behind in the folders, and says so.
@@ -281,8 +284,10 @@ pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
     };
     if !result.complete {
         ExitCode::from(exit::INTERRUPTED)
-    } else if checked.iter().any(|one| one.outcome != Outcome::Met) {
+    } else if checked.iter().any(|one| matches!(one.outcome, Outcome::Missed | Outcome::CannotTell)) {
         ExitCode::from(exit::MISSED)
+    } else if checked.iter().any(|one| one.outcome == Outcome::NotJudged) {
+        ExitCode::from(exit::NOT_JUDGED)
     } else if !measured {
         ExitCode::FAILURE
     } else {

@@ -4,6 +4,7 @@
 //! the remedy; the exit codes are those of [`exit`].
 
 mod advise;
+mod amounts;
 mod args;
 mod bench;
 mod cluster;
@@ -30,6 +31,7 @@ use seawall_sys::text::printable;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    seawall_sys::process::outlive_the_file_size_limit();
     let parsed =
         examples::command().try_get_matches().and_then(|matches| args::Cli::from_arg_matches(&matches));
     let cli = parsed.unwrap_or_else(|error| refuse(&error));

@@ -5,6 +5,7 @@
 use crate::exit::Failure;
 use clap::Args;
 use seawall_gauge::report;
+use seawall_sys::whole_file::replace;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -61,8 +62,35 @@ pub(crate) fn give(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Told(format!("cannot write {}: {error}", file.display())))
 }
 
-/// Columns of the terminal, or what is assumed of a pipe.
+/// Whether `file` can be written, without changing it; a new one is made and removed again.
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    let told = |error: io::Error| Failure::Told(format!("cannot write {}: {error}", file.display()));
+    match std::fs::metadata(file) {
+        _ if is_standard(Some(file)) => Ok(()),
+        Ok(metadata) if metadata.is_dir() => Err(told(io::ErrorKind::IsADirectory.into())),
+        // Opening a pipe would wait for its reader.
+        Ok(metadata) if !metadata.is_file() => Ok(()),
+        Ok(_) => std::fs::OpenOptions::new().append(true).open(file).map(drop).map_err(told),
+        Err(_) => {
+            let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+            made.and_then(|_| std::fs::remove_file(file)).map_err(told)
+        }
+    }
+}
+
+/// Writes `text` as the whole of a file of our own: no link in its place is followed.
+pub(crate) fn keep(file: &Path, text: &str) -> Result<(), Failure> {
+    replace(file, text.as_bytes())
+        .map_err(|error| Failure::Told(format!("cannot write {}: {error}", file.display())))
+}
+
+/// Columns of the terminal; of a pipe what `COLUMNS` says, or what is assumed.
 pub(crate) fn width() -> usize {
-    let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 160))
+    const COLUMNS_MIN: usize = 40;
+    const COLUMNS_MAX: usize = 160;
+    let shown = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    let said = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
+    shown
+        .or_else(said)
+        .map_or(report::WIDTH_DEFAULT, |columns: usize| columns.clamp(COLUMNS_MIN, COLUMNS_MAX))
 }

@@ -5,12 +5,15 @@
 
 mod metrics;
 
-use crate::exit::Failure;
+use crate::amounts;
+use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
+use crate::signals::take_over;
 use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
 use seawall_gauge::require::{self, PRESETS, Preset};
+use seawall_sys::scratch;
 use seawall_sys::text::printable;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -28,7 +31,7 @@ pub(crate) struct ProbeArgs {
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// How long it may take, at most 1s
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     budget: Duration,
     /// Answers in JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
@@ -55,6 +58,14 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
             "--budget: a probe takes 1s at most; `seawall bench --time` measures longer".to_owned(),
         ));
     }
+    // Its folder must not stay behind because somebody grew impatient.
+    take_over(|| {
+        for left in scratch::remove_all() {
+            anstream::eprintln!("remove {}", printable(&left.display().to_string()));
+        }
+        std::process::exit(i32::from(INTERRUPTED));
+    })
+    .map_err(Failure::Told)?;
     let probe = seawall::probe(&options.dir, options.budget);
     let text = match options.format {
         Format::Openmetrics => metrics::text(&probe),
@@ -87,6 +98,7 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
             Err("nothing here outlives a power cut, whatever it costs".to_owned())
         }
         (Some(tried), Some(bound_ns)) => Ok(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name()),
+        _ if method == "none" => Err("no method was tried here".to_owned()),
         _ => Err(format!("{method} was not tried here")),
     };
     Judged { preset, method: method.to_owned(), verdict }

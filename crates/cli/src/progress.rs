@@ -16,6 +16,7 @@ const STEPS: u64 = 1000;
 pub(crate) struct Progress {
     bar: ProgressBar,
     keep_at: Option<PathBuf>,
+    label: Option<String>,
 }
 
 impl Progress {
@@ -26,7 +27,12 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, keep_at }
+        Self { bar, keep_at, label: None }
+    }
+
+    /// The same with a name for the result.
+    pub(crate) fn called(self, label: Option<String>) -> Self {
+        Self { label, ..self }
     }
 
     /// Removes the bar.
@@ -56,7 +62,11 @@ impl Observer for Progress {
     }
 
     fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
-        self.keep_at.as_ref().map_or(Ok(()), |path| so_far.write(path))
+        let Some(path) = &self.keep_at else { return Ok(()) };
+        match &self.label {
+            None => so_far.write(path),
+            Some(label) => RunResult { label: Some(label.clone()), ..so_far.clone() }.write(path),
+        }
     }
 
     fn stop(&self) -> &AtomicBool {

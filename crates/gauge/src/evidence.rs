@@ -7,7 +7,10 @@
 //!   power loss      any                  no counters         cannot tell
 //!   power loss      unknown              < 0.9               cannot tell
 //!   power loss      any                  neighbour flushes   cannot tell
-//!   power loss      write-back           ≥ 0.9               confirmed
+//!   power loss      any                  nothing counted at  cannot tell
+//!                                        all, by any method
+//!   power loss      write-back           ≥ 0.9, and none     confirmed
+//!                                        missing
 //!   power loss      write-back, FUA      < 0.9, pure direct  by FUA
 //!                                        dsync overwrite
 //!   power loss      write-back           ≥ 0.9 / writers     shared (each writer waits for its own commit,
@@ -15,11 +18,19 @@
 //!   power loss      write-back           less                contradicted
 //! ```
 //!
+//! A flush is missing if one writer made more commits than the device counted flushes, a neighbour's included: each
+//! commit of a sequence needs a flush that begins after the one before it has ended, so that none can be merged away.
+//! What a block's edges may hide, and 2 %, are allowed for: a liar that drops one sync in twenty is convicted after some
+//! thousand commits.
+//!
+//! [`convict`] takes the class of methods whose bytes never reached the device: one that claims to outlive a system
+//! crash must have handed each commit's bytes to the device before it was acknowledged.
+//!
 //! Invariants: without counters there are no figures, never zeros; the idle baseline is scaled to the method's time
 //! and subtracted; counters are the whole device's, so a busy baseline is reported with every verdict.
 
 use crate::lookup;
-use crate::result::{Measured, MethodResult, RunResult};
+use crate::result::{Measured, MethodResult, Outcome, RunResult};
 use seawall_sys::durability::{Class, DeviceCache};
 use seawall_sys::method::{Cache, Method, OpenSync, Write, WriteFlag};
 use std::fmt;
@@ -182,19 +193,63 @@ fn verdict(
         return Verdict::CannotTell("this system shows no counters for the device");
     };
     let writers = f64::from(result.plan.threads.max(1));
-    if each.flushes_blurred {
+    let counted = measured.counts.map_or(0, |counts| counts.flushes);
+    let missing = |writers: f64| flushes_missing(measured.commits, counted, measured.rounds.len(), writers);
+    if counters_stand_still(result) {
+        Verdict::CannotTell("the device's counters stand still")
+    } else if each.flushes_blurred && !missing(writers) {
         Verdict::CannotTell(NEIGHBOUR)
-    } else if each.flushes >= ONE_EACH {
+    } else if each.flushes >= ONE_EACH && !missing(1.0) {
         Verdict::Confirmed
     } else if cache == DeviceCache::Unknown {
         Verdict::CannotTell("the device does not say whether its write cache is volatile")
     } else if forced_by_fua(result, row) && each.writes >= ONE_EACH / writers {
         Verdict::ByFua
-    } else if writers > 1.0 && each.flushes * writers >= ONE_EACH {
+    } else if writers > 1.0 && each.flushes * writers >= ONE_EACH && !missing(writers) {
         Verdict::Shared
     } else {
         Verdict::Contradicted
     }
+}
+
+/// Whether more commits were acknowledged than `flushes`, as they were counted in `blocks` blocks, can have carried: one
+/// of each of the writers at most.
+fn flushes_missing(commits: u64, flushes: u64, blocks: usize, writers: f64) -> bool {
+    const PER_BLOCK: f64 = 2.0;
+    const SHARE: f64 = 0.02;
+    let needed = commits as f64 / writers;
+    (flushes as f64) + PER_BLOCK * blocks.max(1) as f64 + SHARE * needed < needed
+}
+
+/// Whether the device counted nothing during the whole run, whatever was done: some drivers count nothing.
+fn counters_stand_still(result: &RunResult) -> bool {
+    let mut counted = result.measured().filter_map(|(_, measured)| measured.counts).peekable();
+    counted.peek().is_some() && counted.all(|counts| counts.writes == 0 && counts.flushes == 0)
+}
+
+/// Why a convicted method has its class.
+pub const BYTES_MISSING: &str = "its bytes never reached the device, which counted far fewer";
+
+/// Takes every claim from methods of which the device saw less than half of the bytes that they committed, though they
+/// claim to outlive more than a crash of the process.
+pub fn convict(result: &mut RunResult) {
+    if result.environment.leaves().next().is_none() || counters_stand_still(result) {
+        return;
+    }
+    for row in &mut result.methods {
+        let Outcome::Measured(measured) = &mut row.outcome else { continue };
+        if measured.durability.class > Class::ProcessCrash && bytes_missing(measured) {
+            measured.durability.class = Class::ProcessCrash;
+            measured.durability.because.insert(0, BYTES_MISSING.to_owned());
+        }
+    }
+}
+
+fn bytes_missing(measured: &Measured) -> bool {
+    const COMMITS_MIN: u64 = 16;
+    const SHARE_MIN: f64 = 0.5;
+    let Some(counts) = measured.counts.filter(|_| measured.commits >= COMMITS_MIN) else { return false };
+    (counts.sectors as f64 * SECTOR_BYTES) < measured.bytes as f64 * SHARE_MIN
 }
 
 /// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
@@ -274,6 +329,70 @@ mod tests {
         assert_eq!(with(4, 3_000), Verdict::Shared);
         assert_eq!(with(4, 2_000), Verdict::Contradicted);
         assert_eq!(with(1, 3_000), Verdict::Contradicted);
+    }
+
+    #[test]
+    fn a_liar_that_drops_a_few_syncs_is_convicted_and_what_edges_hide_is_not() {
+        // Commits, flushes counted, blocks, writers, and whether flushes are missing.
+        let cases = [
+            (12_000, 12_000, 4, 1.0, false),
+            (12_000, 11_990, 4, 1.0, false),
+            (12_000, 11_400, 4, 1.0, true),
+            (12_000, 6_000, 4, 1.0, true),
+            (12_000, 0, 4, 1.0, true),
+            (2_000, 1_900, 5, 1.0, true),
+            (100, 95, 5, 1.0, false),
+            (12_000, 24_000, 4, 1.0, false),
+            (12_000, 3_000, 4, 4.0, false),
+            (12_000, 2_850, 4, 4.0, true),
+            (0, 0, 0, 1.0, false),
+        ];
+        for (commits, flushes, blocks, writers, missing) in cases {
+            assert_eq!(
+                flushes_missing(commits, flushes, blocks, writers),
+                missing,
+                "{commits} commits, {flushes} flushes, {blocks} blocks, {writers} writers"
+            );
+        }
+        for (drops, verdict) in [(20, Contradicted), (2, Contradicted), (1_200, Verdict::Confirmed)] {
+            let mut result = volatile(Vec::new());
+            let counts = measured(&mut result, "dsync").counts.as_mut().expect("counts");
+            counts.flushes -= counts.flushes / drops;
+            assert_eq!(verdict_of(&result, "dsync").verdict, verdict, "one in {drops}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_never_reached_the_device_cost_the_class_and_dead_counters_prove_nothing() {
+        let class = |result: &mut RunResult, id: &str| measured(result, id).durability.class;
+        let mut result = volatile(Vec::new());
+        convict(&mut result);
+        assert_eq!(
+            (class(&mut result, "direct"), class(&mut result, "dsync")),
+            (Class::SystemCrash, Class::PowerLoss)
+        );
+        for id in ["direct", "dsync"] {
+            measured(&mut result, id).counts.as_mut().expect("counts").sectors /= 10;
+        }
+        convict(&mut result);
+        for id in ["direct", "dsync"] {
+            assert_eq!(class(&mut result, id), Class::ProcessCrash, "{id}");
+            assert_eq!(measured(&mut result, id).durability.because[0], BYTES_MISSING);
+        }
+        let mut few = volatile(Vec::new());
+        measured(&mut few, "direct").counts.as_mut().expect("counts").sectors = 0;
+        measured(&mut few, "direct").commits = 10;
+        convict(&mut few);
+        assert_eq!(class(&mut few, "direct"), Class::SystemCrash, "too few to judge");
+        let mut still = volatile(Vec::new());
+        for id in ["buffered", "direct", "buffered+fdatasync", "buffered+fsync", "dsync"] {
+            measured(&mut still, id).counts = Some(Counts::default());
+        }
+        convict(&mut still);
+        assert_eq!(class(&mut still, "direct"), Class::SystemCrash);
+        assert!(
+            matches!(verdict_of(&still, "dsync").verdict, Verdict::CannotTell(why) if why.contains("still"))
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod trust;
 
 use crate::figures::listing;
 use crate::rank::Ranking;
+pub use machine::CPU_WAIT_SHARE_MAX;
 
 /// How much a finding weighs. The gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,12 +70,14 @@ const fn rule(id: &'static str, find: fn(&Ranking<'_>) -> Found) -> Rule {
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 30] = [
+pub const RULES: [Rule; 33] = [
     rule("cpu-wait",            machine::cpu_wait),
+    rule("ticks",               machine::ticks),
     rule("lies",                trust::lies),
     rule("wine",                trust::wine),
     rule("memory",              trust::memory),
     rule("contradicted",        trust::contradicted),
+    rule("bytes-missing",       trust::bytes_missing),
     rule("too-fast",            trust::too_fast),
     rule("file-state",          trust::file_state),
     rule("failed",              trust::failed),
@@ -91,6 +94,7 @@ pub const RULES: [Rule; 30] = [
     rule("clock",               machine::clock),
     rule("queueing",            machine::queueing),
     rule("outside-range",       trust::outside_range),
+    rule("free-flush",          trust::free_flush),
     rule("stalls",              cost::stalls),
     rule("metadata",            cost::metadata),
     rule("amplification",       cost::amplification),
@@ -119,11 +123,12 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    const HEADLINES: [(&str, &str); 5] = [
+    const HEADLINES: [(&str, &str); 6] = [
         ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
         ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
         ("memory", "This is memory, not a disk: nothing here outlives a power cut."),
         ("contradicted", "Flushes never reach the device: \"durable\" is not confirmed here."),
+        ("bytes-missing", "Bytes never reached the device: what was acknowledged is in memory only."),
         ("too-fast", "Too fast for any device: this was answered from memory."),
     ];
     ranking.result.measured().next()?;
@@ -133,8 +138,11 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
     }
     let waiting = machine::waiting(ranking);
     let ids: Vec<&str> = waiting.iter().map(|(row, _)| row.id()).collect();
-    (!ids.is_empty())
-        .then(|| format!("Slow commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)))
+    if !ids.is_empty() {
+        return Some(format!("Commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)));
+    }
+    machine::is_too_noisy(ranking)
+        .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())
 }
 
 /// What a rule says when it has something to say.

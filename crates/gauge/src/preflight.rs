@@ -80,7 +80,17 @@ pub fn check_scenario(
 #[must_use]
 pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
     let length = if settings.timed {
-        format!("for about {} s", settings.time_ns / 1_000_000_000)
+        let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
+        let about = format!("for about {} s", settings.time_ns.max(least_ns).div_ceil(1_000_000_000));
+        if least_ns > settings.time_ns {
+            let blocks = u64::from(settings.rounds) + u64::from(settings.warm_up);
+            format!(
+                "{about}, because each of {} takes its time (--rounds)",
+                plural(blocks, "round", "rounds")
+            )
+        } else {
+            about
+        }
     } else {
         format!("in {}, however long they take", plural(u64::from(settings.rounds), "round", "rounds"))
     };
@@ -108,7 +118,7 @@ fn refuse_memory(environment: &Environment) -> Result<(), String> {
 /// What is about to happen, in words: how much is written and how long it takes.
 #[must_use]
 pub fn announcement(plan: &Plan) -> String {
-    let methods = plan.methods.len();
+    let methods = plural(plan.methods.len() as u64, "method", "methods");
     let fill = match plan.fill_to_write() {
         0 => String::new(),
         bytes => format!("fill a journal of {}, then ", ByteSize(bytes)),
@@ -117,14 +127,12 @@ pub fn announcement(plan: &Plan) -> String {
     match plan.amount {
         Amount::TimeNs(ns) => {
             let seconds = ns / 1_000_000_000;
-            format!(
-                "Will {fill}commit transactions of {size} by {methods} methods: about {seconds} s in all."
-            )
+            format!("Will {fill}commit transactions of {size} by {methods}: about {seconds} s in all.")
         }
         Amount::Transactions(n) => {
             let bytes = plan.bytes_to_write().unwrap_or(0);
             format!(
-                "Will {fill}commit {n} transactions of {size} by each of {methods} methods: {} in all; how long that takes, the first round tells.",
+                "Will {fill}commit {n} transactions of {size} by each of {methods}: {} in all; how long that takes, the first round tells.",
                 ByteSize(bytes)
             )
         }

@@ -6,8 +6,9 @@
 //! reported so; a latency below [`MEMORY_NS`] is never that of a device.
 
 use crate::figures::round_duration;
+use crate::findings::CPU_WAIT_SHARE_MAX;
 use crate::lookup;
-use crate::rank::Ranking;
+use crate::rank::{Ranked, Ranking};
 use crate::result::RunResult;
 use seawall_sys::durability::{DeviceCache, Medium};
 use seawall_sys::method::System;
@@ -37,6 +38,7 @@ struct Site {
     transport: Transport,
     rotational: bool,
     cache: DeviceCache,
+    volume: Volume,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,22 +52,58 @@ const TOO_GOOD: &str = "it keeps its cache through a power cut without saying so
 const A_LIE: &str =
     "no disk turns that fast: a controller's cache answers for it, and that cache must outlive a power cut";
 
-/// The table.
+/// A volume behind a network cannot answer sooner than the network does.
+const NO_NETWORK: &str = "a volume behind a network cannot answer so soon: something nearer, without the volume's promise, acknowledged it";
+
+/// Fewer commits than these are held against no range: one slow commit would be the median.
+pub const COMMITS_MIN: u64 = 100;
+
+/// The table. A virtual disk of an unknown kind has no range: behind it may be a protected NVMe disk of the host as well
+/// as a network, and published medians lie from 30 µs to 10 ms.
 #[rustfmt::skip]
 pub const RANGES: [Range; 9] = [
-    Range { name: "macOS, F_FULLFSYNC",                       low_ns: 4_000_000, high_ns: 30_000_000, below: TOO_GOOD, applies: |s| s.mac },
-    Range { name: "local SSD of a cloud machine",             low_ns: 200_000,   high_ns: 500_000,    below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
-    Range { name: "network volume of a cloud",                low_ns: 500_000,   high_ns: 5_000_000,  below: TOO_GOOD, applies: |s| s.virtual_machine && !s.mac },
-    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
-    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD, applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
-    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) },
-    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD, applies: |s| bare(s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
-    Range { name: "turning disk (7,200 rpm: 8.3 ms a turn)",  low_ns: 2_000_000, high_ns: 17_000_000, below: A_LIE,    applies: |s| s.rotational && !s.mac && !s.virtual_machine },
-    Range { name: "turning disk behind a protected cache",    low_ns: 40_000,    high_ns: 2_000_000,  below: TOO_GOOD, applies: |s| s.rotational && !s.mac && !s.virtual_machine && s.cache == DeviceCache::WriteThrough },
+    Range { name: "macOS, F_FULLFSYNC",                       low_ns: 4_000_000, high_ns: 30_000_000, below: TOO_GOOD,   applies: |s| s.mac },
+    Range { name: "local SSD of a cloud machine",             low_ns: 20_000,    high_ns: 2_000_000,  below: TOO_GOOD,   applies: |s| s.volume == Volume::Local },
+    Range { name: "network volume of a cloud",                low_ns: 100_000,   high_ns: 10_000_000, below: NO_NETWORK, applies: |s| s.volume == Volume::Network },
+    Range { name: "NVMe with power-loss protection",          low_ns: 12_000,    high_ns: 60_000,     below: TOO_GOOD,   applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteBack },
+    Range { name: "consumer NVMe",                            low_ns: 450_000,   high_ns: 6_000_000,  below: TOO_GOOD,   applies: |s| bare(s, Transport::Nvme) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "SATA SSD with power-loss protection",      low_ns: 40_000,    high_ns: 500_000,    below: TOO_GOOD,   applies: |s| bare(s, Transport::Sata) },
+    Range { name: "consumer SATA SSD",                        low_ns: 1_500_000, high_ns: 12_000_000, below: TOO_GOOD,   applies: |s| bare(s, Transport::Sata) && s.cache != DeviceCache::WriteThrough },
+    Range { name: "turning disk (7,200 rpm: 8.3 ms a turn)",  low_ns: 2_000_000, high_ns: 17_000_000, below: A_LIE,      applies: |s| s.rotational && !s.mac && !s.virtual_machine },
+    Range { name: "turning disk behind a protected cache",    low_ns: 40_000,    high_ns: 2_000_000,  below: TOO_GOOD,   applies: |s| s.rotational && !s.mac && !s.virtual_machine && s.cache == DeviceCache::WriteThrough },
 ];
 
+/// What a cloud's disk says of itself in its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Volume {
+    /// In the machine.
+    Local,
+    /// Behind a network.
+    Network,
+    /// It says nothing that is known.
+    Unknown,
+}
+
+/// Models of clouds' disks, as the drivers of their machines tell them; the longer of two that begin alike first.
+const VOLUMES: [(&str, Volume); 8] = [
+    ("Amazon Elastic Block Store", Volume::Network),
+    ("Amazon EC2 NVMe Instance Storage", Volume::Local),
+    ("Google PersistentDisk", Volume::Network),
+    ("Google EphemeralDisk", Volume::Local),
+    ("nvme_card-pd", Volume::Network),
+    ("nvme_card", Volume::Local),
+    ("Microsoft NVMe Direct Disk", Volume::Local),
+    ("MSFT NVMe Accelerator", Volume::Network),
+];
+
+fn volume(model: &str) -> Volume {
+    let known = VOLUMES.iter().find(|(name, _)| model.contains(name));
+    known.map_or(Volume::Unknown, |(_, volume)| *volume)
+}
+
 fn bare(site: Site, transport: Transport) -> bool {
-    !site.virtual_machine && !site.mac && !site.rotational && site.transport == transport
+    let known = site.virtual_machine || site.volume != Volume::Unknown;
+    !known && !site.mac && !site.rotational && site.transport == transport
 }
 
 /// Where the best durable method lies.
@@ -92,6 +130,8 @@ pub struct Expectation {
     pub caveat: Option<&'static str>,
     /// Where the best durable method lies.
     pub verdict: Verdict,
+    /// Whether this is a virtual disk that does not say what is behind it.
+    pub is_unknown_disk: bool,
 }
 
 impl Expectation {
@@ -112,11 +152,20 @@ pub fn expected(ranking: &Ranking<'_>) -> Expectation {
     let site = site(result);
     let ranges: Vec<&'static Range> =
         site.map(|site| RANGES.iter().filter(|range| (range.applies)(site)).collect()).unwrap_or_default();
-    let caveat = site
-        .filter(|site| site.virtual_machine)
-        .map(|_| "the model behind a virtual disk is unknown, so these are ranges of cloud volumes");
-    let verdict = ranking.best_durable().map_or(Verdict::None, |best| held(best.p50_ns(), &ranges));
-    Expectation { ranges, caveat, verdict }
+    let is_unknown_disk =
+        site.is_some_and(|site| site.virtual_machine && !site.mac && site.volume == Volume::Unknown);
+    let caveat = is_unknown_disk.then_some("the model behind a virtual disk is unknown");
+    let verdict = match ranking.best_durable() {
+        Some(best) if best.p50_ns() < MEMORY_NS || is_sound(best) => held(best.p50_ns(), &ranges),
+        _ => Verdict::None,
+    };
+    Expectation { ranges, caveat, verdict, is_unknown_disk }
+}
+
+/// Whether the median is the disk's: of enough commits, which did not wait for a CPU.
+fn is_sound(row: &Ranked<'_>) -> bool {
+    row.measured.commits >= COMMITS_MIN
+        && row.measured.blamed_wait_share().is_none_or(|share| share <= CPU_WAIT_SHARE_MAX)
 }
 
 fn held(p50_ns: u64, ranges: &[&Range]) -> Verdict {
@@ -149,7 +198,11 @@ fn site(result: &RunResult) -> Option<Site> {
     } else {
         Transport::Other
     };
+    let mut volumes = leaves.iter().map(|leaf| volume(leaf.model.as_deref().unwrap_or_default()));
+    let first = volumes.next().unwrap_or(Volume::Unknown);
+    let volume = if volumes.all(|other| other == first) { first } else { Volume::Unknown };
     Some(Site {
+        volume,
         mac: lookup::system(result) == System::MacOs,
         virtual_machine: environment.hypervisor.is_some() || all("virtio"),
         transport,
@@ -174,8 +227,22 @@ mod tests {
     fn each_device_is_held_against_its_own_kind() {
         assert_eq!(names(|_| {}), ["NVMe with power-loss protection"]);
         assert_eq!(names(|e| e.devices[0].write_cache = DeviceCache::WriteBack), ["consumer NVMe"]);
-        assert_eq!(names(|e| e.hypervisor = Some("KVM".to_owned())).len(), 2);
-        assert_eq!(names(|e| e.devices[0].transport = Some("virtio".to_owned())).len(), 2);
+        assert_eq!(names(|e| e.hypervisor = Some("KVM".to_owned())), [""; 0]);
+        assert_eq!(names(|e| e.devices[0].transport = Some("virtio".to_owned())), [""; 0]);
+        let volumes: [(fn(&mut Environment), &str); 3] = [
+            (
+                |e| e.devices[0].model = Some("Amazon Elastic Block Store".to_owned()),
+                "network volume of a cloud",
+            ),
+            (
+                |e| e.devices[0].model = Some("Amazon EC2 NVMe Instance Storage".to_owned()),
+                "local SSD of a cloud machine",
+            ),
+            (|e| e.devices[0].model = Some("nvme_card-pd".to_owned()), "network volume of a cloud"),
+        ];
+        for (change, name) in volumes {
+            assert_eq!(names(change), [name]);
+        }
         assert_eq!(names(|e| e.devices[0].transport = Some("usb".to_owned())), [""; 0]);
         assert_eq!(names(|e| e.file_system.medium = Medium::Memory), [""; 0]);
         assert_eq!(names(|e| e.system = "macOS 15".to_owned()), ["macOS, F_FULLFSYNC"]);
@@ -198,6 +265,40 @@ mod tests {
         assert_eq!(with("direct", 24_000), Verdict::Within);
         assert_eq!(with("direct", 8_000), Verdict::Below);
         assert_eq!(with("direct", 4_000), Verdict::Memory);
+    }
+
+    #[test]
+    fn a_known_volume_may_be_too_fast_an_unknown_virtual_disk_may_not_and_disturbed_figures_are_not_held() {
+        let verdict = |p50_ns, change: fn(&mut RunResult)| {
+            let mut result = healthy();
+            result.environment.hypervisor = Some("KVM".to_owned());
+            let latency = &mut measured(&mut result, "direct").latency;
+            *latency = crate::latency::Latency::new();
+            (0..200).for_each(|_| latency.record(p50_ns));
+            result.methods.retain(|row| row.id == "direct");
+            change(&mut result);
+            let expected = expected(&Ranking::new(&result));
+            (expected.verdict, expected.is_unknown_disk)
+        };
+        let ebs = |result: &mut RunResult| {
+            result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
+        };
+        assert_eq!(verdict(24_000, |_| {}), (Verdict::None, true), "honest NVMe behind a host does that");
+        assert_eq!(verdict(182_000, |_| {}), (Verdict::None, true));
+        assert_eq!(verdict(4_000, |_| {}), (Verdict::Memory, true), "that is no disk at all");
+        assert_eq!(verdict(24_000, ebs), (Verdict::Below, false));
+        assert_eq!(verdict(400_000, ebs), (Verdict::Within, false));
+        assert_eq!(verdict(40_000_000, ebs), (Verdict::Above, false));
+        let few = |result: &mut RunResult| {
+            result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
+            measured(result, "direct").commits = 1;
+        };
+        assert_eq!(verdict(40_000_000, few), (Verdict::None, false));
+        let waited = |result: &mut RunResult| {
+            result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
+            measured(result, "direct").cpu.wait_ns = Some(u64::MAX / 2);
+        };
+        assert_eq!(verdict(40_000_000, waited), (Verdict::None, false));
     }
 
     #[test]

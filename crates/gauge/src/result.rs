@@ -15,6 +15,7 @@ use seawall_sys::durability::{Durability, FileState};
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::Layout;
 use seawall_sys::thread::Times;
+use seawall_sys::whole_file::replace;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -34,6 +35,9 @@ pub struct RunResult {
     pub seawall: String,
     /// The scenario's name.
     pub scenario: String,
+    /// What the user calls this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// When it began, seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
     /// Whether all rounds were run; false in the file of a run that is under way or was interrupted.
@@ -241,6 +245,26 @@ impl Measured {
     }
 }
 
+/// Slow commits that a share of their time is worth telling of.
+const SLOW_COMMITS_MIN: u64 = 3;
+
+impl Measured {
+    /// Share of slow commits' time that was waiting for a CPU, 0 to 1; of all commits' time where too few were slow, as in
+    /// short runs. `None` where the system does not count it.
+    #[must_use]
+    pub fn slow_wait_share(&self) -> Option<f64> {
+        let slow = self.tail.wait_share().filter(|_| self.tail.commits >= SLOW_COMMITS_MIN);
+        slow.or_else(|| self.wait_share()).map(|share| share.min(1.0))
+    }
+
+    /// The larger of what slow commits and what all commits waited: above a fifth, the disk is not to blame.
+    #[must_use]
+    pub fn blamed_wait_share(&self) -> Option<f64> {
+        let (slow, all) = (self.slow_wait_share(), self.wait_share().map(|share| share.min(1.0)));
+        slow.zip(all).map(|(slow, all)| slow.max(all)).or(slow)
+    }
+}
+
 impl RunResult {
     /// The figures of the methods that ran, with their rows.
     pub fn measured(&self) -> impl Iterator<Item = (&MethodResult, &Measured)> {
@@ -286,9 +310,6 @@ impl RunResult {
         let name = path.display();
         let text =
             serde_json::to_string_pretty(self).map_err(|error| format!("cannot encode {name}: {error}"))?;
-        let beside = path.with_extension("json.part");
-        std::fs::write(&beside, text + "\n")
-            .and_then(|()| std::fs::rename(&beside, path))
-            .map_err(|error| format!("cannot write {name}: {error}"))
+        replace(path, (text + "\n").as_bytes()).map_err(|error| format!("cannot write {name}: {error}"))
     }
 }

@@ -49,12 +49,24 @@ pub struct StudyOf {
     pub judge: fn(&Study) -> Vec<Finding>,
     /// Space that its files take at most, bytes, in a folder with so much memory (if known) and free space.
     pub needs_bytes: fn(&Settings, Option<u64>, u64) -> u64,
+    /// Rows of its table at least, each of which has a block in every round.
+    pub rows: u64,
     /// Whether its figures mean nothing where nothing outlives a crash.
     pub durable: bool,
     /// Whether it compares several folders.
     pub several_places: bool,
     /// Whether it speaks to clusters, which must be named.
     pub clusters: bool,
+}
+
+impl StudyOf {
+    /// How long it takes at least, nanoseconds: a block is never shorter than it must be to tell anything.
+    #[must_use]
+    pub fn least_ns(&self, settings: &Settings) -> u64 {
+        let rounds = u64::from(settings.rounds) + u64::from(settings.warm_up);
+        // Opening, warming and syncing take about as long as a quarter of the shortest block.
+        rounds.saturating_mul(self.rows).saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)
+    }
 }
 
 /// All scenarios, the default first.
@@ -74,6 +86,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         study: Some(StudyOf {
             settings: || Settings { bytes: 1024, ..Settings::default() },
             options: &["--size", "--rounds", "--write-sleep", "--sync-sleep"],
+            rows: 6,
             run: stall::run,
             judge: stall::judge,
             needs_bytes: |s, _, _| {
@@ -93,6 +106,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
             options: &["--size", "--rounds", "--file", "--rewrites"],
+            rows: 3,
             run: cached::run,
             judge: cached::judge,
             needs_bytes: cached::file_bytes,
@@ -124,6 +138,7 @@ pub const SCENARIOS: [Scenario; 7] = [
                 "--jdk",
                 "--jar",
             ],
+            rows: 10,
             run: path::run,
             judge: path::judge,
             needs_bytes: |s, _, _| {
@@ -143,6 +158,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, ..Settings::default() },
             options: &["--size", "--rounds", "--methods", "--writers"],
+            rows: 9,
             run: group::run,
             judge: group::judge,
             needs_bytes: |s, _, _| {
@@ -162,6 +178,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         study: Some(StudyOf {
             settings: || Settings { bytes: 16 << 10, ..Settings::default() },
             options: &["--size", "--rounds", "--methods"],
+            rows: 4,
             run: interfere::run,
             judge: interfere::judge,
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
@@ -192,6 +209,7 @@ pub const SCENARIOS: [Scenario; 7] = [
                 "--nats-monitor",
                 "--ack-timeout",
             ],
+            rows: 4,
             run: replicated::run,
             judge: replicated::judge,
             needs_bytes: |s, _, _| {

@@ -118,6 +118,7 @@ mod tests {
             shares_extents: copy_on_write,
             file_state: FileState::ZeroFilled,
             device_cache,
+            cached_image: false,
             forced_writes_honoured: None,
             syncfs_flushes: true,
             promiser: Promiser::Device,

@@ -52,6 +52,7 @@ fn rows() -> Rows {
         shares_extents: false,
         file_state: FileState::ZeroFilled,
         device_cache: DeviceCache::WriteBack,
+        cached_image: false,
         forced_writes_honoured: None,
         syncfs_flushes: true,
         promiser: Promiser::Device,

@@ -240,12 +240,15 @@ fn proven(
     let bytes = crate::buffer::Aligned::zeroed(scratch.write_bytes);
     let proof = commit.write(0, bytes.as_slice()).and_then(|()| commit.sync());
     proof.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => OpenError::unavailable(format!(
-            "{} was refused here ({}); it needs {}",
-            error.operation(),
-            error.source_text(),
-            method.since
-        )),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
+            let needs = if method.since.starts_with("any ") {
+                String::new()
+            } else {
+                format!("; it needs {}", method.since)
+            };
+            let (operation, why) = (error.operation(), error.source_text());
+            OpenError::unavailable(format!("{operation} was refused here ({why}){needs}"))
+        }
         _ => OpenError::Failed(error),
     })
 }

@@ -6,6 +6,8 @@
 //!   kernel memory               anything                                                process crash
 //!   device, no metadata         extents must still be found: appending, unwritten,      process crash
 //!                               copy-on-write, extents that may be shared
+//!   device, or stable with       a loop device whose image is in the page cache            process crash
+//!   barriers off
 //!   device                      volatile or unknown write cache                         system crash
 //!   device                      no volatile write cache                                 power loss
 //!   stable by syncfs            a file system whose syncfs need not flush (XFS)         as device
@@ -160,6 +162,10 @@ pub struct Surroundings {
     pub file_state: FileState,
     /// The weakest write cache among the leaf devices.
     pub device_cache: DeviceCache,
+    /// Whether a loop device on the way keeps its image in the page cache (no direct I/O): only a flush reaches the
+    /// image.
+    #[serde(default)]
+    pub cached_image: bool,
     /// Whether the device is known to honour a forced write; `None` where the system does not say.
     pub forced_writes_honoured: Option<bool>,
     /// Whether syncfs(2) ends with a device flush. XFS only forces its log, which flushes the device if there was
@@ -237,6 +243,11 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         });
         return Class::ProcessCrash;
     }
+    let flushes = reach.data == Depth::Stable && !around.lies.contains(&Lie::BarriersOff);
+    if around.cached_image && !flushes {
+        because.push("the loop device keeps it in the page cache of its image file".to_owned());
+        return Class::ProcessCrash;
+    }
     if around.device_cache == DeviceCache::WriteThrough {
         because.push("the device has no volatile write cache".to_owned());
         return Class::PowerLoss;
@@ -270,6 +281,7 @@ mod tests {
             shares_extents: false,
             file_state: FileState::ZeroFilled,
             device_cache: DeviceCache::WriteBack,
+            cached_image: false,
             forced_writes_honoured: None,
             syncfs_flushes: true,
             promiser: Promiser::Device,
@@ -290,7 +302,7 @@ mod tests {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
-                        for bits in 0..128_u8 {
+                        for bits in 0..256_u16 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
@@ -300,6 +312,7 @@ mod tests {
                                 shares_extents: bits & 64 != 0,
                                 file_state,
                                 device_cache,
+                                cached_image: bits & 128 != 0,
                                 forced_writes_honoured,
                                 syncfs_flushes: bits & 32 != 0,
                                 promiser: Promiser::Device,
@@ -321,7 +334,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 27] = [
+        let rows: [(&str, Surroundings, Class); 33] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -336,6 +349,20 @@ mod tests {
             ("direct+fdatasync", with(|s| s.shares_extents = true), PowerLoss),
             ("buffered+fdatasync", with(|s| s.shares_extents = true), PowerLoss),
             ("sync-file-range", honest(), SystemCrash),
+            ("direct", with(|s| s.cached_image = true), ProcessCrash),
+            ("sync-file-range", with(|s| s.cached_image = true), ProcessCrash),
+            ("buffered+fdatasync", with(|s| s.cached_image = true), PowerLoss),
+            ("direct+dsync", with(|s| s.cached_image = true), PowerLoss),
+            (
+                "buffered+fdatasync",
+                with(|s| (s.cached_image, s.lies) = (true, vec![Lie::BarriersOff])),
+                ProcessCrash,
+            ),
+            (
+                "direct",
+                with(|s| (s.cached_image, s.device_cache) = (true, DeviceCache::WriteThrough)),
+                ProcessCrash,
+            ),
             ("buffered+syncfs", honest(), PowerLoss),
             ("buffered+syncfs", with(|s| s.syncfs_flushes = false), SystemCrash),
             ("buffered+fdatasync", with(|s| s.syncfs_flushes = false), PowerLoss),

@@ -114,6 +114,9 @@ pub struct Device {
     pub polls: Option<bool>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
+    /// Whether a loop device writes its image around the page cache (`loop/dio`); `None` for other devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_io: Option<bool>,
 }
 
 /// A lie and how it was found.
@@ -144,6 +147,7 @@ impl Device {
             atomic_write_bytes: None,
             polls: None,
             scheduler: None,
+            direct_io: None,
         }
     }
 }
@@ -198,6 +202,7 @@ impl Environment {
             shares_extents: self.file_system.shares_extents,
             file_state,
             device_cache: self.device_cache(),
+            cached_image: self.devices.iter().any(|device| device.direct_io == Some(false)),
             forced_writes_honoured: None,
             // Seen at the device: the test of device evidence on xfs counts it.
             syncfs_flushes: self.file_system.kind != "xfs",

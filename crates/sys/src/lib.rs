@@ -21,6 +21,7 @@
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
+//! * [`whole_file`] replaces a file by a whole new one.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -55,6 +56,7 @@ pub mod store;
 pub mod text;
 pub mod thread;
 pub mod wait;
+pub mod whole_file;
 pub mod write_call;
 
 pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, open_in, prove, prove_in};

@@ -43,7 +43,7 @@ mod wait_condition;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{cpu_ns, is_block_device, open_file, process_cpu_ns};
+pub(crate) use unix::{cpu_ns, is_block_device, open_file, outlive_the_file_size_limit, process_cpu_ns};
 
 #[cfg(unix)]
 #[path = "os/store_unix.rs"]
@@ -146,6 +146,9 @@ pub mod confinement {
 pub(crate) fn cpu_ns() -> Option<u64> {
     None
 }
+/// There is no such limit.
+#[cfg(windows)]
+pub(crate) fn outlive_the_file_size_limit() {}
 /// So does `GetProcessTimes`.
 #[cfg(windows)]
 pub(crate) fn process_cpu_ns() -> Option<u64> {

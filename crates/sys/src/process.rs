@@ -83,6 +83,12 @@ impl Kept {
     }
 }
 
+/// Has a write beyond the limit on the size of files (`ulimit -f`) fail with an error, where it would otherwise end the
+/// process by a signal and leave its files behind. To be called once, at the start.
+pub fn outlive_the_file_size_limit() {
+    crate::os::outlive_the_file_size_limit();
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

@@ -108,6 +108,11 @@ impl Ground {
         &self.mount.at
     }
 
+    /// From here on the device keeps its image in the page cache.
+    pub(crate) fn through_the_page_cache(&self) {
+        must("losetup", &["--direct-io=off", &format!("/dev/{}", self.device)]);
+    }
+
     /// The kernel's name of its device.
     pub(crate) fn device(&self) -> &str {
         &self.device

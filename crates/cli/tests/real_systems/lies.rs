@@ -2,9 +2,9 @@
 //!
 //! Each test sets up one such layer for real and runs the program on it.
 
-use crate::ground::{Ground, Mount, folder};
+use crate::ground::{Ground, Mount, folder, must};
 use crate::program::{Bench, Run, SMALL, measured, names};
-use seawall_sys::durability::{Class, Lie};
+use seawall_sys::durability::{Class, DeviceCache, Lie};
 use std::path::Path;
 
 /// Methods on which a lie must show, and one past libc's reach.
@@ -109,5 +109,69 @@ fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing(
     named(&run, Lie::SyncDisabled, "volatile");
     for (row, measured) in run.result().measured() {
         assert_eq!(measured.durability.class, Class::ProcessCrash, "{}", row.id);
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_brings_to_it() {
+    let ground = Ground::new("ext4", 128, "defaults");
+    ground.through_the_page_cache();
+    let methods = ["--methods", "direct,sync-file-range,buffered+fdatasync,direct+dsync"];
+    let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
+    let result = run.result();
+    for (id, class) in [
+        ("direct", Class::ProcessCrash),
+        ("sync-file-range", Class::ProcessCrash),
+        ("buffered+fdatasync", Class::PowerLoss),
+        ("direct+dsync", Class::PowerLoss),
+    ] {
+        assert_eq!(measured(&result, id).durability.class, class, "{id}: {}", run.told());
+    }
+    assert!(run.told().contains("page cache"), "{}", run.told());
+    // Without flushes nothing reaches the image at all.
+    let ground = Ground::new("ext4", 128, "barrier=0");
+    ground.through_the_page_cache();
+    let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
+    for (row, measured) in run.result().measured() {
+        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}: {}", row.id, run.told());
+    }
+}
+
+/// A library whose fdatasync does nothing at every `n`-th call.
+fn liar(folder: &Path, n: u32) -> String {
+    let (source, library) = (folder.join("liar.c"), folder.join("liar.so"));
+    let text = format!(
+        "#include <sys/syscall.h>\n#include <unistd.h>\nstatic unsigned calls;\nint fdatasync(int fd) {{ if (++calls % {n} == 0) return 0; return syscall(SYS_fdatasync, fd); }}\n"
+    );
+    std::fs::write(&source, text).expect("the source");
+    let source = source.to_str().expect("UTF-8");
+    must("cc", &["-shared", "-fPIC", "-o", library.to_str().expect("UTF-8"), source]);
+    library.display().to_string()
+}
+
+#[test]
+#[ignore = "needs a C compiler and counts a device that others may use; run by `cargo xtask test`"]
+fn a_library_that_drops_one_sync_in_two_or_in_twenty_is_convicted_by_what_the_device_counts() {
+    for n in [2, 20] {
+        let folder = folder();
+        let library = liar(folder.path(), n);
+        let options = ["--journal", "16MiB", "--transactions", "3000", "--rounds", "2"];
+        let options = [&options[..], &["--methods", "buffered+fdatasync"]].concat();
+        let run = Bench::new(folder.path(), &options).with("LD_PRELOAD", &library).run();
+        let result = run.result();
+        let counted = measured(&result, "buffered+fdatasync");
+        let Some(counts) = counted.counts else { return };
+        // A neighbour's flushes hide what is missing, and a disk without a volatile cache needs none.
+        let hidden = counts.flushes * 100 > counted.commits * 97
+            || result.environment.device_cache() != DeviceCache::WriteBack
+            || counted.durability.class != Class::PowerLoss;
+        assert!(
+            hidden || run.told().contains("NOT CONFIRMED"),
+            "one in {n}: {} flushes of {} commits: {}",
+            counts.flushes,
+            counted.commits,
+            run.told()
+        );
     }
 }

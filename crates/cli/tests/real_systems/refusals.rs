@@ -12,7 +12,7 @@ use std::process::Command;
 type Case = (&'static str, &'static [&'static str], i32, &'static [&'static str]);
 
 const WRONG_OPTIONS: [Case; 13] = [
-    ("an unknown method", &["--methods", "fdatasnyc"], 2, &["fdatasnyc", "buffered+fdatasync"]),
+    ("an unknown method", &["--methods", "fdatasnyc"], 2, &["fdatasnyc", "`fdatasync`"]),
     ("no method", &["--methods", ","], 2, &["--methods"]),
     ("a transaction of nothing", &["--size", "0"], 2, &["--size"]),
     ("a transaction of an exabyte", &["--size", "1EiB"], 2, &["--size", "64 MiB"]),
@@ -383,4 +383,51 @@ fn a_thread_that_cannot_be_started_ends_the_run_with_an_error_and_leaves_no_file
         assert!(run.stderr.contains("start a thread") && run.stderr.contains("ulimit -u"), "{}", run.stderr);
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{scenario}");
     }
+}
+
+#[test]
+fn outputs_are_tried_before_the_run_and_two_formats_do_not_share_standard_output() {
+    let folder = folder();
+    let bench = |more: &[&str]| {
+        let arguments = ["bench", ".", "--no-progress", "--no-out"];
+        let mut command = Command::new(SEAWALL);
+        command.args(arguments).args(SMALL).args(more).current_dir(folder.path());
+        let output = command.output().expect("started");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, told) = bench(&["--json", "missing/x.json"]);
+    assert!(code == Some(1) && told.contains("missing/x.json") && !told.contains("Will "), "{told}");
+    let (code, told) = bench(&["--json", "-", "--csv", "-"]);
+    assert!(code == Some(2) && told.contains("--json") && told.contains("--csv"), "{told}");
+    std::fs::write(folder.path().join("kept.json"), "old").expect("written");
+    let (code, told) = bench(&["--json", "kept.json", "--csv", "missing/x.csv"]);
+    assert!(code == Some(1) && told.contains("x.csv"), "{told}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("kept.json")).expect("read"), "old");
+    assert_eq!(names(folder.path()), ["kept.json"]);
+}
+
+#[test]
+fn familiar_amounts_a_label_and_quiet_are_understood() {
+    let folder = folder();
+    let options =
+        ["--size", "4k", "--time", "1", "--journal", "1M", "--rounds", "1", "--methods", "buffered"];
+    let options = [&options[..], &["-q", "--label", "before the upgrade"]].concat();
+    let run = Bench::new(folder.path(), &options).run();
+    let result = run.result();
+    assert_eq!(result.plan.transaction_bytes, 4096);
+    assert_eq!((result.plan.journal_bytes, result.plan.time_ns), (1 << 20, Some(1_000_000_000)));
+    assert_eq!(result.label.as_deref(), Some("before the upgrade"));
+    assert!(run.stdout.contains("before the upgrade"), "{}", run.stdout);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_leaves_none() {
+    let folder = folder();
+    let wrapper = ["sh", "-c", "ulimit -f 512; exec \"$@\"", "sh"];
+    let options = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1"];
+    let run = Bench::new(folder.path(), &options).under(&wrapper).run();
+    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("too large"), "{}", run.stderr);
+    assert_eq!(names(folder.path()), Vec::<String>::new());
 }

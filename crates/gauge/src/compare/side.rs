@@ -284,6 +284,7 @@ fn standing(method: &Method, file_state: FileState) -> Standing {
         shares_extents: false,
         file_state,
         device_cache: DeviceCache::Unknown,
+        cached_image: false,
         forced_writes_honoured: None,
         syncfs_flushes: true,
         promiser: Promiser::Unknown,

@@ -84,6 +84,10 @@ pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
         row.evidence.per_commit.filter(|each| !each.baseline_matters).map(|each| each.write_amplification)
     };
     let unavoidable = 4096.0 / plan.transaction_bytes.max(1) as f64;
+    // A neighbour that came after the idle baseline writes on every method's account.
+    if super::machine::not_idle(ranking).is_some() {
+        return None;
+    }
     let dear = |row: &Ranked<'_>| times(row).is_some_and(|times| times > TIMES_MAX * unavoidable.max(1.0));
     let rows: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(|row| dear(row)).collect();
     let worst = rows.iter().max_by(|a, b| times(a).unwrap_or(0.0).total_cmp(&times(b).unwrap_or(0.0)))?;

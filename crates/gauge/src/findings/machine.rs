@@ -11,16 +11,13 @@ use crate::result::Round;
 use seawall_sys::durability::{DeviceCache, Medium};
 
 /// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
-pub(super) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
+pub const CPU_WAIT_SHARE_MAX: f64 = 0.2;
 
-/// Whether slow commits of `row` waited for a CPU more than they may, and how much: share of their time.
+/// Whether commits of `row` waited for a CPU more than they may, and how much: share of the time of slow ones, or of all
+/// where too few were slow.
 #[must_use]
 pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
-    const SLOW_COMMITS_MIN: u64 = 3;
-    row.measured
-        .tail
-        .wait_share()
-        .filter(|share| row.measured.tail.commits >= SLOW_COMMITS_MIN && *share > CPU_WAIT_SHARE_MAX)
+    row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX)
 }
 
 /// The rows whose slow commits waited for a CPU, with the share. Baselines that never leave memory wait for
@@ -39,31 +36,81 @@ pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, 
 pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
     let waiting = waiting(ranking);
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let mean_ns = |ns: u64| duration_ns(ns / worst.measured.tail.commits.max(1));
+    let measured = worst.measured;
+    let mean_ns = |ns: u64| duration_ns(ns / measured.tail.commits.max(1));
     let others = match waiting.len() - 1 {
         0 => String::new(),
         others => format!(" {} did the same.", plural(others as u64, "other method", "other methods")),
     };
-    let all = worst.measured.wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX).map_or(
-        String::new(),
-        |share| {
+    let all =
+        measured.wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX).map_or(String::new(), |share| {
             format!(
                 " Over all its commits it was {}: neither are rate and mean the disk's alone.",
                 percent(share.min(1.0))
             )
-        },
-    );
+        });
+    let slow =
+        measured.tail.wait_share().filter(|slow| measured.tail.commits >= 3 && *slow > CPU_WAIT_SHARE_MAX);
+    let what = match slow {
+        Some(slow) => format!(
+            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{all}",
+            percent(slow),
+            worst.id(),
+            mean_ns(measured.tail.wait_ns),
+            mean_ns(measured.tail.latency_ns)
+        ),
+        None => format!(
+            "Commits waited for a CPU, not for the disk: {} of the time of all commits by {}.",
+            percent(*share),
+            worst.id()
+        ),
+    };
+    say(
+        Severity::Caution,
+        format!("{what}{others}"),
+        "measure on an idle machine or pin the writers (--pin); in production give the journal's thread a CPU of its own",
+    )
+}
+
+/// Medians on the ticks of the scheduler are its figures, not the disk's.
+pub(super) fn ticks(ranking: &Ranking<'_>) -> Found {
+    let waiting = waiting(ranking);
+    let on_tick: Vec<(&str, u64, Tick)> =
+        waiting.iter().filter_map(|(row, _)| Some((row.id(), row.p50_ns(), tick(row.p50_ns())?))).collect();
+    let (id, p50_ns, tick) = on_tick.first()?;
+    let others = match on_tick.len() - 1 {
+        0 => String::new(),
+        others => format!(", and of {}", plural(others as u64, "other method", "other methods")),
+    };
     say(
         Severity::Caution,
         format!(
-            "Slow commits waited for a CPU, not for the disk: {} of the time of those above {}'s p99 ({} of {} on average).{all}{others}",
-            percent(*share),
-            worst.id(),
-            mean_ns(worst.measured.tail.wait_ns),
-            mean_ns(worst.measured.tail.latency_ns)
+            "The median of {id}{others} lies on the scheduler's clock: {} is {} of {} ({} Hz). Its thread got a CPU when the tick gave it one; the disk's time is not to be seen.",
+            duration_ns(*p50_ns),
+            plural(tick.times, "tick", "ticks"),
+            duration_ns(tick.ns),
+            1_000_000_000 / tick.ns
         ),
-        "measure on an idle machine or pin the writers (--pin); in production give the journal's thread a CPU of its own",
+        "measure on an idle machine, or pin the writers (--pin)",
     )
+}
+
+/// So many ticks of a length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tick {
+    times: u64,
+    ns: u64,
+}
+
+/// The ticks that `p50_ns` is a multiple of, to 1.5 %: those of kernels at 100, 250 and 1,000 Hz, up to three of the
+/// shorter ones, because every long time is near a multiple of a short one.
+fn tick(p50_ns: u64) -> Option<Tick> {
+    const TICKS: [(u64, u64); 3] = [(10_000_000, 3), (4_000_000, 3), (1_000_000, 2)];
+    let fits = |ns: u64, times: u64| (ns * times).abs_diff(p50_ns) * 1000 <= ns * times * 15;
+    TICKS.into_iter().find_map(|(ns, most)| {
+        let times = (1..=most).find(|times| fits(ns, *times))?;
+        Some(Tick { times, ns })
+    })
 }
 
 /// Not all rounds were run.
@@ -150,7 +197,8 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
 /// The device changed its speed during the run.
 pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.5;
-    let best = ranking.best_durable()?;
+    // What waited for a CPU says nothing of the device.
+    let best = ranking.best_durable().filter(|best| tail_wait(best).is_none())?;
     let rounds: Vec<&Round> = best.measured.rounds.iter().filter(|round| round.commits >= 10).collect();
     if rounds.len() < 3 {
         return None;
@@ -266,6 +314,13 @@ fn is_wide(to_best: &ToBest) -> bool {
     }
 }
 
+/// Whether most of the ratios among the durable methods say next to nothing.
+pub(super) fn is_too_noisy(ranking: &Ranking<'_>) -> bool {
+    let same = ranking.of(Standing::PowerLoss).skip(1).filter(|row| row.to_best.within_noise()).count();
+    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    same > 0 && wide * 2 > same
+}
+
 /// Several methods are as good as the best, or the run cannot tell.
 pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
@@ -276,7 +331,7 @@ pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
         .collect();
     let best = ranking.best_durable().filter(|_| !same.is_empty())?;
     let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
-    if wide * 2 > same.len() {
+    if is_too_noisy(ranking) {
         return say(
             Severity::Caution,
             format!(
@@ -363,4 +418,26 @@ pub(super) fn small_journal(ranking: &Ranking<'_>) -> Found {
         ),
         "give a --journal of the size that your software uses",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tick, tick};
+
+    #[test]
+    fn medians_on_ticks_are_recognised_and_others_are_not() {
+        let cases = [
+            (3_990_000, Some((1, 4_000_000))),
+            (8_020_000, Some((2, 4_000_000))),
+            (10_050_000, Some((1, 10_000_000))),
+            (999_000, Some((1, 1_000_000))),
+            (1_500_000, None),
+            (3_700_000, None),
+            (65_000, None),
+            (0, None),
+        ];
+        for (p50_ns, expected) in cases {
+            assert_eq!(tick(p50_ns), expected.map(|(times, ns)| Tick { times, ns }), "{p50_ns}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::{Finding, Severity};
 use crate::figures::{listing, percent};
 use crate::result::RunResult;
 use crate::scenario;
-use crate::study::{Study, StudyOutcome};
+use crate::study::{Study, StudyOutcome, StudyRow};
 use seawall_sys::durability::Medium;
 
 /// Everything found in `result`, gravest first; nothing if it has no table.
@@ -39,10 +39,15 @@ fn say(rule: &'static str, severity: Severity, sentence: String, remedy: &str) -
 /// From this share on slow operations waited for a CPU rather than for what they are blamed on.
 const WAIT_SHARE: f64 = 0.2;
 
+/// A row's name as its table shows it; those of a group share their labels with other groups' and are told by id.
+fn shown(row: &StudyRow) -> &str {
+    if row.group.is_empty() { &row.label } else { &row.id }
+}
+
 fn cpu_wait(study: &Study) -> Option<Finding> {
     let waiting: Vec<(&str, f64)> = study
         .measured()
-        .filter_map(|(row, measured)| Some((row.id.as_str(), measured.tail.wait_share()?)))
+        .filter_map(|(row, measured)| Some((shown(row), measured.tail.wait_share()?)))
         .filter(|(_, share)| *share > WAIT_SHARE)
         .collect();
     let (_, most) = *waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -85,7 +90,7 @@ fn failed(study: &Study) -> Option<Finding> {
         .rows
         .iter()
         .filter(|row| matches!(row.outcome, StudyOutcome::Failed { .. }))
-        .map(|row| row.id.as_str())
+        .map(shown)
         .collect();
     if failed.is_empty() {
         return None;

@@ -157,3 +157,46 @@ fn a_neighbour_that_flushes_leaves_no_verdict() {
     assert!(sentence(&result, "not-idle").contains("prove little"));
     assert!(!ids(&result).contains(&"contradicted") && !ids(&result).contains(&"unvouched"));
 }
+
+#[test]
+fn a_flush_that_costs_nothing_is_doubted_and_one_that_costs_a_round_trip_is_not() {
+    let doubted = |flushed_ns: u64| {
+        let mut result = volatile(Vec::new());
+        for (id, p50_ns) in [("direct", 37_700), ("buffered+fdatasync", flushed_ns)] {
+            let latency = &mut measured(&mut result, id).latency;
+            *latency = crate::latency::Latency::new();
+            (0..12_000).for_each(|_| latency.record(p50_ns));
+        }
+        ids(&result).contains(&"free-flush")
+    };
+    assert!(doubted(38_000) && doubted(50_000));
+    assert!(!doubted(74_700) && !doubted(400_000));
+}
+
+#[test]
+fn without_slow_commits_the_wait_of_all_of_them_is_told_and_the_device_is_not_blamed() {
+    let mut result = volatile(Vec::new());
+    for id in ["buffered+fdatasync", "buffered+fsync", "dsync"] {
+        let one = measured(&mut result, id);
+        one.tail = Tail::default();
+        one.cpu.wait_ns = Some(u64::MAX / 8);
+        one.latency = crate::latency::Latency::new();
+        (0..200).for_each(|_| one.latency.record(3_990_000));
+        one.rounds[3].p50_ns *= 3;
+    }
+    let found = ids(&result);
+    assert!(found.contains(&"cpu-wait") && found.contains(&"ticks"), "{found:?}");
+    assert!(!found.contains(&"drift") && !found.contains(&"stalls"), "{found:?}");
+    assert!(sentence(&result, "cpu-wait").starts_with("Commits waited"));
+    assert!(sentence(&result, "ticks").contains("250 Hz"));
+    assert!(headline(&Ranking::new(&result)).is_some_and(|words| words.contains("CPU")));
+}
+
+#[test]
+fn bytes_that_the_device_never_saw_are_told_with_both_figures() {
+    let mut result = volatile(Vec::new());
+    measured(&mut result, "direct").counts.as_mut().expect("counts").sectors /= 20;
+    crate::evidence::convict(&mut result);
+    assert!(sentence(&result, "bytes-missing").contains("direct committed"));
+    assert!(headline(&Ranking::new(&result)).is_some_and(|words| words.contains("never reached")));
+}

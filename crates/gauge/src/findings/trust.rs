@@ -2,11 +2,12 @@
 //!
 //! Invariant: a rule states its evidence, never a suspicion alone.
 
+use super::machine::tail_wait;
 use super::{Found, Severity, say};
-use crate::evidence::{NEIGHBOUR, Verdict};
+use crate::evidence::{BYTES_MISSING, NEIGHBOUR, Verdict};
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::ranges::{self, MEMORY_NS};
-use crate::rank::{Ranking, Standing};
+use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::Outcome;
 use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
 
@@ -89,6 +90,57 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     )
 }
 
+/// Methods whose bytes the device never saw.
+pub(super) fn bytes_missing(ranking: &Ranking<'_>) -> Found {
+    let convicted =
+        |row: &&Ranked<'_>| row.measured.durability.because.iter().any(|why| why == BYTES_MISSING);
+    let rows: Vec<_> = ranking.rows.iter().filter(convicted).collect();
+    let first = rows.first()?;
+    let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
+    let counts = first.measured.counts?;
+    say(
+        Severity::Wrong,
+        format!(
+            "Bytes never reached the device: {} committed {} and the device counted {} written. They are in a page cache, of a loop device's image or of a host, and a system crash loses them.",
+            listing(&ids, 3),
+            bytes(first.measured.bytes),
+            bytes(counts.sectors * 512)
+        ),
+        "attach the loop device with `losetup --direct-io=on` and mount with barriers, or measure on the disk itself",
+    )
+}
+
+/// A flush that takes no time does nothing, or answers from memory.
+pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
+    let direct = ranking.find("direct")?;
+    let flushed = ["direct+fdatasync", "buffered+fdatasync"].iter().find_map(|id| ranking.find(id))?;
+    let told = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
+    let is_flushed =
+        flushed.evidence.verdict == Verdict::Confirmed && flushed.standing == Standing::PowerLoss;
+    if !is_flushed || ![direct, flushed].iter().all(told) || direct.measured.letter != 'O' {
+        return None;
+    }
+    // One write around the cache is one round trip to the device. A flush carries no data, so that half of it is the
+    // least that any request to a device takes.
+    let (round_trip_ns, whole_ns) = (direct.p50_ns(), flushed.p50_ns());
+    let flush_ns = whole_ns.saturating_sub(round_trip_ns);
+    if flush_ns * 2 >= round_trip_ns {
+        return None;
+    }
+    say(
+        Severity::Caution,
+        format!(
+            "A flush costs next to nothing: {} takes {}, {} more than {}'s {}, which is less than half of a round trip to the device. Either its cache outlives a power cut, or whoever answers the flush does nothing.",
+            flushed.id(),
+            duration_ns(whole_ns),
+            duration_ns(flush_ns),
+            direct.id(),
+            duration_ns(round_trip_ns)
+        ),
+        "`seawall powercut` shows by real power cuts which it is",
+    )
+}
+
 /// Faster than any device.
 pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
@@ -138,13 +190,24 @@ pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Wrong,
         format!("{} failed and was stopped at once: {error}.", listing(&ids, 3)),
-        "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too",
+        if is_device_error(error) {
+            "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too"
+        } else {
+            "remove the cause that the error names and run again; the other methods' figures stand"
+        },
     )
+}
+
+/// Whether the error is one of the device: `EIO`, in the system's words, which is all that a result keeps.
+fn is_device_error(error: &str) -> bool {
+    ["os error 5)", "Input/output error", "os error 1117)", "os error 23)"]
+        .iter()
+        .any(|words| error.contains(words))
 }
 
 /// Durability rests on somebody else's word.
 pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
-    ranking.best_durable()?;
+    let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
     match environment.promiser() {
         Promiser::Hypervisor => {
@@ -152,9 +215,10 @@ pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
             say(
                 Severity::Note,
                 format!(
-                    "Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside."
+                    "Power-loss durability is promised by the hypervisor ({name}), not by a device: a flush counted here was received by it, and what it did then cannot be seen from inside.{}",
+                    usual(ranking, best)
                 ),
-                "ask the provider, or check the host's cache mode (QEMU: not `cache=unsafe`)",
+                "`seawall powercut` shows it by real power cuts; or ask the provider, or check the host's cache mode (QEMU: not `cache=unsafe`)",
             )
         }
         Promiser::Server => say(
@@ -175,6 +239,18 @@ pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
         ),
         Promiser::Device | Promiser::Wine => None,
     }
+}
+
+/// What a fast commit on a virtual disk of an unknown kind may mean.
+fn usual(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
+    const NOTABLE_NS: u64 = 200_000;
+    if best.p50_ns() >= NOTABLE_NS || !ranges::expected(ranking).is_unknown_disk {
+        return String::new();
+    }
+    format!(
+        " {} a commit is usual for NVMe with power-loss protection; from inside, a host that answers flushes from memory looks the same.",
+        duration_ns(best.p50_ns())
+    )
 }
 
 /// A class that rests on computation alone, because nothing can be counted.
@@ -223,6 +299,10 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     )
 }
 
+fn environment_is_virtual(ranking: &Ranking<'_>) -> bool {
+    ranking.result.environment.hypervisor.is_some()
+}
+
 /// The best durable method lies outside what such devices do.
 pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
@@ -231,8 +311,8 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     match expected.verdict {
         ranges::Verdict::Below => {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
-            let remedy = if expected.caveat.is_some() {
-                "ask the provider what has to happen before a flush is acknowledged"
+            let remedy = if environment_is_virtual(ranking) {
+                "`seawall powercut` shows by real power cuts what is kept; or ask the provider what has to happen before a flush is acknowledged"
             } else {
                 "find the model's data sheet: power-loss protection explains it, nothing else does"
             };

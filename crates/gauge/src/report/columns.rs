@@ -38,7 +38,7 @@ const UNKNOWN: &str = "-";
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
 pub const COLUMNS: [Column; 22] = [
-    Column { head: ["flu-", "shes"],    title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
+    Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
     Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
@@ -54,7 +54,7 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, cell: |row| rate_tight(row.measured.commits_per_s()) },
     Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
     Column { head: ["against", "best"], title: "Against best, 95 % range", need: Need::Essential, cell: |row| to_best(&row.to_best) },
-    Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.tail.wait_share()) },
+    Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.slow_wait_share()) },
     Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
     Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },

@@ -17,7 +17,7 @@ type Field = (&'static str, fn(&Ranked<'_>) -> Option<String>);
 const FIELDS: [Field; 45] = [
     ("outlives",                 |r| Some(r.standing.name().to_owned())),
     ("promised_by",              |r| Some(promiser(r.measured.durability.promised_by).to_owned())),
-    ("letter",                   |r| Some(r.measured.letter.to_string())),
+    ("reach",                    |r| Some(r.measured.letter.to_string())),
     ("evidence",                 |r| Some(r.evidence.verdict.to_string())),
     ("commits",                  |r| Some(r.measured.commits.to_string())),
     ("committed_bytes",          |r| Some(r.measured.bytes.to_string())),

@@ -28,6 +28,7 @@ pub fn title(result: &RunResult) -> String {
         format!("{rounds_run} of {} rounds", plan.rounds)
     };
     let parts = [
+        result.label.clone().unwrap_or_default(),
         format!("seawall {} {}", result.seawall, result.scenario),
         format!("{} a commit", bytes(plan.transaction_bytes)),
         amount,

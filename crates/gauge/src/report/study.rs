@@ -68,7 +68,10 @@ pub fn title(result: &RunResult, study: &Study) -> String {
         format!("{} of {} rounds", result.order.len(), result.plan.rounds)
     };
     let time = result.plan.time_ns.map_or(String::new(), |ns| format!(" · {} in all", round_duration(ns)));
-    format!("seawall {} {} · {}{time} · {rounds}", result.seawall, result.scenario, study.title)
+    {
+        let label = result.label.as_ref().map_or(String::new(), |label| format!("{label} · "));
+        format!("{label}seawall {} {} · {}{time} · {rounds}", result.seawall, result.scenario, study.title)
+    }
 }
 
 /// The lines above the table.

@@ -3,7 +3,8 @@
 //! Invariant: a percentile without a sample beyond it is refused, not replaced by the maximum.
 
 use super::{Condition, Figure, Requirement};
-use crate::figures::{count, duration, rate, significant};
+use crate::figures::{count, duration, percent, rate, significant};
+use crate::findings::CPU_WAIT_SHARE_MAX;
 use crate::latency::{Latency, Percentile};
 use crate::rank::{Ranked, Ranking, Standing};
 use crate::require::Preset;
@@ -17,6 +18,8 @@ pub enum Outcome {
     Missed,
     /// There is no figure; that is not a pass.
     CannotTell,
+    /// There is one, but it is not the disk's: commits waited for a CPU. That is neither a pass nor a failure.
+    NotJudged,
 }
 
 impl Outcome {
@@ -27,6 +30,7 @@ impl Outcome {
             Self::Met => "met",
             Self::Missed => "missed",
             Self::CannotTell => "cannot tell",
+            Self::NotJudged => "not judged",
         }
     }
 }
@@ -95,7 +99,13 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     };
     // A preset is about a database's journal: fast and not durable does not meet it.
     let durable_enough = preset.is_none() || row.standing == Standing::PowerLoss;
-    let outcome = if within(condition, value) && durable_enough { Outcome::Met } else { Outcome::Missed };
+    let waited = row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX);
+    let outcome = match (within(condition, value), durable_enough, waited) {
+        (true, true, _) => Outcome::Met,
+        // The disk may well be fast enough.
+        (false, true, Some(_)) => Outcome::NotJudged,
+        _ => Outcome::Missed,
+    };
     let shown = match condition.figure {
         Figure::CommitsPerS => rate(value),
         Figure::MbPerS => significant(value),
@@ -105,6 +115,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     // Grades are of the first condition's figure.
     let graded = preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()));
     let grade = graded
+        .filter(|_| outcome != Outcome::NotJudged)
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.standing {
@@ -113,7 +124,13 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         standing => format!("; note its class: {}", standing.name()),
     };
     let name = condition.figure.name();
-    (outcome, format!("{name}{part} is {shown} by {}{grade}{doubt}{class}", row.id()))
+    let why = match (outcome, waited) {
+        (Outcome::NotJudged, Some(share)) => {
+            format!("; not judged: CPU wait took {} of the time; measure on an idle machine", percent(share))
+        }
+        _ => String::new(),
+    };
+    (outcome, format!("{name}{part} is {shown} by {}{grade}{doubt}{class}{why}", row.id()))
 }
 
 /// The figure, and a doubt to be told with it.
@@ -187,6 +204,17 @@ mod tests {
         assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), Outcome::Met);
         assert_eq!(outcome(&result, "commits/s>1000000"), Outcome::Missed);
         assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is told");
+    }
+
+    #[test]
+    fn what_waited_for_a_cpu_is_not_judged_unless_it_is_met_all_the_same() {
+        let mut result = volatile(Vec::new());
+        let row = crate::sample::measured(&mut result, "dsync");
+        row.cpu.wait_ns = Some(u64::MAX / 4);
+        let (outcome, sentence) = check_all(&result, "dsync:p99<1us").remove(0);
+        assert!(outcome == Outcome::NotJudged && sentence.contains("CPU wait"), "{sentence}");
+        assert_eq!(check_all(&result, "dsync:p99<1s")[0].0, Outcome::Met);
+        assert_eq!(check_all(&result, "dsync:commits/s>1000000000")[0].0, Outcome::NotJudged);
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub(crate) fn environment() -> Environment {
             atomic_write_bytes: Some(0),
             polls: Some(false),
             scheduler: Some("none".to_owned()),
+            direct_io: None,
         }],
         lies: Vec::new(),
         writeback: Vec::new(),

@@ -15,6 +15,7 @@
 
 use super::budget::Budget;
 use super::{Observer, RunError};
+use crate::evidence;
 use crate::latency::Latency;
 use crate::measure::{self, Sample, Slice};
 use crate::plan::{Amount, Plan};
@@ -60,6 +61,7 @@ pub fn run<R: Rig>(plan: &Plan, rig: &mut R, observer: &mut dyn Observer) -> Res
         version: VERSION,
         seawall: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: NAME.to_owned(),
+        label: None,
         started_unix_s,
         complete: false,
         plan: plan.record(),
@@ -101,6 +103,7 @@ pub fn run<R: Rig>(plan: &Plan, rig: &mut R, observer: &mut dyn Observer) -> Res
         result.complete = !stopped && round + 1 == plan.rounds;
         result.journal.layout_after = rig.layout()?;
         result.methods = rows.iter().map(|row| row.result(started_ns)).collect();
+        evidence::convict(&mut result);
         observer.round(&result).map_err(RunError::NotKept)?;
         if stopped {
             break;

@@ -198,8 +198,7 @@ fn against_none(study: &Study, row: &StudyRow) -> Option<(f64, f64, f64)> {
             None => values.first().zip(base.first()).filter(|(_, base)| **base > 0.0).map(|(a, b)| a / b),
         }
     };
-    let at =
-        |one: &StudyMeasured| one.latency("commit").map(|latency| latency.raw_percentile_ns(99.0) as f64);
+    let at = |one: &StudyMeasured| one.latency("commit")?.percentile(99.0).ns().map(|ns| ns as f64);
     Some((paired(|round| round.p50_ns)?, paired(|round| round.p99_ns)?, at(loaded)? - at(none)?))
 }
 
@@ -245,7 +244,11 @@ pub fn judge(study: &Study) -> Vec<Finding> {
         else {
             continue;
         };
-        let p99_ns = measured.latency("commit").map_or(0, |latency| latency.raw_percentile_ns(99.0));
+        // What the table refuses to show is not judged by either.
+        let Some(p99_ns) = measured.latency("commit").and_then(|latency| latency.percentile(99.0).ns())
+        else {
+            continue;
+        };
         judged += 1;
         let (severity, word) = match verdict(ratio, p99_ns as f64, added_ns) {
             Verdict::Harmless => continue,

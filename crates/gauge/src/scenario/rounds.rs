@@ -73,6 +73,7 @@ pub(crate) fn run_and(
         version: VERSION,
         seawall: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: name.to_owned(),
+        label: None,
         started_unix_s,
         complete: false,
         plan: settings.record(file_bytes),

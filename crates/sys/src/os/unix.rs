@@ -64,3 +64,9 @@ fn read_clock(clock: libc::clockid_t) -> Option<u64> {
     let (seconds, ns) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
     (code == 0).then_some(seconds * 1_000_000_000 + ns)
 }
+
+/// Ignores `SIGXFSZ`: write(2) then answers `EFBIG`.
+pub(crate) fn outlive_the_file_size_limit() {
+    // SAFETY: SIG_IGN is a disposition that every signal but KILL and STOP can have; no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}

@@ -64,6 +64,7 @@ pub(super) fn read(roots: &Roots, folder: &Path) -> Device {
             .or_else(|| number(&queue.join("atomic_write_max_bytes"))),
         polls: flag("io_poll"),
         scheduler: text(&queue.join("scheduler")).as_deref().and_then(selected),
+        direct_io: number(&folder.join("loop/dio")).map(|value| value != 0),
         stands_on: Vec::new(),
         kind,
         name,

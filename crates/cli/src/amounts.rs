@@ -1,0 +1,97 @@
+//! Reads amounts of the command line as people write them: sizes as fio and dd do, times in plain seconds too.
+//!
+//! ```text
+//!   4k  4K  4KiB  4KB     4,096 bytes: every unit is a power of 1,024
+//!   2300  2300B           bytes
+//!   5  0.5                seconds
+//!   5s  1m30s  500ms      as the unit says
+//! ```
+
+use bytesize::ByteSize;
+use std::time::Duration;
+
+const UNITS: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50), ('e', 60)];
+
+/// A size.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
+    let refused = || "not a size such as 4k, 16KiB or 2300".to_owned();
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let unit = unit.trim().to_ascii_lowercase();
+    let shift = match unit.as_str() {
+        "" | "b" => 0,
+        _ => {
+            let (_, shift) =
+                UNITS.into_iter().find(|(first, _)| unit.starts_with(*first)).ok_or_else(refused)?;
+            if !["", "b", "ib"].contains(&&unit[1..]) {
+                return Err(refused());
+            }
+            shift
+        }
+    };
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(1 << shift).map(ByteSize).ok_or_else(|| "more than 16 EiB".to_owned());
+    }
+    let part: f64 = digits.parse().map_err(|_| refused())?;
+    let bytes = part * (1_u64 << shift) as f64;
+    if bytes.fract() != 0.0 || !(0.0..1.8e19).contains(&bytes) {
+        return Err(refused());
+    }
+    format!("{bytes:.0}").parse().map(ByteSize).map_err(|_| refused())
+}
+
+/// A time.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    match text.trim().parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        Err(_) => {
+            humantime::parse_duration(text).map_err(|error| format!("{error}; 5, 5s or 1m30s are times"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_fio_and_dd() {
+        let rows = [
+            ("4k", 4096),
+            ("16K", 16 << 10),
+            ("4KiB", 4096),
+            ("4kb", 4096),
+            ("1MB", 1 << 20),
+            ("1.5k", 1536),
+            ("2300", 2300),
+            ("2300B", 2300),
+            ("0", 0),
+            ("1 GiB", 1 << 30),
+            ("1EiB", 1 << 60),
+        ];
+        for (text, bytes) in rows {
+            assert_eq!(size(text), Ok(ByteSize(bytes)), "{text}");
+        }
+        for text in ["much", "", "4x", "4kbit", "-1", "0.3", "99999EiB", "1..2", "k"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_seconds() {
+        let rows = [("5", 5_000), ("0.5", 500), ("5s", 5_000), ("1m30s", 90_000), ("500ms", 500)];
+        for (text, ms) in rows {
+            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["-1", "long", "5x", "NaN", "1e30"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+}
