@@ -69,17 +69,17 @@ pub(crate) fn make_dir(dir: &Path, options: &Options) -> Result<()> {
     if !options.create {
         return Err(Error::NotALog { path: dir.to_path_buf() });
     }
-    make_below(dir, &|dir| Directory::make(dir, options.permissions).map_err(|error| error.into_source()))
+    make_below(dir, &|dir| Directory::make(dir, options.permissions).map_err(seawall_sys::Error::into_source))
 }
 
-/// Makes `dir` by `make`, and what it lies in as other programs would.
-fn make_below(dir: &Path, make: &dyn Fn(&Path) -> std::io::Result<()>) -> Result<()> {
+/// Makes `dir` by `create`, and what it lies in as other programs would.
+fn make_below(dir: &Path, create: &dyn Fn(&Path) -> std::io::Result<()>) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // From the top down: each name is durable before anything is made in it.
     if !parent.is_dir() {
-        make_below(parent, &|parent| std::fs::create_dir(parent))?;
+        make_below(parent, &|above| std::fs::create_dir(above))?;
     }
-    match make(dir) {
+    match create(dir) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
         made => made.map_err(|source| Error::io("create", dir, source))?,
     }

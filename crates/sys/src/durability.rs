@@ -148,6 +148,7 @@ pub enum Lie {
 }
 
 /// Everything under a method that decides what its calls are worth.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about what lies under a file")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
     /// Where the data ends up.

@@ -64,7 +64,7 @@ impl Scratch {
                 Ok(scratch) => return Ok(scratch),
                 Err(error) => match error.kind() {
                     io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound if folder.is_dir() => {
-                        last = Some(error)
+                        last = Some(error);
                     }
                     _ => return Err(error),
                 },
@@ -161,6 +161,7 @@ fn is_scratch_name(name: &str) -> bool {
 }
 
 /// Removes scratch folders in `folder` that a run of the same user left behind when it was killed; returns their names.
+#[must_use]
 pub fn sweep(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_scratch_name));

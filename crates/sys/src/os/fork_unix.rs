@@ -1,4 +1,4 @@
-//! A Unix process learns that it was forked off by a handler of pthread_atfork(3), which runs in the child.
+//! A Unix process learns that it was forked off by a handler of `pthread_atfork(3)`, which runs in the child.
 
 use super::unix::check;
 use std::io;

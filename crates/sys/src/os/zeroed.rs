@@ -12,6 +12,7 @@ pub(crate) fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
     if memory.is_null() {
         return None;
     }
-    // SAFETY: allocated by the global allocator for as many bytes as the capacity says, and all of them are zeros.
-    Some(unsafe { Vec::from_raw_parts(memory, bytes, bytes) })
+    let whole = std::ptr::slice_from_raw_parts_mut(memory, bytes);
+    // SAFETY: allocated by the global allocator with this layout, and all of it is zeros.
+    Some(Vec::from(unsafe { Box::from_raw(whole) }))
 }
