@@ -39,7 +39,8 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         output::print(&text::all(&families, output::width(), Style::COLOURED))?;
     }
     let judged = gate::judge(&families, &gates);
-    let words: String = judged.iter().map(|one| format!("fail-if  {}\n", one.sentence)).collect();
+    let words: String =
+        judged.iter().fold(String::new(), |words, one| words + "fail-if  " + &one.sentence + "\n");
     // Beside a comparison in another format on standard output, words would spoil it.
     if to_standard_output {
         anstream::eprint!("{words}");

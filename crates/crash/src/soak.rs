@@ -373,7 +373,7 @@ fn look(log: &Path) -> Result<u64, String> {
 struct Acks(HashMap<u64, (u32, u32, u64)>);
 
 /// Judges what a killed life has left.
-fn judge(dir: &Path, acks: &mut Acks, tally: &mut Tally) -> Result<(), String> {
+fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), String> {
     let log = dir.join("log");
     let report = seawall::verify(&log).map_err(|error| format!("verify: {error}"))?;
     if let Some(damage) = report.damage.first() {
@@ -382,27 +382,27 @@ fn judge(dir: &Path, acks: &mut Acks, tally: &mut Tally) -> Result<(), String> {
     let entries = std::fs::read(dir.join("acks")).map_err(|error| error.to_string())?;
     for entry in entries.chunks_exact(ENTRY_BYTES) {
         let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let eight = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if word(0) == FOLLOWED {
-            tally.followed += long(8);
+            tally.followed += eight(8);
         } else {
             tally.acknowledged += 1;
-            acks.0.insert(long(16), (word(4), word(0), long(8)));
+            owed.0.insert(eight(16), (word(4), word(0), eight(8)));
         }
     }
     let view = View::open(&log).map_err(|error| format!("a view after the kill: {error}"))?;
     let first = view.first_lsn();
     tally.first = first.get();
     // A trim may name a position inside of a record, which is forgotten then.
-    acks.0.retain(|end, (life, writer, number)| {
+    owed.0.retain(|end, (life, writer, number)| {
         let bytes = RECORD_HEADER_BYTES + payload(*life, *writer, *number).len();
         end.saturating_sub(bytes as u64) >= first.get()
     });
-    let (mut before, mut missing) = (None, acks.0.len());
+    let (mut before, mut missing) = (None, owed.0.len());
     for record in view.read(first).map_err(|error| format!("a view after the kill: {error}"))? {
         let record = record.map_err(|error| format!("a view after the kill: {error}"))?;
         next(&mut before, &record)?;
-        if let Some((life, writer, number)) = acks.0.get(&record.end.get()) {
+        if let Some((life, writer, number)) = owed.0.get(&record.end.get()) {
             if record.payload[..] != payload(*life, *writer, *number)[..] {
                 return Err(format!("writer {writer}'s record {number} of life {life} is another one"));
             }

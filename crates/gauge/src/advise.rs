@@ -236,7 +236,7 @@ fn choose<'a, 'b>(
     };
     let default = sound(ranking, id)
         .map_err(|why| if others.is_empty() { why } else { format!("its default's row, {why}") })?;
-    let kept = Choice { setting: *setting, row: default, beaten: None };
+    let kept = Choice { setting, row: default, beaten: None };
     let durable = |row: &Ranked<'_>| row.standing == Standing::PowerLoss;
     let best = others
         .iter()
@@ -307,13 +307,14 @@ mod tests {
 
     #[test]
     fn nothing_is_advised_from_a_disturbed_run_and_one_sentence_says_why() {
-        let spoil: [(&str, fn(&mut RunResult)); 4] = [
+        type Spoil = fn(&mut RunResult);
+        let spoil: [(&str, Spoil); 4] = [
             ("interrupted", |result| result.complete = false),
             ("other work", |result| result.environment.pressure.waiting_percent_10s = Some(60.0)),
             ("waited for a CPU", |result| {
                 for id in ["dsync", "buffered+fdatasync", "buffered+fsync"] {
                     let one = measured(result, id);
-                    one.cpu.wait_ns = Some((one.latency.mean_ns() * one.commits as f64) as u64 / 2);
+                    one.cpu.wait_ns = Some(one.latency.p50_ns() / 2 * one.commits);
                 }
             }),
             ("too noisy", |result| {

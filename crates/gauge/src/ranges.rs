@@ -58,7 +58,7 @@ const NO_NETWORK: &str = "a volume behind a network cannot answer so soon: somet
 /// Fewer commits than these are held against no range: one slow commit would be the median.
 pub const COMMITS_MIN: u64 = 100;
 
-/// The table. A virtual disk of an unknown kind has no range: behind it may be a protected NVMe disk of the host as well
+/// The table. A virtual disk of an unknown kind has no range: behind it may be a protected `NVMe` disk of the host as well
 /// as a network, and published medians lie from 30 µs to 10 ms.
 #[rustfmt::skip]
 pub const RANGES: [Range; 9] = [
@@ -223,13 +223,15 @@ mod tests {
         expected(&Ranking::new(&result)).ranges.iter().map(|range| range.name).collect()
     }
 
+    type Change = fn(&mut Environment);
+
     #[test]
     fn each_device_is_held_against_its_own_kind() {
         assert_eq!(names(|_| {}), ["NVMe with power-loss protection"]);
         assert_eq!(names(|e| e.devices[0].write_cache = DeviceCache::WriteBack), ["consumer NVMe"]);
         assert_eq!(names(|e| e.hypervisor = Some("KVM".to_owned())), [""; 0]);
         assert_eq!(names(|e| e.devices[0].transport = Some("virtio".to_owned())), [""; 0]);
-        let volumes: [(fn(&mut Environment), &str); 3] = [
+        let volumes: [(Change, &str); 3] = [
             (
                 |e| e.devices[0].model = Some("Amazon Elastic Block Store".to_owned()),
                 "network volume of a cloud",

@@ -87,7 +87,9 @@ fn a_log_stays_where_it_was_opened_when_the_process_goes_elsewhere() {
             for trims in [false, true] {
                 let base = base.path().join(format!("{at}-{trims}"));
                 let [a, b] = ["a", "b"].map(|name| base.join(name));
-                [&a, &b].into_iter().for_each(|dir| std::fs::create_dir_all(dir).expect("made"));
+                for dir in [&a, &b] {
+                    std::fs::create_dir_all(dir).expect("made");
+                }
                 let other = Log::open(b.join("orders"), by(method)).expect("opens");
                 commit(&other, 2, 60, false);
                 other.close().expect("closes");
@@ -265,7 +267,7 @@ fn a_lock_file_that_may_not_be_opened_leaves_the_writer_unknown() {
     let end = log.durable_lsn();
     log.close().expect("closes");
     let lock = dir.path().join("LOCK");
-    std::fs::set_permissions(&lock, std::fs::Permissions::from_mode(0)).expect("set");
+    std::fs::set_permissions(&lock, std::fs::Permissions::from_mode(0o0)).expect("set");
     let mine = std::fs::File::open(&lock).is_ok();
     let view = View::open(dir.path()).expect("looks");
     // Root may open everything.
@@ -291,7 +293,7 @@ fn put(kind: &str, path: &Path) -> bool {
 fn ends(what: &str, work: impl FnOnce() -> Result<(), Error> + Send + 'static) -> Option<String> {
     let (told, end) = mpsc::channel();
     std::thread::spawn(move || told.send(work().err().map(|error| error.to_string())));
-    end.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what} waits"))
+    end.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{what} waits"))
 }
 
 #[test]
@@ -452,19 +454,19 @@ fn descriptors_may_run_out_at_any_call() {
                         match log.append_commit(&[1; RECORD_BYTES]) {
                             Ok(_) => acknowledged += 1,
                             Err(error @ Error::Io { .. }) => {
-                                assert_eq!(error.raw_os_error(), Some(24), "{error}")
+                                assert_eq!(error.raw_os_error(), Some(24), "{error}");
                             }
                             Err(error) => panic!("{method}, {free} left: {error}"),
                         }
                     }
                     // A record that needs a segment of its own, so that one that is prepared is replaced.
-                    match log.append_commit(&[1; 100_000]) {
+                    match log.append_commit(&vec![1; 100_000]) {
                         Ok(_) => acknowledged += 1,
                         Err(error) => assert_eq!(error.raw_os_error(), Some(24), "{error}"),
                     }
                     drop(taken);
-                    log.append_commit(&[1; 100_000])
-                        .or_else(|_| log.append_commit(&[1; 100_000]))
+                    log.append_commit(&vec![1; 100_000])
+                        .or_else(|_| log.append_commit(&vec![1; 100_000]))
                         .expect("goes on");
                     acknowledged += 1;
                 }

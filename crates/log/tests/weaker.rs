@@ -264,7 +264,7 @@ fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
         let lost = Tail::Lost { from: Lsn::new(9 * record), to: Lsn::new(19 * record) };
         let view = View::open(crashed.path()).expect("looks");
         assert_eq!((view.tail(), view.end_lsn(), view.class()), (Some(lost), Lsn::new(9 * record), class));
-        assert_eq!(view.read(Lsn::ZERO).expect("reads").filter(Result::is_ok).count(), 9);
+        assert_eq!(view.read(Lsn::ZERO).expect("reads").take_while(Result::is_ok).count(), 9);
         let report = verify(crashed.path()).expect("verifies");
         assert_eq!((report.tail, report.class, report.records), (lost, Some(class), 9), "{method}");
         assert_eq!((report.damage.len(), report.end), (0, Lsn::new(9 * record)));

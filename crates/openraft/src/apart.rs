@@ -29,12 +29,11 @@ pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     drop(std::thread::Builder::new().name("seawall-raft-read".to_owned()).spawn(run)?);
     let result = poll_fn(|context| {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        match slot.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                slot.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(result) = slot.result.take() {
+            Poll::Ready(result)
+        } else {
+            slot.waker = Some(context.waker().clone());
+            Poll::Pending
         }
     });
     Ok(result.await.unwrap_or_else(|panic| resume_unwind(panic)))

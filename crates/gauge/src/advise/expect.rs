@@ -148,6 +148,7 @@ const fn sqlite(setting: &'static str, syncs: u32, own_ns: Option<u64>, note: &'
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the columns of the table")]
 const fn disk_only(
     product: &'static str,
     setting: &'static str,

@@ -84,7 +84,9 @@ impl<'a> Told<'a> {
         if !self.expected.is_empty() {
             page.say(Role::Dim, "", &legend());
             page.say(Role::Dim, "", &self.stand_on());
-            remedy(&self.expected).into_iter().for_each(|words| page.say(Role::Dim, "", words));
+            if let Some(words) = remedy(&self.expected) {
+                page.say(Role::Dim, "", words);
+            }
         }
         if !self.notes {
             page.say(Role::Dim, "", "All settings, notes and sources of a product: --only PRODUCT.");

@@ -62,7 +62,7 @@ pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
             if let Some(preset) =
                 preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()))
             {
-                sentence += &format!(" [{} {}: {}]", preset.name, preset.version, preset.source);
+                sentence.extend([" [", preset.name, " ", preset.version, ": ", preset.source, "]"]);
             }
             Checked { condition: condition.clone(), outcome, sentence }
         })

@@ -49,8 +49,8 @@ pub(super) fn run<L: Lane>(
     counts: &dyn Fn() -> Option<Counts>,
 ) -> Result<Block, OpenError> {
     let writers = lanes.len();
-    let lines = [StartingLine::new(writers + 1), StartingLine::new(writers + 1)];
-    let [ready, go] = [&lines[0], &lines[1]];
+    let starting = [StartingLine::new(writers + 1), StartingLine::new(writers + 1)];
+    let [ready, go] = [&starting[0], &starting[1]];
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (index, (lane, slice)) in (0_u64..).zip(lanes) {
