@@ -4,6 +4,7 @@
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
 //! nothing but `append` and `trim` opens a log for writing.
 
+mod follow;
 mod interrupt;
 mod records;
 
@@ -391,32 +392,20 @@ fn cat(options: &Cat) -> Result<(), Stop> {
 
 fn follow(options: &Cat) -> Result<(), Stop> {
     let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
-    let mut from = options.from;
+    let mut place = follow::Place::open(&options.dir, options.from)?;
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
-        let view = View::open(&options.dir)?;
-        let start = from.unwrap_or(view.first_lsn());
-        if start > view.end_lsn() {
-            std::thread::sleep(FOLLOW_EVERY);
+        if let Some(record) = place.next()? {
+            output.record(&record)?;
+            left -= 1;
             continue;
         }
-        let mut seen = false;
-        for record in view.read(start)? {
-            let record = record?;
-            output.record(&record)?;
-            from = Some(record.end);
-            seen = true;
-            left -= 1;
-            if left == 0 {
-                break;
-            }
-        }
         output.flush()?;
-        if !seen {
+        while !place.look()? {
             std::thread::sleep(FOLLOW_EVERY);
         }
     }
-    Ok(())
+    output.flush().map_err(Stop::from)
 }
 
 fn stat(dir: &Path) -> Result<(), Stop> {

@@ -341,3 +341,111 @@ fn the_name_of_a_file_forges_no_line_and_moves_no_cursor() {
     assert_eq!(told.lines().filter(|line| line.starts_with("damage")).count(), 1, "{told}");
     assert!(!told.contains('\u{1b}'), "{told:?}");
 }
+
+/// `seawall log follow`, whose output is read line by line.
+struct Follow {
+    child: std::process::Child,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Follow {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.args(["log", "follow"]).args(arguments).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("is piped")));
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("goes on").expect("reads")
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_follow_reads_next_to_nothing_and_goes_on_when_there_is_more() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let line = vec![b'x'; 1 << 20];
+    let lines: Vec<u8> = (0..12).flat_map(|_| [&line[..], b"\n"].concat()).collect();
+    seawall(&["append", path(&log), "--quiet"], &lines);
+    let mut follow = Follow::start(&[path(&log)]);
+    for _ in 0..12 {
+        assert_eq!(follow.line().len(), line.len());
+    }
+    let read = || {
+        let told = std::fs::read_to_string(format!("/proc/{}/io", follow.child.id())).expect("is there");
+        let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is told");
+        line.parse::<u64>().expect("is a number")
+    };
+    let before = read();
+    // Time for twenty looks; that a slow machine takes fewer of them makes no difference to the bound.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let read = read() - before;
+    assert!(read < 1 << 20, "{read} bytes were read for nothing");
+    for more in ["more", "and more"] {
+        seawall(&["append", path(&log), "--quiet"], format!("{more}\n").as_bytes());
+        assert_eq!(follow.line(), more);
+    }
+}
+
+#[test]
+fn a_follow_that_is_overtaken_by_a_trim_says_so_once_and_goes_on() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\nthree\n");
+    seawall(&["trim", path(&log), "7"], b"");
+    let ended = seawall(&["follow", path(&log), "--from", "0", "--limit", "2"], b"");
+    assert_eq!((ended.status.code(), text(&ended).as_str()), (Some(0), "two\nthree\n"), "{}", told(&ended));
+    let told = told(&ended);
+    assert!(told.starts_with("trimmed: LSN 0 to 7 ") && told.lines().count() == 1, "{told}");
+}
+
+/// A reader that its pipe holds up, while the log is trimmed to its end.
+#[test]
+fn a_follow_that_waits_for_its_pipe_while_the_log_is_trimmed_goes_on_with_the_first_record_kept() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    let writer = seawall::Log::open(&log, seawall::Options::default().segment_bytes(65536)).expect("opens");
+    let append = |text: String| writer.append_commit(text.as_bytes()).expect("appends");
+    for i in 0..400 {
+        append(format!("{i} {}", "x".repeat(16 << 10)));
+    }
+    let mut follow = Follow::start(&[path(&log)]);
+    assert!(follow.line().starts_with("0 "));
+    let end = append("forgotten".to_owned());
+    assert_eq!(writer.trim(end).expect("trims"), end);
+    // The files go away in the background.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let is_old = |name: &std::ffi::OsStr| {
+        name.to_str()
+            .and_then(|name| name.strip_suffix(".seg")?.parse::<u64>().ok())
+            .is_some_and(|number| number < 100)
+    };
+    let entries = || std::fs::read_dir(&log).expect("reads").map(|entry| entry.expect("reads").file_name());
+    while entries().any(|name| is_old(&name)) {
+        assert!(std::time::Instant::now() < until, "trimmed segments stay");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    append("kept".to_owned());
+    append("last".to_owned());
+    let mut line = follow.line();
+    while line.len() > 1000 {
+        line = follow.line();
+    }
+    assert_eq!((line.as_str(), follow.line().as_str()), ("kept", "last"));
+    let mut told = String::new();
+    follow.child.kill().expect("is ours");
+    std::io::Read::read_to_string(&mut follow.child.stderr.take().expect("is piped"), &mut told)
+        .expect("reads");
+    assert_eq!(told.lines().filter(|line| line.starts_with("trimmed: ")).count(), 1, "{told}");
+    writer.close().expect("closes");
+}

@@ -141,7 +141,8 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
     }
     match options.engine {
         EngineChoice::Only(engine) => {
-            let remedy = "or choose the engine `probe`, which lets the portable one take over";
+            let remedy =
+                "or choose the engine `probe` (--engine probe), which lets the portable one take over";
             engine.probe().map_err(|reason| {
                 refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
             })?;

@@ -86,6 +86,7 @@ mod transaction;
 mod trial;
 mod view;
 mod walk;
+mod watch;
 mod weaker;
 
 #[doc = include_str!("../docs/guarantees.md")]

@@ -28,9 +28,13 @@ use crate::recovery::Tail;
 use crate::scan::Scan;
 use crate::survey::{chain, damage, forget_cached, open_cold, survey};
 use crate::tail::{Window, judge, walk_tail};
+use crate::watch::{Names, Watch, peek};
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
+
+/// One read of what was added since the look before, in bytes.
+const MORE_BYTES: usize = 64 << 10;
 
 /// Looks that are taken at most while the names change: a writer that starts a segment during each of so many has
 /// segments of a few batches.
@@ -76,6 +80,7 @@ pub struct View {
     end: Lsn,
     tail: Option<Tail>,
     writer: Option<bool>,
+    watch: Watch,
 }
 
 impl Shelves for Vec<SegmentHeader> {
@@ -119,6 +124,7 @@ impl View {
         let writer = is_held(disk.dir())?;
         // One that may be there is taken for one that is: its unfinished batch would look like damage.
         let written = writer != Some(false);
+        let names = Names::of(disk);
         let found = survey(disk)?;
         let Some(last) = found.started.last().copied() else {
             return Err(Error::NotALog { path: ".".into() });
@@ -127,8 +133,8 @@ impl View {
         let name = segment_name(last.number);
         let file = open_cold(disk, &name)?;
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
-        let walk = |disk: &mut OsDisk| {
-            let window = &mut Window::new(READ_BYTES);
+        let window = &mut Window::new(READ_BYTES);
+        let walk = |disk: &mut OsDisk, window: &mut Window| {
             if written {
                 walk_tail(disk, window, file, last).map(|walked| (walked.cursor, None))
             } else {
@@ -137,10 +143,11 @@ impl View {
                 Ok((judged.cursor, Some(tail)))
             }
         };
-        let (mut cursor, mut tail) = walk(disk)?;
+        let (mut cursor, mut tail) = walk(disk, window)?;
         let mut end = cursor.acknowledged;
         if !written && cursor.lsn > end && settle(disk, &name, file)? {
-            (cursor, tail) = walk(disk)?;
+            *window = Window::new(READ_BYTES);
+            (cursor, tail) = walk(disk, window)?;
             end = cursor.lsn;
         }
         let oldest = members.first().map_or(last, |header| *header);
@@ -149,14 +156,66 @@ impl View {
             let what = format!("segment {} before this one is missing", oldest.previous);
             return Err(damage(oldest.number, 0, cursor.trim, what));
         }
-        let (dir, segments) = (Arc::clone(disk.dir()), Arc::new(members));
-        Ok(Self { dir, segments, first: cursor.trim, end, tail, writer })
+        let broken = peek(disk, window, file, &cursor)?;
+        let (dir, segments, first) = (Arc::clone(disk.dir()), Arc::new(members), cursor.trim);
+        let watch = Watch::new(cursor, broken, &found.unstarted, names);
+        Ok(Self { dir, segments, first, end, tail, writer, watch })
+    }
+
+    /// Looks again, at what is new alone where that can be; returns whether anything may be. While nothing changes, a call
+    /// reads two blocks, whatever the log holds.
+    ///
+    /// # Errors
+    /// As [`View::open`]; then the view stays as it was.
+    pub fn renew(&mut self) -> Result<bool> {
+        let path = self.dir.path().to_path_buf();
+        let at_home = self.dir.is_at_its_path();
+        if !at_home.map_err(|source| Error::io("look at", &path, source))? {
+            *self = Self::open(&path)?;
+            return Ok(true);
+        }
+        self.renew_in_place().map_err(|error| error.in_dir(&path))
+    }
+
+    fn renew_in_place(&mut self) -> Result<bool> {
+        let mut disk = OsDisk::read_only(Arc::clone(&self.dir));
+        let anew = self.watch.has_other_segments(&mut disk);
+        let more = anew || self.watch.has_more(&mut disk, self.is_written());
+        // One that ends leaves its last batch to be settled by whoever looks.
+        if !more && !self.is_written() {
+            return Ok(false);
+        }
+        let writer = is_held(&self.dir)?;
+        if anew || writer == Some(false) {
+            *self = Self::open_in(&self.dir)?;
+            return Ok(true);
+        }
+        if more {
+            self.walk_on(&mut disk)?;
+            (self.writer, self.tail) = (writer, None);
+        }
+        Ok(more)
+    }
+
+    /// Goes on where the walk through the last segment stopped, while there may be a writer.
+    fn walk_on(&mut self, disk: &mut OsDisk) -> Result<()> {
+        let file = open_cold(disk, &segment_name(self.watch.cursor.segment.number))?;
+        self.watch.walk_on(disk, &mut Window::new(MORE_BYTES), file)?;
+        self.first = self.watch.cursor.trim;
+        self.end = self.end.max(self.watch.cursor.acknowledged);
+        Ok(())
     }
 
     /// The identity of the log.
     #[must_use]
     pub fn log_id(&self) -> LogId {
         self.segments.last().map(|header| header.log_id).unwrap_or_default()
+    }
+
+    /// The absolute path of the log's directory when it was opened.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// The first LSN that is left.
@@ -235,14 +294,22 @@ impl View {
         let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let mut scan = Scan::new(segment, READ_BYTES);
         let sought = scan.seek(&mut files, from, self.end);
-        let reader =
-            ViewReader { files, scan, unpacked: Unpacked::default(), from, end: self.end, ended: false };
+        let reader = ViewReader {
+            files,
+            scan,
+            unpacked: Unpacked::default(),
+            from,
+            end: self.end,
+            ended: false,
+            failed: false,
+        };
         sought.map_err(|error| reader.explain(error))?;
         Ok(reader)
     }
 }
 
-/// Reads the records of a [`View`] in order; ends behind the last one and behind the first error.
+/// Reads the records of a [`View`] in order; ends behind the last one, until [`ViewReader::go_on`] is called, and behind the
+/// first error.
 pub struct ViewReader {
     files: Files<Arc<Vec<SegmentHeader>>>,
     scan: Scan,
@@ -250,6 +317,7 @@ pub struct ViewReader {
     from: Lsn,
     end: Lsn,
     ended: bool,
+    failed: bool,
 }
 
 impl std::fmt::Debug for View {
@@ -270,6 +338,17 @@ impl std::fmt::Debug for ViewReader {
 }
 
 impl ViewReader {
+    /// Goes on to the end of `view`, a later look at the same log, from where it stopped: what was read is not read again.
+    /// One that ended with an error stays there.
+    pub fn go_on(&mut self, view: &View) {
+        if self.failed {
+            return;
+        }
+        self.files.shelves = Arc::clone(&view.segments);
+        self.end = self.end.max(view.end);
+        self.ended = false;
+    }
+
     fn next_record(&mut self) -> Result<Option<Record>> {
         loop {
             while let Some(record) = self.unpacked.next() {
@@ -304,8 +383,95 @@ impl Iterator for ViewReader {
         }
         let next = self.next_record().transpose();
         self.ended = !matches!(next, Some(Ok(_)));
+        self.failed = matches!(next, Some(Err(_)));
         next
     }
 }
 
 impl std::iter::FusedIterator for ViewReader {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::View;
+    use crate::{Log, Lsn, MethodChoice, Options};
+    use std::path::Path;
+
+    const SEGMENT_BYTES: u64 = 16 << 20;
+
+    fn open(dir: &Path) -> Log {
+        let options = Options::default().segment_bytes(SEGMENT_BYTES);
+        Log::open(dir, options.method(MethodChoice::Named("buffered+fdatasync".to_owned()))).expect("opens")
+    }
+
+    fn fill(log: &Log, records: u32, byte: u8) -> Lsn {
+        let mut last = Lsn::ZERO;
+        for _ in 0..records {
+            last = log.append(&vec![byte; 64 << 10]).expect("appends");
+        }
+        log.commit(last).expect("commits");
+        last
+    }
+
+    /// Bytes that this thread has read.
+    #[cfg(target_os = "linux")]
+    fn bytes_read() -> u64 {
+        let told = std::fs::read_to_string("/proc/thread-self/io").expect("is there");
+        let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is told");
+        line.parse().expect("is a number")
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn looks_at_a_log_in_which_nothing_happens_read_next_to_nothing() {
+        let dir = tempfile::tempdir().expect("makes a directory");
+        let log = open(dir.path());
+        fill(&log, 128, 1);
+        let written = View::open(dir.path()).expect("looks");
+        let count = |mut view: View| {
+            let before = bytes_read();
+            for _ in 0..20 {
+                view.renew().expect("looks");
+            }
+            bytes_read() - before
+        };
+        let read = count(written);
+        // The mark that the log writes when it is idle, and a file that it prepares, may each cost one look at all.
+        assert!(read < 3 * (9 << 20), "with a writer: {read}");
+        log.close().expect("closes");
+        let read = count(View::open(dir.path()).expect("looks"));
+        assert!(read < 1 << 20, "without a writer: {read}");
+    }
+
+    #[test]
+    fn a_view_that_is_renewed_and_its_reader_show_everything_once() {
+        let dir = tempfile::tempdir().expect("makes a directory");
+        let mut view = {
+            open(dir.path()).close().expect("closes");
+            View::open(dir.path()).expect("looks")
+        };
+        let mut reader = view.read(Lsn::ZERO).expect("reads");
+        let mut seen = Vec::new();
+        let mut end = Lsn::ZERO;
+        // Some openings end in the same segment, some need others; the last one of each is a closed log.
+        for (byte, records) in [(1, 1), (2, 100), (3, 3), (4, 300), (5, 700), (6, 1)] {
+            let log = open(dir.path());
+            for _ in 0..records {
+                end = fill(&log, 1, byte);
+                view.renew().expect("looks");
+                reader.go_on(&view);
+                seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+            }
+            log.close().expect("closes");
+            view.renew().expect("looks");
+            reader.go_on(&view);
+            seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+            assert_eq!((view.end_lsn(), view.is_written()), (end, false), "{byte}");
+            assert_eq!(seen.iter().filter(|one| **one == byte).count(), records, "{byte}");
+        }
+        let log = open(dir.path());
+        let first = log.trim(end).expect("trims");
+        log.close().expect("closes");
+        view.renew().expect("looks");
+        assert_eq!((view.first_lsn(), view.end_lsn()), (first, end));
+    }
+}

@@ -17,6 +17,7 @@ use crate::os::directory as os;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Who may open the files and directories that are made: on Unix their mode bits, less what the process's umask
 /// forbids. On Windows they inherit the rights of the directory they are made in, whatever is said here.
@@ -137,6 +138,14 @@ impl Directory {
     /// Whatever the system answers; a path that leads nowhere is no error.
     pub fn is_at_its_path(&self) -> io::Result<bool> {
         os::is_at(&self.handle, &self.path)
+    }
+
+    /// When names in what its path leads to were last made, given or removed; as coarse as the file system keeps it.
+    ///
+    /// # Errors
+    /// Whatever the system answers.
+    pub fn modified(&self) -> io::Result<SystemTime> {
+        std::fs::metadata(&self.path)?.modified()
     }
 
     /// The names in it, in any order; those that are not Unicode are left out.
