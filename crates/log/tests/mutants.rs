@@ -67,3 +67,13 @@ fn without_a_mistake_nothing_is_found() {
     set(None);
     assert!(run(&Campaign { seed: 1, states: STATES, ..Campaign::default() }).is_ok());
 }
+
+#[test]
+fn the_readme_says_how_many_planted_bugs_are_found() {
+    let found = visible().len() + seawall::mutant::FOUND_BY_ORDERS.len();
+    for page in ["README.md", "docs/verified.md"] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + page;
+        let text = std::fs::read_to_string(&path).expect("is there");
+        assert!(text.contains(&format!("{found} planted bugs, all found")), "{page}: {found} are found");
+    }
+}
