@@ -16,19 +16,49 @@ use crate::core::Spare;
 use crate::disk::{Disk, FileId};
 use crate::error::{Damage, Error, Result};
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, Records, SegmentHeader, segment_name,
+    BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, LogId, RECORD_HEADER_BYTES, SegmentHeader,
+    segment_name,
 };
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::recovery::Tail;
-use crate::survey::{LOST_HEADER, Misfit, Survey, open_cold, survey_with_misfits};
+use crate::survey::{LOST_HEADER, Misfit, Survey, damage, open_cold, survey_with_misfits};
 use crate::tail::{Window, find_witness};
 use crate::view::undisturbed;
-use crate::walk::Cursor;
+use crate::walk::{BATCH_BYTES_MAX, Cursor};
 use seawall_sys::durability::Class;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
+/// What is said of a segment whose batch headers claim more than [`Trust`] allows.
+const OVERDRAWN: &str = "its batch headers claim more bytes than it has: not all of them were followed";
+/// How often the headers of a segment are searched for what was durable, at most, in lengths of the segment.
+const SEARCHES_MAX: u64 = 4;
+
+/// How far the headers of one segment are believed before the records behind them are read. No two batches of a log share
+/// a byte, so that all that are damaged have fewer bytes than the segment; forged ones may overlap, and would have the
+/// same bytes read again and again.
+struct Trust {
+    left: u64,
+    overdrawn: bool,
+}
+
+impl Trust {
+    fn new(segment_bytes: u64) -> Self {
+        Self { left: segment_bytes, overdrawn: false }
+    }
+
+    /// Whether a batch of `bytes` is to be read.
+    fn allows(&mut self, bytes: u64) -> bool {
+        self.overdrawn |= bytes > self.left;
+        bytes <= self.left
+    }
+
+    /// A batch of `bytes` was not valid.
+    fn abused(&mut self, bytes: u64) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+}
 
 /// What `verify` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +103,7 @@ pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
     // What a writer trims or starts meanwhile looks like damage.
     let held = open_dir(dir)?;
-    let walked = undisturbed(&held, |disk| walk(disk, |_, _| Ok(())), |report| report.damage.is_empty());
+    let walked = undisturbed(&held, look, |report| report.damage.is_empty());
     walked.map_err(|error| error.in_dir(dir)).map(|report| in_dir(report, dir))
 }
 
@@ -116,7 +146,14 @@ struct Walk<'a, D: Disk, V> {
     disk: &'a mut D,
     window: Window,
     visit: V,
+    /// Whether `visit` wants the records.
+    bodies: bool,
     report: Report,
+    /// Of the segment that is walked: how far its headers are believed, the last header behind a damaged place that said
+    /// something was missing there, and the bytes that were searched for such.
+    trust: Trust,
+    witness: Option<BatchHeader>,
+    searched: u64,
 }
 
 /// Every segment that holds, or held, a part of the log, by number; those without a header only below the newest one that
@@ -143,7 +180,7 @@ fn pieces<D: Disk>(
         let made_up = misfit.header.is_none();
         pieces.push(Piece { number: spare.number, start, made_up, damage: Some(misfit.damage) });
     }
-    for spare in found.unstarted.iter().filter(|spare| spare.number < last.number) {
+    for spare in found.unstarted.iter().filter(|spare| spare.number <= last.number) {
         let start = first_batch(disk, *spare, last)?.1;
         pieces.push(Piece { number: spare.number, start, made_up: true, damage: Some(lost_header(*spare)) });
     }
@@ -168,15 +205,17 @@ fn first_batch_in<D: Disk>(
     segment: &SegmentHeader,
 ) -> Result<(bool, Option<Cursor>)> {
     let mut window = Window::new(READ_BYTES);
+    let mut trust = Trust::new(segment.segment_bytes);
     let mut written = false;
     let mut offset = segment.data_start();
     while offset < segment.data_end() {
         let bytes = window.get(disk, place, offset, BATCH_HEADER_BYTES)?;
         if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
             written = true;
-            let length = usize::try_from(header.disk_bytes(segment.block_bytes)).unwrap_or(usize::MAX);
-            let batch = window.get(disk, place, offset, length)?;
-            if header.check_claims().is_ok() && Cursor::check_batch(&header, batch).is_ok() {
+            let length = header.disk_bytes(segment.block_bytes);
+            let plausible = header.check_claims().is_ok() && trust.allows(length);
+            let at = (offset, segment.block_bytes);
+            if plausible && window.check(disk, place, at, &header)?.is_ok() {
                 let segment = SegmentHeader {
                     epoch: header.epoch,
                     first_lsn: header.lsn,
@@ -185,6 +224,9 @@ fn first_batch_in<D: Disk>(
                     ..*segment
                 };
                 return Ok((true, Some(at_batch(&Cursor::start(segment), offset, &header))));
+            }
+            if plausible {
+                trust.abused(length);
             }
         }
         offset += u64::from(segment.block_bytes);
@@ -242,15 +284,104 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
     Ok(missing)
 }
 
+/// Made up from the newest segment with an intact batch, for a log none of whose segments has a sound header.
+fn made_up<D: Disk>(disk: &mut D, found: &Survey, misfits: &[Misfit]) -> Result<Option<SegmentHeader>> {
+    let mut spares: Vec<Spare> = misfits.iter().map(|misfit| misfit.spare).collect();
+    spares.extend(&found.unstarted);
+    spares.sort_by_key(|spare| std::cmp::Reverse(spare.number));
+    let mut written = None;
+    for spare in spares {
+        let name = segment_name(spare.number);
+        let file = open_cold(disk, &name)?;
+        let made_up = made_up_of(disk, (&name, file), spare);
+        disk.close(file);
+        let (batch, header) = made_up?;
+        if header.is_some() {
+            return Ok(header);
+        }
+        written = written.or(batch.map(|batch| damage(spare.number, 0, batch.lsn, LOST_HEADER)));
+    }
+    written.map_or(Ok(None), Err)
+}
+
+/// The first batch header of a segment whose header is lost, and what the first intact batch tells of that.
+fn made_up_of<D: Disk>(
+    disk: &mut D,
+    place: (&str, FileId),
+    spare: Spare,
+) -> Result<(Option<BatchHeader>, Option<SegmentHeader>)> {
+    let mut window = Window::new(READ_BYTES);
+    let mut trust = Trust::new(spare.bytes);
+    let (mut first, mut offset) = (None, u64::from(BLOCK_SIZES[0]));
+    while offset < spare.bytes {
+        let decoded = BatchHeader::decode(window.get(disk, place, offset, BATCH_HEADER_BYTES)?);
+        let of_here = decoded.ok().map(|(header, _)| header).filter(|header| {
+            header.segment == spare.number && header.offset == offset && header.check_claims().is_ok()
+        });
+        first = first.or(of_here);
+        let Some(header) = of_here else {
+            offset += u64::from(BLOCK_SIZES[0]);
+            continue;
+        };
+        for block_bytes in blocks_at(offset) {
+            let bytes = header.disk_bytes(block_bytes);
+            let end = offset.saturating_add(bytes);
+            if bytes > BATCH_BYTES_MAX || end > spare.bytes || !trust.allows(bytes) {
+                continue;
+            }
+            if window.check(disk, place, (offset, block_bytes), &header)?.is_ok() {
+                let made_up = SegmentHeader {
+                    block_bytes,
+                    log_id: header.log_id,
+                    epoch: header.epoch,
+                    number: spare.number,
+                    segment_bytes: spare.bytes,
+                    first_lsn: header.lsn,
+                    trim_lsn: header.trim_lsn,
+                    previous: 0,
+                    link: header.link,
+                    // The strictest: whatever is missing is damage.
+                    class: Class::PowerLoss,
+                };
+                return Ok((first, Some(made_up)));
+            }
+            trust.abused(bytes);
+        }
+        offset += u64::from(BLOCK_SIZES[0]);
+    }
+    Ok((first, None))
+}
+
+/// The sizes that blocks may have if a batch starts at `offset`, the likeliest first: the first batch of a segment lies
+/// right behind one block.
+fn blocks_at(offset: u64) -> impl Iterator<Item = u16> {
+    BLOCK_SIZES.into_iter().rev().filter(move |block| offset.is_multiple_of(u64::from(*block)))
+}
+
+/// Walks everything that is there and reports what it found.
+pub(crate) fn look<D: Disk>(disk: &mut D) -> Result<Report> {
+    walk_all(disk, false, |_, _| Ok(()))
+}
+
 /// Walks everything that is there, shows `visit` each intact batch in order, and reports what it found.
 pub(crate) fn walk<D: Disk>(
     disk: &mut D,
     visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>,
 ) -> Result<Report> {
+    walk_all(disk, true, visit)
+}
+
+fn walk_all<D: Disk>(
+    disk: &mut D,
+    bodies: bool,
+    visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>,
+) -> Result<Report> {
     let (found, misfits) = survey_with_misfits(disk)?;
     let headers = found.started.iter().chain(misfits.iter().filter_map(|misfit| misfit.header.as_ref()));
-    let Some(last) = headers.max_by_key(|header| header.number).copied() else {
-        // Without any header neither the log nor the size of its blocks is known.
+    let sound = headers.max_by_key(|header| header.number).copied();
+    let last = if sound.is_some() { sound } else { made_up(disk, &found, &misfits)? };
+    let Some(last) = last else {
+        // Without any header or batch neither the log nor the size of its blocks is known.
         let lost = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
         return Err(lost.unwrap_or(Error::NotALog { path: ".".into() }));
     };
@@ -269,13 +400,14 @@ pub(crate) fn walk<D: Disk>(
         records: 0,
         bytes: 0,
         batches: 0,
-        class: Some(last.class),
+        class: sound.map(|header| header.class),
         tail: Tail::Torn,
         witnessed: Lsn::ZERO,
         damage,
         strangers: found.strangers,
     };
-    let mut walk = Walk { disk, window: Window::new(READ_BYTES), visit, report };
+    let (window, trust) = (Window::new(READ_BYTES), Trust::new(0));
+    let mut walk = Walk { disk, window, visit, bodies, report, trust, witness: None, searched: 0 };
     for (i, piece) in pieces.iter().enumerate() {
         if let Some(damage) = &piece.damage {
             let lsn = piece.header().map_or(walk.report.end, |header| header.first_lsn);
@@ -351,9 +483,14 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         let name = segment_name(start.segment.number);
         let file = open_cold(self.disk, &name)?;
         self.window = Window::new(READ_BYTES);
+        (self.trust, self.witness, self.searched) = (Trust::new(start.segment.segment_bytes), None, 0);
         let walked = self.batches((&name, file), start.clone(), next);
         self.disk.close(file);
         let cursor = walked?;
+        if self.trust.overdrawn {
+            let (path, what) = (name.into(), OVERDRAWN.to_owned());
+            self.report.damage.push(Damage { path, offset: start.offset, lsn: start.lsn, what });
+        }
         self.report.first = self.report.first.max(cursor.trim);
         self.report.epoch = self.report.epoch.max(cursor.epoch);
         self.report.witnessed = self.report.witnessed.max(cursor.witnessed);
@@ -389,18 +526,76 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             Ok(valid) => valid,
             Err(fault) => return Ok(Err(fault)),
         };
-        let length = usize::try_from(header.disk_bytes(cursor.segment.block_bytes)).unwrap_or(usize::MAX);
-        let batch = self.window.get(self.disk, place, cursor.offset, length)?;
-        if let Err(fault) = Cursor::check_batch(&header, batch) {
+        let length = header.disk_bytes(cursor.segment.block_bytes);
+        if !self.trust.allows(length) {
+            return Ok(Err(Fault::Claims));
+        }
+        let at = (cursor.offset, cursor.segment.block_bytes);
+        let mut checked = self.window.check_next(self.disk, place, at, &header)?;
+        if checked.is_ok() {
+            checked = self.show(place, at, &header)?;
+        }
+        if let Err(fault) = checked {
+            self.trust.abused(length);
             return Ok(Err(fault));
         }
-        let body = &batch[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize];
-        (self.visit)(&header, body)?;
         self.report.batches += 1;
         self.report.records += u64::from(header.records);
-        self.report.bytes += Records::new(body).map(|record| record.payload.len() as u64).sum::<u64>();
+        let heads = u64::from(header.records) * RECORD_HEADER_BYTES as u64;
+        self.report.bytes += u64::from(header.body_bytes).saturating_sub(heads);
         cursor.advance(&header, checksum);
         Ok(Ok(()))
+    }
+
+    /// Shows the batch at `offset`, which was found valid.
+    fn show(
+        &mut self,
+        place: (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        header: &BatchHeader,
+    ) -> Result<std::result::Result<(), Fault>> {
+        if !self.bodies {
+            return (self.visit)(header, &[]).map(Ok);
+        }
+        let length = usize::try_from(header.disk_bytes(block_bytes)).unwrap_or(usize::MAX);
+        let batch = self.window.get(self.disk, place, offset, length)?;
+        // A long one was checked piece by piece, and is read here for a second time.
+        let long = length > READ_BYTES;
+        if let Err(fault) = if long { Cursor::check_batch(header, batch) } else { Ok(()) } {
+            return Ok(Err(fault));
+        }
+        (self.visit)(header, &batch[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize])?;
+        if long {
+            // The memory of the one goes before that of the next is taken.
+            self.window = Window::new(READ_BYTES);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether a batch behind `cursor` says that something there is missing.
+    fn witnessed(&mut self, place: (&str, FileId), cursor: &Cursor, next: Next) -> Result<bool> {
+        // What lies before the last segment was synced, whatever the class of the log.
+        let contradicts = |batch: &BatchHeader| {
+            cursor.is_contradicted_by(batch) || (!next.none && batch.acknowledged > cursor.lsn)
+        };
+        let known = self.witness.filter(|batch| batch.offset >= cursor.offset && contradicts(batch));
+        let segment = &cursor.segment;
+        if known.is_some() || self.searched > segment.segment_bytes.saturating_mul(SEARCHES_MAX) {
+            return Ok(true);
+        }
+        let mut acknowledged = cursor.lsn;
+        let says = |batch: &BatchHeader| {
+            acknowledged = acknowledged.max(batch.acknowledged);
+            contradicts(batch)
+        };
+        let from = (segment, cursor.offset);
+        self.witness = find_witness(self.disk, &mut self.window, place.1, from, says)?;
+        let to = self.witness.map_or(segment.data_end(), |batch| batch.offset);
+        self.searched = self.searched.saturating_add(to.saturating_sub(cursor.offset));
+        if self.witness.is_none() && acknowledged > cursor.lsn {
+            self.report.tail = Tail::Lost { from: cursor.lsn, to: acknowledged };
+        }
+        Ok(self.witness.is_some())
     }
 
     /// Judges the batch at the cursor, which is not valid; returns where the walk goes on, if anywhere.
@@ -415,18 +610,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         let missing = if let Some(next) = next.adjoining() {
             next.first_lsn > cursor.lsn
         } else {
-            // What lies before the last segment was synced, whatever the class of the log.
-            let mut acknowledged = cursor.lsn;
-            let says = |batch: &BatchHeader| {
-                acknowledged = acknowledged.max(batch.acknowledged);
-                cursor.is_contradicted_by(batch) || (!next.none && batch.acknowledged > cursor.lsn)
-            };
-            let from = (segment, cursor.offset);
-            let missing = find_witness(self.disk, &mut self.window, place.1, from, says)?.is_some();
-            if !missing && acknowledged > cursor.lsn {
-                self.report.tail = Tail::Lost { from: cursor.lsn, to: acknowledged };
-            }
-            missing
+            self.witnessed(place, cursor, next)?
         };
         if !missing {
             if let Some(next) = next.adjoining() {
@@ -448,12 +632,15 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         while offset < segment.data_end() {
             let bytes = self.window.get(self.disk, place, offset, BATCH_HEADER_BYTES)?;
             if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
-                let length = usize::try_from(header.disk_bytes(segment.block_bytes)).unwrap_or(usize::MAX);
-                let batch = self.window.get(self.disk, place, offset, length)?;
                 let further =
                     header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
-                if further && Cursor::check_batch(&header, batch).is_ok() {
-                    return Ok(Some(at_batch(cursor, offset, &header)));
+                let length = header.disk_bytes(segment.block_bytes);
+                if further && header.check_claims().is_ok() && self.trust.allows(length) {
+                    let at = (offset, segment.block_bytes);
+                    if self.window.check(self.disk, place, at, &header)?.is_ok() {
+                        return Ok(Some(at_batch(cursor, offset, &header)));
+                    }
+                    self.trust.abused(length);
                 }
             }
             offset += u64::from(segment.block_bytes);

@@ -56,7 +56,8 @@
 //!
 //! A **batch header is self-valid** if and only if, in this order, (1) the magic is right, (2) its checksum is right,
 //! (3) the version is known, (4) log identity, segment number and offset are those of the place it was read from, (5)
-//! the kind is known and the unused bytes are zero, (6) the batch ends before the last block. A self-valid header is a
+//! the kind is known and the unused bytes are zero, (6) the batch ends before the last block and is no longer than the longest
+//! record and 64 MiB. A self-valid header is a
 //! *witness*: what it says about the durable and the acknowledged LSN was true when it was issued.
 //!
 //! A **batch is valid** if and only if its header is self-valid and then, in this order, (7) its epoch is the one of
@@ -95,7 +96,7 @@ pub const BLOCK_SIZES: [u16; 4] = [512, 1024, 2048, 4096];
 
 const SEGMENT_MAGIC: [u8; 4] = *b"SWS1";
 const BATCH_MAGIC: [u8; 4] = *b"SWB1";
-const MORE_FOLLOWS: u32 = 1 << 31;
+pub(crate) const MORE_FOLLOWS: u32 = 1 << 31;
 
 /// One drawn field: where it starts and how long it is, in bytes.
 type Field = (usize, usize);

@@ -40,6 +40,8 @@ mod check;
 mod checksum;
 mod choose;
 mod core;
+#[cfg(all(test, not(loom)))]
+mod counted;
 mod crowd;
 pub mod disk;
 mod ending;

@@ -24,13 +24,13 @@ use crate::core::{Beginning, Place, Shape, Spare};
 use crate::disk::{Disk, FileId, sync, sync_dir, write_all};
 use crate::error::{Error, Result};
 use crate::foreign::refuse_foreign;
-use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::keeper::{Keeper, Task};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 use crate::seal::header_block;
 use crate::survey::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
-use crate::tail::{Judged, Window, check_orphan, judge, room_to_go_on};
+use crate::tail::{Judged, Window, check_orphans, judge, room_to_go_on};
 use crate::walk::Cursor;
 use seawall_sys::durability::Class;
 
@@ -186,23 +186,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
     {
         return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
     }
-    for spare in &found.unstarted {
-        for block_bytes in BLOCK_SIZES {
-            let like = SegmentHeader {
-                block_bytes,
-                log_id: plan.new_id,
-                epoch: 0,
-                number: spare.number,
-                segment_bytes: spare.bytes,
-                first_lsn: Lsn::ZERO,
-                trim_lsn: Lsn::ZERO,
-                previous: 0,
-                link: 0,
-                class: plan.class,
-            };
-            check_orphan(disk, window, *spare, &like)?;
-        }
-    }
+    check_orphans(disk, window, &found.unstarted)?;
     refuse_foreign(disk, &found.unstarted)?;
     remove_drafts(disk, &found.drafts)?;
     for spare in found.unstarted.iter().filter(|spare| spare.bytes != plan.segment_bytes) {

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::check::{Report, in_dir, walk};
+use crate::check::{Report, in_dir, look, walk};
 use crate::error::{Error, Result};
 use crate::format::{BatchHeader, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records, file_role};
 use crate::lock::open_dir;
@@ -51,7 +51,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     options.check()?;
     let target = Target::new(to, options)?;
     let mut disk = OsDisk::read_only(open_dir(from)?);
-    let first = walk(&mut disk, |_, _| Ok(())).map_err(|error| error.in_dir(from))?.first;
+    let first = look(&mut disk).map_err(|error| error.in_dir(from))?.first;
     let mut copy = Copying { target, log: None, records: 0, due: first, left_out: Vec::new(), refused: None };
     let walked = walk(&mut disk, |header, body| {
         // Told apart from what the source meets, so that each failure names its own directory.

@@ -16,7 +16,7 @@ use crate::buffer::AlignedBuf;
 use crate::error::{Damage, Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::walk::Cursor;
+use crate::walk::{Cursor, check_in_pieces};
 
 /// Where segments are read from.
 pub(crate) trait Source {
@@ -39,6 +39,10 @@ pub(crate) trait Source {
 
 /// Room before a piece that is read ahead, in bytes, for the beginning of a batch that ends in it.
 const HEAD_BYTES: usize = 1 << 20;
+/// A batch of more bytes than this is checked piece by piece before memory is taken for it.
+const CHECKED_FIRST_BYTES: usize = 8 << 20;
+/// One of these pieces in bytes.
+const CHECKED_PIECE_BYTES: usize = 1 << 20;
 /// Who has read as many pieces as this goes on reading.
 const PIECES_BEFORE_AHEAD: u32 = 2;
 
@@ -160,6 +164,9 @@ impl Scan {
             return Err(self.damage(Fault::Lsn));
         }
         let bytes = usize::try_from(header.disk_bytes(self.cursor.segment.block_bytes)).unwrap_or(usize::MAX);
+        if bytes > CHECKED_FIRST_BYTES {
+            self.check_first(source, &header)?;
+        }
         self.ensure(source, bytes, limit)?;
         let at = self.place();
         Cursor::check_batch(&header, self.held(bytes)).map_err(|fault| self.damage(fault))?;
@@ -170,6 +177,21 @@ impl Scan {
         let start = at + BATCH_HEADER_BYTES;
         let end = start + header.body_bytes as usize;
         Ok(Some(ScannedBatch { header, buf: Arc::clone(&self.buf), start, end }))
+    }
+
+    /// Checks a long batch at the cursor before memory is taken for it, because its header may claim anything.
+    fn check_first<S: Source>(&self, source: &mut S, header: &BatchHeader) -> Result<()> {
+        let segment = &self.cursor.segment;
+        let mut pieces = self.memory(CHECKED_PIECE_BYTES)?;
+        let place = (self.cursor.offset, segment.block_bytes);
+        let read = |at: u64, buf: &mut [u8]| source.read(segment.number, at, buf);
+        check_in_pieces(header, place, pieces.bytes_mut(), read)?.map_err(|fault| self.damage(fault))
+    }
+
+    /// Memory for what the file claims to hold.
+    fn memory(&self, bytes: usize) -> Result<AlignedBuf> {
+        let name = || segment_name(self.cursor.segment.number);
+        AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name(), source))
     }
 
     /// Where in the buffer the cursor is.
@@ -214,7 +236,7 @@ impl Scan {
             own.bytes_mut().copy_within(kept.clone(), 0);
         } else {
             // Somebody keeps records of this buffer.
-            let mut fresh = AlignedBuf::zeroed(capacity);
+            let mut fresh = self.memory(capacity)?;
             fresh.bytes_mut()[..kept.len()].copy_from_slice(&self.buf.bytes()[kept.clone()]);
             self.buf = Arc::new(fresh);
         }

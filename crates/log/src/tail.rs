@@ -21,13 +21,13 @@
 use crate::buffer::AlignedBuf;
 use crate::core::Spare;
 use crate::disk::{Disk, FileId, read_full};
-use crate::error::Result;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
+use crate::error::{Error, Result};
+use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 use crate::recovery::Tail;
 use crate::survey::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
-use crate::walk::Cursor;
+use crate::walk::{Cursor, check_in_pieces};
 
 /// The walk through the last segment.
 #[derive(Debug)]
@@ -44,19 +44,24 @@ pub(crate) struct Window {
     buf: AlignedBuf,
     start: u64,
     filled: usize,
+    /// One read in bytes.
+    read_bytes: usize,
+    /// Memory for a batch that is checked in pieces, once there was one.
+    pieces: Option<AlignedBuf>,
 }
 
 impl Window {
     /// Reads `bytes` at a time.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { buf: AlignedBuf::zeroed(bytes.next_multiple_of(READ_BLOCK_BYTES)), start: 0, filled: 0 }
+        let read_bytes = bytes.next_multiple_of(READ_BLOCK_BYTES);
+        Self { buf: AlignedBuf::zeroed(read_bytes), start: 0, filled: 0, read_bytes, pieces: None }
     }
 
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
     pub(crate) fn get<D: Disk>(
         &mut self,
         disk: &mut D,
-        (name, file): (&str, FileId),
+        place: (&str, FileId),
         offset: u64,
         wanted: usize,
     ) -> Result<&[u8]> {
@@ -66,15 +71,55 @@ impl Window {
             self.start = offset - offset % READ_BLOCK_BYTES as u64;
             let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
             if needed > self.buf.capacity() {
-                self.buf = AlignedBuf::zeroed(needed.next_multiple_of(READ_BLOCK_BYTES));
+                self.buf = memory(place.0, needed.next_multiple_of(READ_BLOCK_BYTES))?;
             }
             self.filled = 0;
-            self.filled = read_full(disk, name, file, self.start, self.buf.bytes_mut())?;
+            self.filled = read_full(disk, place.0, place.1, self.start, self.buf.bytes_mut())?;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
         let to = from.saturating_add(wanted).min(self.filled);
         Ok(&self.buf.bytes()[from..to])
     }
+
+    /// Rules 11 and 12 for the batch at `offset`; the window stays where it is, and takes no memory for the batch.
+    pub(crate) fn check<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        (name, file): (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        batch: &BatchHeader,
+    ) -> Result<std::result::Result<(), Fault>> {
+        let end = offset.saturating_add(batch.disk_bytes(block_bytes));
+        if offset >= self.start && end <= self.start + self.filled as u64 {
+            let place = |at: u64| usize::try_from(at - self.start).unwrap_or(usize::MAX);
+            return Ok(Cursor::check_batch(batch, &self.buf.bytes()[place(offset)..place(end)]));
+        }
+        let mut pieces = self.pieces.take().map_or_else(|| memory(name, self.read_bytes), Ok)?;
+        let read = |at: u64, buf: &mut [u8]| read_full(disk, name, file, at, buf);
+        let checked = check_in_pieces(batch, (offset, block_bytes), pieces.bytes_mut(), read);
+        self.pieces = Some(pieces);
+        checked
+    }
+
+    /// The same for a batch behind which the walk goes on: one that fits takes the window along.
+    pub(crate) fn check_next<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        place: (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        batch: &BatchHeader,
+    ) -> Result<std::result::Result<(), Fault>> {
+        let bytes = usize::try_from(batch.disk_bytes(block_bytes)).unwrap_or(usize::MAX);
+        if bytes > self.read_bytes {
+            return self.check(disk, place, (offset, block_bytes), batch);
+        }
+        Ok(Cursor::check_batch(batch, self.get(disk, place, offset, bytes)?))
+    }
+}
+
+/// Memory for what a file may claim to hold: that there is not enough is no reason to end the process.
+fn memory(name: &str, bytes: usize) -> Result<AlignedBuf> {
+    AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name, source))
 }
 
 /// Walks the last segment to its end.
@@ -93,8 +138,8 @@ pub(crate) fn walk_tail<D: Disk>(
             Ok(valid) => valid,
             Err(fault) => return Ok(TailWalk { cursor, fault: Some(fault) }),
         };
-        let bytes = usize::try_from(batch.disk_bytes(header.block_bytes)).unwrap_or(usize::MAX);
-        if let Err(fault) = Cursor::check_batch(&batch, window.get(disk, place, cursor.offset, bytes)?) {
+        let at = (cursor.offset, header.block_bytes);
+        if let Err(fault) = window.check_next(disk, place, at, &batch)? {
             return Ok(TailWalk { cursor, fault: Some(fault) });
         }
         cursor.advance(&batch, checksum);
@@ -204,7 +249,7 @@ fn check_unstarted<D: Disk>(
     let file = open_cold(disk, &name)?;
     let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
     let start = u64::from(header.block_bytes);
-    *window = Window::new(window.buf.capacity());
+    *window = Window::new(window.read_bytes);
     let witness = find_witness(disk, window, file, (&header, start), |_| true);
     disk.close(file);
     match witness? {
@@ -213,28 +258,40 @@ fn check_unstarted<D: Disk>(
     }
 }
 
-/// As [`check_unstarted`], for a directory without any valid header, whose log identity is therefore unknown.
-pub(crate) fn check_orphan<D: Disk>(
+/// As [`check_unstarted`], for a directory without any valid header: the identity of the log and the size of its blocks
+/// are therefore unknown.
+pub(crate) fn check_orphans<D: Disk>(disk: &mut D, window: &mut Window, unstarted: &[Spare]) -> Result<()> {
+    for spare in unstarted {
+        let name = segment_name(spare.number);
+        let file = open_cold(disk, &name)?;
+        *window = Window::new(window.read_bytes);
+        let orphan = find_orphan(disk, window, (&name, file), *spare);
+        disk.close(file);
+        if let Some(batch) = orphan? {
+            return Err(damage(spare.number, 0, batch.lsn, LOST_HEADER));
+        }
+    }
+    Ok(())
+}
+
+fn find_orphan<D: Disk>(
     disk: &mut D,
     window: &mut Window,
+    place: (&str, FileId),
     spare: Spare,
-    like: &SegmentHeader,
-) -> Result<()> {
-    let name = segment_name(spare.number);
-    let file = open_cold(disk, &name)?;
-    *window = Window::new(window.buf.capacity());
-    let mut offset = u64::from(like.block_bytes);
-    let mut orphan = None;
-    while offset < like.data_end() && orphan.is_none() {
-        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
-        orphan = BatchHeader::decode(bytes)
-            .ok()
-            .filter(|(header, _)| header.segment == spare.number && header.offset == offset);
-        offset += u64::from(like.block_bytes);
+) -> Result<Option<BatchHeader>> {
+    // Every block starts at a multiple of the smallest one.
+    let block = u64::from(BLOCK_SIZES[0]);
+    let mut offset = block;
+    while offset < spare.bytes.saturating_sub(block) {
+        let bytes = window.get(disk, place, offset, BATCH_HEADER_BYTES)?;
+        if let Ok((header, _)) = BatchHeader::decode(bytes)
+            && header.segment == spare.number
+            && header.offset == offset
+        {
+            return Ok(Some(header));
+        }
+        offset += block;
     }
-    disk.close(file);
-    match orphan {
-        Some((batch, _)) => Err(damage(spare.number, 0, batch.lsn, LOST_HEADER)),
-        None => Ok(()),
-    }
+    Ok(None)
 }

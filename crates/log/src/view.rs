@@ -27,7 +27,7 @@ use crate::reader::{Files, Record, Shelves, Unpacked};
 use crate::recovery::Tail;
 use crate::scan::Scan;
 use crate::survey::{chain, damage, forget_cached, open_cold, survey};
-use crate::tail::{Window, judge, walk_tail};
+use crate::tail::{Window, check_orphans, judge, walk_tail};
 use crate::watch::{Names, Watch, peek};
 
 /// One read, in bytes.
@@ -127,6 +127,7 @@ impl View {
         let names = Names::of(disk);
         let found = survey(disk)?;
         let Some(last) = found.started.last().copied() else {
+            check_orphans(disk, &mut Window::new(READ_BYTES), &found.unstarted)?;
             return Err(Error::NotALog { path: ".".into() });
         };
         let (members, _) = chain(&found.started)?;

@@ -3,10 +3,20 @@
 //! A [`Cursor`] knows what must come next in one segment and checks the bytes there against the validity rule of
 //! `format.rs`. Recovery, readers, `verify` and `salvage` all use it, so the rule is implemented once.
 
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, SegmentHeader, check_body};
+use crate::checksum::crc32c_more;
+use crate::error::Result as LogResult;
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, MORE_FOLLOWS, RECORD_BYTES_MAX, RECORD_HEADER_BYTES,
+    SegmentHeader, check_body,
+};
 use crate::lsn::Lsn;
 use crate::mutant::{self, Mutant};
 use seawall_sys::durability::Class;
+
+/// The longest batch in bytes: the longest record or transaction, and all that a batch of the usual kind may hold.
+pub(crate) const BATCH_BYTES_MAX: u64 = RECORD_BYTES_MAX as u64 + (64 << 20);
+/// What is read in pieces is read from multiples of this many bytes.
+const PIECE_ALIGN: u64 = 4096;
 
 /// What must come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +71,9 @@ impl Cursor {
         if header.log_id != segment.log_id || other_segment || other_offset {
             return Err(Fault::Place);
         }
-        let end = offset.checked_add(header.disk_bytes(segment.block_bytes));
-        if end.is_none_or(|end| end > segment.data_end()) {
+        let bytes = header.disk_bytes(segment.block_bytes);
+        let end = offset.checked_add(bytes);
+        if bytes > BATCH_BYTES_MAX || end.is_none_or(|end| end > segment.data_end()) {
             return Err(Fault::Length);
         }
         Ok((header, checksum))
@@ -128,5 +139,155 @@ impl Cursor {
     /// Whether another batch header can still start in this segment.
     pub(crate) fn has_room(&self) -> bool {
         self.offset.saturating_add(BATCH_HEADER_BYTES as u64) <= self.segment.data_end()
+    }
+}
+
+/// Rules 11 and 12 for a batch whose bytes come piece by piece.
+#[derive(Debug)]
+struct BodyCheck {
+    sum: u32,
+    /// Bytes of records that are still to come.
+    left: usize,
+    /// The header of the record that comes, as far as it has come.
+    head: [u8; RECORD_HEADER_BYTES],
+    head_filled: usize,
+    /// Bytes of the record that are still to come.
+    payload_left: usize,
+    more: bool,
+    records: u32,
+}
+
+impl BodyCheck {
+    fn new(header: &BatchHeader) -> Self {
+        let left = header.body_bytes as usize;
+        Self { sum: 0, left, head: [0; 4], head_filled: 0, payload_left: 0, more: false, records: 0 }
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        self.sum = crc32c_more(self.sum, piece);
+        let mut rest = &piece[..piece.len().min(self.left)];
+        self.left -= rest.len();
+        while !rest.is_empty() {
+            let of_payload = rest.len().min(self.payload_left);
+            self.payload_left -= of_payload;
+            rest = &rest[of_payload..];
+            let of_head = rest.len().min(RECORD_HEADER_BYTES - self.head_filled);
+            self.head[self.head_filled..][..of_head].copy_from_slice(&rest[..of_head]);
+            self.head_filled += of_head;
+            rest = &rest[of_head..];
+            if self.head_filled == RECORD_HEADER_BYTES {
+                let word = u32::from_le_bytes(self.head);
+                self.payload_left = (word & !MORE_FOLLOWS) as usize;
+                self.more = word & MORE_FOLLOWS != 0;
+                self.records = self.records.saturating_add(1);
+                self.head_filled = 0;
+            }
+        }
+    }
+
+    fn finish(&self, header: &BatchHeader) -> Result<(), Fault> {
+        if self.sum != header.body_checksum {
+            return Err(Fault::BodyChecksum);
+        }
+        let whole = self.left == 0 && self.head_filled == 0 && self.payload_left == 0;
+        let filled = whole && self.records == header.records && !self.more;
+        let of_its_kind = (header.kind == Kind::Records) == (self.records > 0);
+        if filled && of_its_kind { Ok(()) } else { Err(Fault::Records) }
+    }
+}
+
+/// Rules 11 and 12 for the batch at `offset`, of blocks of `block_bytes`, which `read` reads through `buf` from a place
+/// in the segment on: what a header claims costs no memory.
+pub(crate) fn check_in_pieces(
+    header: &BatchHeader,
+    (offset, block_bytes): (u64, u16),
+    buf: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> LogResult<usize>,
+) -> LogResult<Result<(), Fault>> {
+    if mutant::on(Mutant::SkipBodyChecksum) {
+        return Ok(Ok(()));
+    }
+    let end = offset.saturating_add(header.disk_bytes(block_bytes));
+    let mut at = offset.saturating_add(BATCH_HEADER_BYTES as u64);
+    let mut check = BodyCheck::new(header);
+    while at < end {
+        let start = at - at % PIECE_ALIGN;
+        let left = usize::try_from((end - start).next_multiple_of(PIECE_ALIGN)).unwrap_or(usize::MAX);
+        let wanted = left.min(buf.len());
+        let filled = read(start, &mut buf[..wanted])?;
+        let from = usize::try_from(at - start).unwrap_or(usize::MAX);
+        let to = filled.min(usize::try_from(end - start).unwrap_or(usize::MAX));
+        if to <= from {
+            return Ok(Err(Fault::BodyChecksum));
+        }
+        check.take(&buf[from..to]);
+        at = start + to as u64;
+    }
+    Ok(check.finish(header))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::check_in_pieces;
+    use crate::checksum::crc32c;
+    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, check_body, record_header};
+    use crate::lsn::Lsn;
+
+    const BLOCK: u16 = 512;
+
+    /// A batch of records of these lengths.
+    fn batch(lengths: &[usize], more: bool) -> (BatchHeader, Vec<u8>) {
+        let mut bytes = vec![0; BATCH_HEADER_BYTES];
+        for length in lengths {
+            bytes.extend(record_header(*length, more).expect("short enough"));
+            bytes.extend(std::iter::repeat_n(0xA5, *length));
+        }
+        let body_bytes = u32::try_from(bytes.len() - BATCH_HEADER_BYTES).expect("short");
+        bytes.resize(bytes.len().next_multiple_of(BLOCK.into()), 0);
+        let header = BatchHeader {
+            kind: Kind::Records,
+            log_id: LogId([3; 16]),
+            epoch: 1,
+            segment: 1,
+            offset: 1024,
+            lsn: Lsn::ZERO,
+            durable: Lsn::ZERO,
+            acknowledged: Lsn::ZERO,
+            trim_lsn: Lsn::ZERO,
+            body_bytes,
+            records: u32::try_from(lengths.len()).expect("few"),
+            link: 0,
+            body_checksum: crc32c(&bytes[BATCH_HEADER_BYTES..]),
+        };
+        header.encode(&mut bytes);
+        (header, bytes)
+    }
+
+    #[test]
+    fn piece_by_piece_is_judged_as_at_once() {
+        let lengths: [&[usize]; 5] = [&[], &[0], &[0, 1, 2, 3, 0, 0], &[9000, 4093, 1, 12_000], &[40_000]];
+        for lengths in lengths {
+            let (good, bytes) = batch(lengths, false);
+            let mut rows = vec![(good, bytes.clone()), batch(lengths, true)];
+            rows.push((BatchHeader { records: good.records + 1, ..good }, bytes.clone()));
+            rows.push((BatchHeader { kind: Kind::Mark, ..good }, bytes.clone()));
+            rows.push((BatchHeader { body_checksum: !good.body_checksum, ..good }, bytes.clone()));
+            rows.push((BatchHeader { body_bytes: good.body_bytes.saturating_sub(1), ..good }, bytes.clone()));
+            for (row, (header, bytes)) in rows.into_iter().enumerate() {
+                let file = [vec![0; 1024], bytes.clone()].concat();
+                for piece in [4096, 8192, 1 << 20] {
+                    let mut buf = vec![0; piece];
+                    let checked = check_in_pieces(&header, (1024, BLOCK), &mut buf, |at, buf| {
+                        let from = usize::try_from(at).expect("small").min(file.len());
+                        let read = buf.len().min(file.len() - from);
+                        buf[..read].copy_from_slice(&file[from..from + read]);
+                        Ok(read)
+                    });
+                    let whole = usize::try_from(header.disk_bytes(BLOCK)).expect("small");
+                    let expected = check_body(&header, &bytes[..whole.min(bytes.len())]);
+                    assert_eq!(checked.expect("reads"), expected, "{lengths:?} row {row} by {piece}");
+                }
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ mod written;
 
 use std::path::Path;
 
-use seawall::format::BATCH_HEADER_BYTES;
-use seawall::{Error, Log, Lsn, Salvaged, salvage, verify};
+use seawall::format::{BATCH_HEADER_BYTES, segment_name};
+use seawall::{Error, Log, Lsn, Salvaged, View, salvage, verify};
 use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, scratch, written};
 
 /// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
@@ -113,6 +113,43 @@ fn a_segment_without_a_header_is_walked_by_its_batches() {
             };
             let lost = held(index).start + damaged..held(index).start + damaged + 1;
             with_bytes(segment, change, || judge(dir.path(), segment, lost, &what));
+        }
+    }
+}
+
+/// No header of a segment is left: what the batches say of log and blocks is enough.
+#[test]
+fn a_log_without_any_header_is_walked_by_its_batches() {
+    for (records, least) in [(3, 1), (25, 3)] {
+        for block in [512, 1024, 4096] {
+            let what = format!("{records} records, blocks of {block} bytes");
+            let dir = scratch();
+            let log = Log::open(dir.path(), options().block_bytes(block)).expect("opens");
+            for i in 0..records {
+                log.append_commit(&written::record(i)).expect("commits");
+            }
+            let segments = log.stats().segments;
+            assert!(segments >= least && (least > 1 || segments == 1), "{what}: {segments} segments");
+            log.close().expect("closes");
+            let paths: Vec<_> = (1..=segments).map(|number| dir.path().join(segment_name(number))).collect();
+            for path in &paths {
+                let mut bytes = std::fs::read(path).expect("reads");
+                let end = SEGMENT - usize::from(block);
+                for at in [0, end] {
+                    bytes[at..at + 96].iter_mut().for_each(|byte| *byte ^= 0x5A);
+                }
+                std::fs::write(path, bytes).expect("writes");
+            }
+            let report = verify(dir.path()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let damaged: Vec<_> = report.damage.iter().map(|damage| damage.path.clone()).collect();
+            assert_eq!((damaged, report.class), (paths, None), "{what}: {:?}", report.damage);
+            assert_eq!((report.records, report.block_bytes), (records.into(), block), "{what}");
+            let (done, copied) = salvaged(dir.path(), &what);
+            assert_eq!(copied, (0..records).collect::<Vec<_>>(), "{what}");
+            assert_eq!((done.left_out, done.report.segments), (Vec::new(), segments), "{what}");
+            for refused in [View::open(dir.path()).err(), Log::open(dir.path(), options()).err()] {
+                assert!(matches!(refused, Some(Error::Corrupt(_))), "{what}: {refused:?}");
+            }
         }
     }
 }
