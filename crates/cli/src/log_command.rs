@@ -14,8 +14,8 @@ use records::{Form, Output};
 use seawall::{
     Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, salvage, verify,
 };
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,9 +41,9 @@ enum LogCommand {
     /// Prints records and waits for more
     Follow(Cat),
     /// Tells what is in a log
-    Stat(Place),
+    Stat(Look),
     /// Checks every byte of a log; exit code 1 and the places if anything is damaged
-    Verify(Place),
+    Verify(Look),
     /// Copies what is intact into a new log
     Salvage(Salvage),
     /// Forgets everything before an LSN
@@ -53,10 +53,21 @@ enum LogCommand {
 }
 
 #[derive(Debug, Args)]
-struct Place {
+struct Look {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Told {
+    /// Lines of text
+    Text,
+    /// One JSON object
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -217,8 +228,8 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Append(options) => append(options),
         LogCommand::Cat(options) => cat(options),
         LogCommand::Follow(options) => follow(options),
-        LogCommand::Stat(place) => stat(&place.dir),
-        LogCommand::Verify(place) => check(&place.dir),
+        LogCommand::Stat(look) => stat(look),
+        LogCommand::Verify(look) => check(look),
         LogCommand::Salvage(options) => save(options),
         LogCommand::Trim(options) => trim(options),
         LogCommand::Bench(options) => bench(options),
@@ -283,7 +294,7 @@ fn append(options: &Append) -> Result<(), Stop> {
         tell_refusal(log.opened().engine_refused.as_deref());
     }
     let output = (!options.quiet).then(|| io::BufWriter::new(io::stdout().lock()));
-    let mut intake = Intake { output, waiting: Vec::new(), durable: 0, is_at_end: false };
+    let mut intake = Intake { output, ..Intake::default() };
     let taken = intake.take(&log, options.format);
     // After a failure of the log itself this one fails too, and tells nothing that is not known then.
     let settled = intake.waiting.last().map_or(Ok(()), |last| log.commit(*last)).map_err(Stop::from);
@@ -309,6 +320,8 @@ fn refused(error: seawall::Error) -> Stop {
 
 /// What became of the records of standard input.
 struct Intake<W> {
+    /// The first records of a transaction whose last one has not been read.
+    open: Vec<Vec<u8>>,
     /// Where LSNs are printed, if anybody wants to know them.
     output: Option<W>,
     /// The ends of the records that were appended and are not known to be durable.
@@ -316,6 +329,12 @@ struct Intake<W> {
     /// Records that are durable: the first ones.
     durable: u64,
     is_at_end: bool,
+}
+
+impl<W> Default for Intake<W> {
+    fn default() -> Self {
+        Self { open: Vec::new(), output: None, waiting: Vec::new(), durable: 0, is_at_end: false }
+    }
 }
 
 impl<W: Write> Intake<W> {
@@ -330,8 +349,13 @@ impl<W: Write> Intake<W> {
         while !self.is_at_end {
             self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
             if !self.is_at_end {
-                self.waiting.push(log.append(&record).map_err(refused)?);
                 bytes += record.len();
+                self.append(log, &mut record, input.ends_transaction())?;
+            } else if !self.open.is_empty() {
+                self.is_at_end = false;
+                let missing =
+                    "the input ends within a transaction: no record with \"ends_transaction\":true follows";
+                return Err(Stop::Failed(missing.to_owned()));
             }
             let is_large = self.waiting.len() >= TOGETHER_MAX || bytes >= TOGETHER_BYTES_MAX;
             let is_due = self.is_at_end || input.would_wait() || is_large;
@@ -340,6 +364,35 @@ impl<W: Write> Intake<W> {
                 self.tell(self.waiting.len())?;
                 bytes = 0;
             }
+        }
+        Ok(())
+    }
+
+    /// Appends a record, or the whole transaction that it ends.
+    fn append(&mut self, log: &Log, record: &mut Vec<u8>, is_last: bool) -> Result<(), Stop> {
+        if is_last && self.open.is_empty() {
+            self.waiting.push(log.append(record).map_err(refused)?);
+            return Ok(());
+        }
+        self.open.push(std::mem::take(record));
+        let bytes: usize = self.open.iter().map(Vec::len).sum();
+        if bytes > RECORD_BYTES_MAX {
+            let wrong = format!("a transaction is longer than the bound of {RECORD_BYTES_MAX} bytes");
+            return Err(Stop::Failed(wrong));
+        }
+        if !is_last {
+            return Ok(());
+        }
+        let start = log.appended_lsn();
+        let appended =
+            log.transaction(|transaction| self.open.iter().try_for_each(|record| transaction.append(record)));
+        // Nobody else appends: what the records take more than their bytes, each takes the same of.
+        let taken = appended.map_err(refused)?.since(start);
+        let header = (taken - bytes as u64) / self.open.len() as u64;
+        let mut end = start;
+        for record in self.open.drain(..) {
+            end = Lsn::new(end.get() + header + record.len() as u64);
+            self.waiting.push(end);
         }
         Ok(())
     }
@@ -378,10 +431,21 @@ impl<W: Write> Intake<W> {
     }
 }
 
+/// Where records are printed; a terminal gets no character that it would obey.
+fn printer(form: Form) -> Result<Output<impl Write>, Stop> {
+    let output = io::stdout().lock();
+    let is_terminal = output.is_terminal();
+    if is_terminal && form == Form::Raw {
+        let text = "--format raw is for a file or a pipe: a terminal would obey the bytes of the records";
+        return Err(Stop::Failed(text.to_owned()));
+    }
+    Ok(Output::new(io::BufWriter::new(output), form, is_terminal))
+}
+
 fn cat(options: &Cat) -> Result<(), Stop> {
+    let mut output = printer(options.format)?;
     let view = View::open(&options.dir)?;
     tell_loss(&view);
-    let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
     let from = options.from.unwrap_or(view.first_lsn());
     let limit = usize::try_from(options.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     for record in view.read(from)?.take(limit) {
@@ -391,7 +455,7 @@ fn cat(options: &Cat) -> Result<(), Stop> {
 }
 
 fn follow(options: &Cat) -> Result<(), Stop> {
-    let mut output = Output::new(io::BufWriter::new(io::stdout().lock()), options.format);
+    let mut output = printer(options.format)?;
     let mut place = follow::Place::open(&options.dir, options.from)?;
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
@@ -408,9 +472,12 @@ fn follow(options: &Cat) -> Result<(), Stop> {
     output.flush().map_err(Stop::from)
 }
 
-fn stat(dir: &Path) -> Result<(), Stop> {
-    let view = View::open(dir)?;
+fn stat(look: &Look) -> Result<(), Stop> {
+    let view = View::open(&look.dir)?;
     let mut output = io::stdout().lock();
+    if look.format == Told::Json {
+        return Ok(writeln!(output, "{}", records::stat(&view, view.remembered_method()?))?);
+    }
     writeln!(output, "identity     {}", view.log_id())?;
     writeln!(output, "first LSN    {}", view.first_lsn())?;
     writeln!(output, "end LSN      {}", view.end_lsn())?;
@@ -457,9 +524,12 @@ fn tail(report: &Report) -> String {
 }
 
 /// Damage ends the command with exit code 1, whoever reads the report.
-fn check(dir: &Path) -> Result<(), Stop> {
-    let report = verify(dir)?;
-    let told = print_report(&report);
+fn check(look: &Look) -> Result<(), Stop> {
+    let report = verify(&look.dir)?;
+    let told = match look.format {
+        Told::Text => print_report(&report),
+        Told::Json => writeln!(io::stdout().lock(), "{}", records::report(&report)).map_err(Stop::from),
+    };
     let Some(first) = report.damage.first() else { return told };
     let mut text =
         format!("{} damaged place(s), the first one in {}", report.damage.len(), plain(&first.to_string()));
@@ -573,7 +643,7 @@ mod tests {
     #[test]
     fn an_account_tells_what_is_durable_what_is_unknown_and_what_is_missing() {
         let mut intake =
-            Intake { output: Some(Vec::new()), waiting: vec![Lsn::ZERO; 5], durable: 0, is_at_end: false };
+            Intake { output: Some(Vec::new()), waiting: vec![Lsn::ZERO; 5], ..Intake::default() };
         assert!(intake.tell(2).is_ok());
         assert_eq!(intake.output.as_deref(), Some(&b"0\n0\n"[..]));
         assert_eq!(

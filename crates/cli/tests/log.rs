@@ -449,3 +449,71 @@ fn a_follow_that_waits_for_its_pipe_while_the_log_is_trimmed_goes_on_with_the_fi
     assert_eq!(told.lines().filter(|line| line.starts_with("trimmed: ")).count(), 1, "{told}");
     writer.close().expect("closes");
 }
+
+#[test]
+fn what_cat_prints_as_json_append_takes_with_its_transactions() {
+    let dir = scratch();
+    let (log, copy) = (dir.path().join("log"), dir.path().join("copy"));
+    let writer = seawall::Log::open(&log, seawall::Options::default()).expect("opens");
+    writer.append(b"one").expect("appends");
+    let records: [&[u8]; 3] = [b"two\n", b"\xFF\x1b", b""];
+    let two =
+        writer.transaction(|transaction| records.iter().try_for_each(|record| transaction.append(record)));
+    writer.commit(two.expect("appends")).expect("commits");
+    writer.append_commit("drei \u{9b}".as_bytes()).expect("appends");
+    writer.close().expect("closes");
+    let cat = |log: &Path| seawall(&["cat", path(log), "--format", "json"], b"").stdout;
+    let printed = cat(&log);
+    assert!(String::from_utf8_lossy(&printed).contains("\"ends_transaction\":false"));
+    let appended = seawall(&["append", path(&copy), "--format", "json"], &printed);
+    assert!(appended.status.success(), "{}", told(&appended));
+    assert_eq!(cat(&copy), printed, "the new log gives the same LSNs");
+    let ends: Vec<String> = String::from_utf8_lossy(&printed)
+        .lines()
+        .map(|line| {
+            line.split("\"end\":").nth(1).expect("is told").split(',').next().expect("is there").to_owned()
+        })
+        .collect();
+    assert_eq!(text(&appended).lines().collect::<Vec<_>>(), ends);
+    let cut: Vec<u8> = printed.split_inclusive(|byte| *byte == b'\n').take(2).flatten().copied().collect();
+    let refused = seawall(&["append", path(&copy), "--format", "json"], &cut);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told(&refused).contains("the input ends within a transaction"), "{}", told(&refused));
+    assert!(
+        told(&refused).contains("durable: 1 line(s) of the input; not appended: line 2"),
+        "{}",
+        told(&refused)
+    );
+    let refused = seawall(&["append", path(&copy), "--format", "json"], b"not json\n");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told(&refused).contains("line 1 of the input: it is no JSON"), "{}", told(&refused));
+}
+
+#[test]
+fn stat_and_verify_tell_the_same_as_json() {
+    let dir = scratch();
+    let log = dir.path().join("log");
+    seawall(&["append", path(&log)], b"one\ntwo\n");
+    let told_by = |command: &str| {
+        let output = seawall(&[command, path(&log), "--format", "json"], b"");
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+        (output.status.code(), value)
+    };
+    let (code, stat) = told_by("stat");
+    assert_eq!((code, &stat["end"], &stat["writer"]), (Some(0), &14.into(), &false.into()), "{stat}");
+    assert_eq!((&stat["tail"], &stat["outlives"]), (&"closed".into(), &"power loss".into()), "{stat}");
+    let (code, report) = told_by("verify");
+    assert_eq!(
+        (code, &report["records"], &report["identity"]),
+        (Some(0), &2.into(), &stat["identity"]),
+        "{report}"
+    );
+    assert_eq!(report["damage"], serde_json::json!([]));
+    let segment = log.join("00000000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("reads");
+    let at = bytes.windows(3).position(|window| window == b"one").expect("is there");
+    bytes[at] ^= 1;
+    std::fs::write(&segment, bytes).expect("writes");
+    let (code, report) = told_by("verify");
+    assert_eq!((code, &report["damage"][0]["lsn"]), (Some(1), &0.into()), "{report}");
+}

@@ -2,14 +2,17 @@
 //!
 //! | form | one record |
 //! | --- | --- |
-//! | text | a line; printed as it is, so a record with line ends of its own prints as several lines |
+//! | text | a line; printed as it is, so a record with line ends of its own prints as several lines; on a terminal without control characters and on one line |
 //! | json | a line: `{"lsn":…,"end":…,"ends_transaction":…,"text":…}`, or `"base64"` for what is not UTF-8 |
 //! | raw | its length as four little-endian bytes, then its bytes: what `append --format raw` reads |
 
 use base64::Engine as _;
 use clap::ValueEnum;
-use seawall::Record;
 use seawall::bench::Row;
+use seawall::{Engine, Record, Report, Tail, View};
+use seawall_sys::text::printable;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 
 /// How records are told apart.
@@ -17,7 +20,7 @@ use std::io::{self, BufRead, Read, Write};
 pub(super) enum Form {
     /// One line a record
     Text,
-    /// One JSON object a line; `append` takes the whole line as the record
+    /// One JSON object a line, with the record in `text` or `base64`; `append` reads what `cat` prints
     Json,
     /// Four bytes of length (little-endian), then the record
     Raw,
@@ -37,17 +40,29 @@ pub(super) struct Input<R> {
     bytes_max: usize,
     /// Records that were read whole.
     count: u64,
+    /// Whether the last one ends its transaction.
+    ends_transaction: bool,
 }
 
 impl<R: Read> Input<R> {
     pub(super) fn new(reader: R, form: Form, bytes_max: usize) -> Self {
-        Self { reader: io::BufReader::with_capacity(256 << 10, reader), form, bytes_max, count: 0 }
+        Self {
+            reader: io::BufReader::with_capacity(256 << 10, reader),
+            form,
+            bytes_max,
+            count: 0,
+            ends_transaction: true,
+        }
     }
 
     /// Reads the next record into `record`; returns whether there was one. The error names it by its number.
     pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<bool, String> {
         record.clear();
-        let read = if self.form == Form::Raw { self.next_framed(record) } else { self.next_line(record) };
+        let read = match self.form {
+            Form::Text => self.next_line(record, self.bytes_max),
+            Form::Json => self.next_object(record),
+            Form::Raw => self.next_framed(record),
+        };
         let one = || format!("{} {} of the input", self.form.unit(), self.count + 1);
         let was_one = match read {
             Ok(Ok(was_one)) => was_one,
@@ -58,13 +73,35 @@ impl<R: Read> Input<R> {
         Ok(was_one)
     }
 
-    fn next_line(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
+    /// Whether the record that was read last ends its transaction.
+    pub(super) fn ends_transaction(&self) -> bool {
+        self.ends_transaction
+    }
+
+    fn next_object(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
+        // Each byte may be escaped in six.
+        let line_max = self.bytes_max.saturating_mul(6).saturating_add(1024);
+        let was_one = match self.next_line(record, line_max)? {
+            Ok(true) => object(record),
+            other => return Ok(other),
+        };
+        Ok(was_one.and_then(|(payload, ends_transaction)| {
+            if payload.len() > self.bytes_max {
+                return Err(format!("its record is longer than the bound of {} bytes", self.bytes_max));
+            }
+            (*record, self.ends_transaction) = (payload, ends_transaction);
+            Ok(true)
+        }))
+    }
+
+    fn next_line(&mut self, record: &mut Vec<u8>, bytes_max: usize) -> io::Result<Result<bool, String>> {
         // With its line end a line of the greatest length is one byte longer.
-        let bytes_max = self.bytes_max as u64;
+        let line_max = bytes_max;
+        let bytes_max = bytes_max as u64;
         let read = self.reader.by_ref().take(bytes_max + 1).read_until(b'\n', record)?;
         if record.last() == Some(&b'\n') {
             record.pop();
-        } else if record.len() > self.bytes_max {
+        } else if record.len() > line_max {
             return Ok(Err(format!("it is longer than the bound of {bytes_max} bytes")));
         }
         Ok(Ok(read > 0))
@@ -95,19 +132,64 @@ impl<R: Read> Input<R> {
     }
 }
 
+/// The bytes of the record in a line of JSON, and whether it ends its transaction.
+fn object(line: &[u8]) -> Result<(Vec<u8>, bool), String> {
+    const WANTED: &str = "a line is what `log cat --format json` prints: {\"text\":\"…\"} or {\"base64\":\"…\"}, with \"lsn\", \
+                          \"end\" and \"ends_transaction\" or without";
+    let value = serde_json::from_slice(line).map_err(|error| format!("it is no JSON: {error}; {WANTED}"))?;
+    let Value::Object(mut fields) = value else { return Err(format!("it is no JSON object; {WANTED}")) };
+    let ends_transaction = match fields.remove("ends_transaction") {
+        None => true,
+        Some(Value::Bool(ends)) => ends,
+        Some(_) => return Err(format!("\"ends_transaction\" is neither true nor false; {WANTED}")),
+    };
+    // The log gives new ones.
+    for name in ["lsn", "end"] {
+        if fields.remove(name).is_some_and(|value| !value.is_u64()) {
+            return Err(format!("\"{name}\" is no LSN; {WANTED}"));
+        }
+    }
+    let payload = match (fields.remove("text"), fields.remove("base64")) {
+        (Some(Value::String(text)), None) => text.into_bytes(),
+        (None, Some(Value::String(text))) => base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .map_err(|error| format!("its \"base64\" is none: {error}"))?,
+        _ => return Err(format!("it has not one string \"text\" or \"base64\"; {WANTED}")),
+    };
+    match fields.keys().next() {
+        Some(name) => Err(format!("nothing is known of \"{name}\"; {WANTED}")),
+        None => Ok((payload, ends_transaction)),
+    }
+}
+
+/// The bytes as a terminal may have them: on one line, what it would obey is escaped, and so is what is not UTF-8.
+fn shown(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return printable(text);
+    }
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        shown.push_str(&printable(chunk.valid()));
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    Cow::Owned(shown)
+}
+
 /// Prints records.
 pub(super) struct Output<W> {
     writer: W,
     form: Form,
+    is_terminal: bool,
 }
 
 impl<W: Write> Output<W> {
-    pub(super) fn new(writer: W, form: Form) -> Self {
-        Self { writer, form }
+    pub(super) fn new(writer: W, form: Form, is_terminal: bool) -> Self {
+        Self { writer, form, is_terminal }
     }
 
     pub(super) fn record(&mut self, record: &Record) -> io::Result<()> {
         match self.form {
+            Form::Text if self.is_terminal => writeln!(self.writer, "{}", shown(&record.payload)),
             Form::Text => {
                 self.writer.write_all(&record.payload)?;
                 self.writer.write_all(b"\n")
@@ -125,6 +207,8 @@ impl<W: Write> Output<W> {
                     "ends_transaction": record.ends_transaction,
                     key: value,
                 });
+                let line = line.to_string();
+                let line = if self.is_terminal { printable(&line) } else { Cow::Borrowed(line.as_str()) };
                 writeln!(self.writer, "{line}")
             }
             Form::Raw => {
@@ -138,6 +222,63 @@ impl<W: Write> Output<W> {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
+}
+
+/// How a log ends, in a word, and what was lost of it.
+fn tail(tail: Tail) -> (&'static str, Option<Value>) {
+    match tail {
+        Tail::Clean => ("closed", None),
+        Tail::Lost { from, to } => ("lost", Some(serde_json::json!({ "from": from.get(), "to": to.get() }))),
+        _ => ("not closed", None),
+    }
+}
+
+/// What `stat` tells, as JSON; `tail` is null while there may be a writer.
+pub(super) fn stat(view: &View, method: Option<(&str, Engine)>) -> Value {
+    let (tail, lost) = view.tail().map(tail).unzip();
+    serde_json::json!({
+        "identity": view.log_id().to_string(),
+        "first": view.first_lsn().get(),
+        "end": view.end_lsn().get(),
+        "segments": view.segments(),
+        "outlives": view.class().name(),
+        "method": method.map(|(method, _)| method),
+        "engine": method.map(|(_, engine)| engine.name()),
+        "writer": view.has_writer(),
+        "tail": tail,
+        "lost": lost.flatten(),
+    })
+}
+
+/// What `verify` found, as JSON.
+pub(super) fn report(report: &Report) -> Value {
+    let (tail, lost) = tail(report.tail);
+    let damage = report.damage.iter().map(|damage| {
+        serde_json::json!({
+            "path": damage.path.to_string_lossy(),
+            "offset": damage.offset,
+            "lsn": damage.lsn.get(),
+            "what": damage.what,
+        })
+    });
+    serde_json::json!({
+        "identity": report.log_id.to_string(),
+        "epoch": report.epoch,
+        "block_bytes": report.block_bytes,
+        "segments": report.segments,
+        "prepared": report.spares,
+        "first": report.first.get(),
+        "end": report.end.get(),
+        "records": report.records,
+        "bytes": report.bytes,
+        "batches": report.batches,
+        "outlives": report.class.map(seawall::Durability::name),
+        "tail": tail,
+        "lost": lost,
+        "known_durable": report.witnessed.get(),
+        "damage": damage.collect::<Vec<_>>(),
+        "not_ours": report.strangers,
+    })
 }
 
 /// One workload of the benchmark as JSON.
@@ -175,7 +316,7 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Input};
+    use super::{Form, Input, shown};
 
     const BYTES_MAX: usize = 6;
 
@@ -206,11 +347,45 @@ mod tests {
             (Form::Raw, b"\xFF\xFF\xFF\xFF", "record 1 of the input: its length of 4294967295 bytes is more"),
             (Form::Raw, b"\x07\0\0\0abcdefg", "its length of 7 bytes is more than the bound of 6"),
             (Form::Text, b"\nabcdefg", "line 2 of the input: it is longer than the bound of 6 bytes"),
-            (Form::Json, b"abcdefg\n", "line 1 of the input: it is longer than the bound of 6 bytes"),
+            (
+                Form::Json,
+                b"{\"text\":\"abcdefg\"}\n",
+                "line 1 of the input: its record is longer than the bound of 6",
+            ),
         ];
         for (form, bytes, told) in wrong {
             let error = read(form, bytes).expect_err("is wrong");
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn an_object_is_its_text_or_its_base64_and_nothing_else() {
+        let lines: &[u8] =
+            b"{\"text\":\"a\\nb\",\"lsn\":0,\"end\":7,\"ends_transaction\":true}\n{\"base64\":\"/w==\"}";
+        assert_eq!(read(Form::Json, lines), Ok(vec![b"a\nb".to_vec(), vec![0xFF]]));
+        for (line, told) in [
+            ("not json", "line 1 of the input: it is no JSON"),
+            ("", "it is no JSON"),
+            ("[1]", "it is no JSON object"),
+            ("{}", "it has not one string \"text\" or \"base64\""),
+            (r#"{"text":"a","base64":""}"#, "it has not one string"),
+            (r#"{"text":1}"#, "it has not one string"),
+            (r#"{"base64":"?"}"#, "its \"base64\" is none"),
+            (r#"{"text":"a","ends_transaction":1}"#, "\"ends_transaction\" is neither true nor false"),
+            (r#"{"text":"a","lsn":-1}"#, "\"lsn\" is no LSN"),
+            (r#"{"text":"a","txet":"b"}"#, "nothing is known of \"txet\""),
+        ] {
+            let error = read(Form::Json, format!("{line}\n").as_bytes()).expect_err("is wrong");
+            assert!(error.contains(told), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_nothing_that_it_obeys() {
+        assert_eq!(shown("plain, ünïcode".as_bytes()), "plain, ünïcode");
+        assert_eq!(shown(b"\x1b[2J\xff\x9b2J\r\n"), "\\u{1b}[2J\\xff\\x9b2J\\r\\n");
+        let all: Vec<u8> = (0..=255).collect();
+        assert!(!shown(&all).chars().any(char::is_control));
     }
 }
