@@ -382,8 +382,8 @@ fn walk_all<D: Disk>(
     let last = if sound.is_some() { sound } else { made_up(disk, &found, &misfits)? };
     let Some(last) = last else {
         // Without any header or batch neither the log nor the size of its blocks is known.
-        let lost = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
-        return Err(lost.unwrap_or(Error::NotALog { path: ".".into() }));
+        let misfit = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
+        return Err(misfit.unwrap_or(Error::NotALog { path: ".".into() }));
     };
     let mut pieces = pieces(disk, &found, misfits, &last)?;
     let damage = link_up(&mut pieces)?;

@@ -120,9 +120,8 @@ impl Watch {
         while cursor.has_room() {
             let bytes = window.get(disk, (&name, file), cursor.offset, BATCH_HEADER_BYTES)?;
             let Ok((header, checksum)) = cursor.check_header(bytes) else { break };
-            let bytes = usize::try_from(header.disk_bytes(cursor.segment.block_bytes)).unwrap_or(usize::MAX);
-            let batch = window.get(disk, (&name, file), cursor.offset, bytes)?;
-            if Cursor::check_batch(&header, batch).is_err() {
+            let at = (cursor.offset, cursor.segment.block_bytes);
+            if window.check_next(disk, (&name, file), at, &header)?.is_err() {
                 break;
             }
             cursor.advance(&header, checksum);
