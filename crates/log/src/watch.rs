@@ -12,7 +12,9 @@
 //!
 //! Invariant: whatever cannot be told counts as changed.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use seawall_sys::clock::monotonic_ns;
 
 use crate::core::Spare;
 use crate::disk::{Disk, FileId};
@@ -44,7 +46,7 @@ pub(crate) struct Watch {
 pub(crate) struct Names {
     modified: Option<SystemTime>,
     listed: Vec<(String, u64)>,
-    since: Instant,
+    since_ns: u64,
     list_at: Duration,
 }
 
@@ -52,14 +54,14 @@ impl Names {
     /// To be called before the look that believes in them.
     pub(crate) fn of(disk: &mut OsDisk) -> Self {
         let modified = disk.dir().modified().ok();
-        Self { modified, listed: list(disk), since: Instant::now(), list_at: LIST_FIRST }
+        Self { modified, listed: list(disk), since_ns: monotonic_ns(), list_at: LIST_FIRST }
     }
 
     fn have_changed(&mut self, disk: &mut OsDisk) -> bool {
         if self.modified.is_none() || disk.dir().modified().ok() != self.modified {
             return true;
         }
-        let age = self.since.elapsed();
+        let age = Duration::from_nanos(monotonic_ns().saturating_sub(self.since_ns));
         if self.list_at > LIST_LAST || age < self.list_at {
             return false;
         }
