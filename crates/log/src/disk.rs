@@ -171,7 +171,8 @@ pub(crate) fn sync<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<()
 
 /// Makes the names durable.
 pub(crate) fn sync_dir<D: Disk>(disk: &mut D) -> Result<()> {
-    disk.sync_dir().map_err(|source| Error::io("sync", ".", source))
+    // Never `DiskFull`, whatever the system says: the names have changed already, so that nothing may be tried again.
+    disk.sync_dir().map_err(|source| Error::Io { operation: "sync", path: ".".into(), source })
 }
 
 /// Fills `buf` by `read`, which is given an offset and what is left of the buffer, from `offset` on and as far as the file

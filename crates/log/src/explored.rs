@@ -319,6 +319,7 @@ fn three_segments() -> Arc<Group> {
         trim_lsn: Lsn::ZERO,
         previous: number - 1,
         link: 0,
+        class: Class::PowerLoss,
     };
     let shape = Shape {
         log_id: LogId([7; 16]),
@@ -327,6 +328,7 @@ fn three_segments() -> Arc<Group> {
         batch_bytes: 512,
         depth: 1,
         memory_bytes: 2048,
+        class: Class::PowerLoss,
     };
     let place = Place { segment: 3, offset: 512, data_end: 1 << 30 };
     let beginning = Beginning { end: Lsn::new(300), trim: Lsn::ZERO, place, spares: Vec::new() };

@@ -70,7 +70,7 @@ pub(crate) struct Ground {
     // Dropped in this order: unmounted, then removed.
     mount: Mount,
     device: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Ground {
@@ -100,7 +100,7 @@ impl Ground {
         let device = attached.path.trim_start_matches("/dev/").to_owned();
         // Now, not later: the kernel detaches a device in use once it is unmounted, however that comes about.
         drop(attached);
-        Self { mount, device, _folder: folder }
+        Self { mount, device, folder }
     }
 
     /// The root of the file system.
@@ -111,6 +111,11 @@ impl Ground {
     /// From here on the device keeps its image in the page cache.
     pub(crate) fn through_the_page_cache(&self) {
         must("losetup", &["--direct-io=off", &format!("/dev/{}", self.device)]);
+    }
+
+    /// The file that holds all that its device has.
+    pub(crate) fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
     }
 
     /// The kernel's name of its device.
@@ -153,6 +158,6 @@ impl Drop for Loop {
     }
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("paths of tests are UTF-8")
 }

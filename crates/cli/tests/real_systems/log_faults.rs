@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::ground::{Ground, folder};
+use crate::ground::{Ground, Loop, Mount, folder, must, text};
 use crate::program::SEAWALL;
 use crate::trace::parse;
 
@@ -27,12 +27,15 @@ struct Row {
     made_again: bool,
 }
 
-const CALLS: [Row; 13] = [
+const CALLS: [Row; 16] = [
     Row { call: "openat", made_again: false },
     Row { call: "getdents64", made_again: false },
     Row { call: "statx", made_again: false },
     Row { call: "mkdir", made_again: false },
-    Row { call: "rename", made_again: false },
+    Row { call: "newfstatat", made_again: false },
+    Row { call: "flock", made_again: false },
+    Row { call: "renameat2", made_again: false },
+    Row { call: "unlinkat", made_again: false },
     Row { call: "fallocate", made_again: true },
     Row { call: "pwrite64", made_again: true },
     Row { call: "pwritev2", made_again: true },
@@ -171,7 +174,7 @@ fn every_call_fails_by(method: &str, engine: &str, expected: &[&str]) {
     }
 }
 
-const HOUSEKEEPING: [&str; 4] = ["openat", "fallocate", "rename", "fsync"];
+const HOUSEKEEPING: [&str; 4] = ["openat", "fallocate", "renameat2", "fsync"];
 
 #[test]
 #[ignore = "needs strace; run by `cargo xtask test`"]
@@ -220,6 +223,84 @@ fn a_log_on_a_disk_with_sectors_of_4096_bytes_is_opened_again() {
         assert_eq!(recovered(&log), ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"], "{kind}");
         let verified = Command::new(SEAWALL).args(["log", "verify"]).arg(&log).output().expect("runs");
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    }
+}
+
+/// A backup by `cp --reflink` shares the segments' blocks, so that the next write to them allocates: what is acknowledged
+/// then must have made that durable too. The power cut is a copy of the image, of which nothing but what the device has is
+/// left.
+#[test]
+#[ignore = "needs root, xfsprogs and btrfs-progs; run by `cargo xtask test --full`"]
+fn what_is_acknowledged_beside_clones_of_the_segments_outlives_a_power_cut() {
+    let aside = folder();
+    for (kind, options) in [("xfs", "nouuid"), ("btrfs", "defaults")] {
+        for (method, engine) in [
+            ("direct+dsync", "portable"),
+            ("rwf-dsync", "portable"),
+            ("buffered+fdatasync", "portable"),
+            ("uring-direct-linked", "io_uring"),
+        ] {
+            let what = format!("{method} on {kind}");
+            let ground = Ground::new(kind, 512, "defaults");
+            let log = ground.path().join("log");
+            let mut writer = Command::new(SEAWALL)
+                .args(["log", "append", "--method", method, "--engine", engine])
+                .arg(&log)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("starts");
+            let mut stdin = writer.stdin.take().expect("is piped");
+            let mut stdout = BufReader::new(writer.stdout.take().expect("is piped"));
+            for number in 0..RECORDS {
+                let backup = ground.path().join(format!("backup-{number}"));
+                if number > 0 {
+                    must("mkdir", &[text(&backup)]);
+                    if kind == "btrfs" {
+                        // As the log's own files: blocks are shared among such files only.
+                        must("chattr", &["+C", text(&backup)]);
+                    }
+                    for file in std::fs::read_dir(&log).expect("a folder") {
+                        let file = file.expect("a file").path();
+                        if file.extension().is_some_and(|extension| extension == "seg") {
+                            must("cp", &["--reflink=always", text(&file), text(&backup)]);
+                        }
+                    }
+                }
+                writeln!(stdin, "{}", record(number)).expect("writes");
+                stdout.read_line(&mut String::new()).expect("is acknowledged");
+            }
+            let image = aside.path().join("image");
+            must("cp", &["--sparse=always", text(&ground.image()), text(&image)]);
+            writer.kill().expect("is killed");
+            writer.wait().expect("ends");
+            drop(ground);
+            let (device, at) = (Loop::attach(&image, 512), aside.path().join("mounted"));
+            std::fs::create_dir_all(&at).expect("a mount point");
+            let mount = Mount::new(kind, options, &device.path, &at);
+            let issued: Vec<String> = (0..RECORDS).map(record).collect();
+            assert_eq!(recovered(&at.join("log")), issued, "{what}");
+            drop(mount);
+        }
+    }
+}
+
+/// A plain direct write commits no change of the file's layout, which a clone makes every overwrite need.
+#[test]
+#[ignore = "needs root, xfsprogs and btrfs-progs; run by `cargo xtask test --full`"]
+fn a_direct_write_without_a_sync_is_refused_where_blocks_may_be_shared() {
+    for kind in ["xfs", "btrfs"] {
+        let ground = Ground::new(kind, 512, "defaults");
+        let log = ground.path().join("log");
+        let refused = Command::new(SEAWALL)
+            .args(["log", "append", "--method", "direct"])
+            .arg(&log)
+            .stdin(Stdio::null())
+            .output()
+            .expect("runs");
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{kind}: {told}");
+        assert!(told.contains("direct does not outlive power loss"), "{kind}: {told}");
     }
 }
 
