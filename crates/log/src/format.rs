@@ -486,7 +486,9 @@ impl BatchHeader {
         let kind = Kind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
         let (lsn, durable) = (word(BATCH_FIELDS[7]), Lsn::new(word(BATCH_FIELDS[8])));
         let acknowledged = match half(BATCH_FIELDS[14]) {
-            FAR => durable,
+            // Nothing else is known then; one that would have fitted is written as it is.
+            FAR if lsn.checked_sub(durable.get()).is_some_and(|behind| behind >= FAR.into()) => durable,
+            FAR => return Err(Fault::Claims),
             behind => lsn.checked_sub(behind.into()).map(Lsn::new).ok_or(Fault::Claims)?,
         };
         let header = Self {

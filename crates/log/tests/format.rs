@@ -184,7 +184,13 @@ fn what_a_batch_claims_was_acknowledged_lies_between_durable_and_its_lsn() {
     assert_eq!(claims(500), Ok(Lsn::new(999_500)), "no more than what is durable");
     assert_eq!(claims(501), Err(Fault::Claims), "before what is durable");
     assert_eq!(claims(1_000_001), Err(Fault::Claims), "before the start of the log");
-    assert_eq!(claims(u32::MAX), Ok(Lsn::new(999_500)), "too far away to be said");
+    assert_eq!(claims(u32::MAX), Err(Fault::Claims), "said to be too far away, and is not");
+    let (mut far, _) = BatchHeader::decode(&batch()).expect("is sound");
+    (far.lsn, far.acknowledged) = (Lsn::new(10_000_000_000), Lsn::new(2_000_000));
+    let mut bytes = [0; BATCH_HEADER_BYTES];
+    far.encode(&mut bytes);
+    let (read, _) = BatchHeader::decode(&bytes).expect("is sound");
+    assert_eq!(read.acknowledged, far.durable, "too far away to be said");
 }
 
 #[test]

@@ -278,8 +278,11 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use super::{Directory, Locking, Permissions};
+    #[cfg(unix)]
+    use super::Locking;
+    use super::{Directory, Permissions};
     use std::io::{ErrorKind, Read as _, Write as _};
+    #[cfg(unix)]
     use std::path::Path;
 
     fn held() -> (tempfile::TempDir, Directory) {
