@@ -29,7 +29,7 @@ use summary::Summary;
 
 /// No step may take longer: whatever hangs is ended, so that CI does not wait for ever. Generous, because a machine may be
 /// slow and builds may be cold.
-const LIMIT: Duration = Duration::from_mins(20);
+const LIMIT: Duration = Duration::from_mins(30);
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]

@@ -274,6 +274,8 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
         judge.record(record.lsn, &record.payload).map_err(|broken| io::Error::other(broken.to_string()))?;
     }
     judge.finish(view.end_lsn()).map_err(|broken| io::Error::other(broken.to_string()))?;
+    // It holds the directory, and so the file system.
+    drop(view);
     drop(crumbs);
     std::fs::remove_file(&filler)?;
     std::fs::remove_file(mounted.path().join("crumbs"))?;
