@@ -220,7 +220,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let state = started(home.path(), [&["sleep", "600"], &["sleep", "600"], &["sleep", "600"]]);
         let text = std::fs::read_to_string(home.path().join("cluster.json")).expect("readable");
-        // The numbers of running processes, with the start of others.
+        // The numbers of running processes, with the start of others: the system notes it in hundredths of a second.
+        std::thread::sleep(std::time::Duration::from_millis(50));
         let mut bystander = std::process::Command::new("sleep").arg("600").spawn().expect("started");
         let planted = text.replace(&state.nodes[0].process.pid.to_string(), &bystander.id().to_string());
         assert_ne!(planted, text);
