@@ -5,7 +5,7 @@
 //! that only a foreign file shows by one that appears under a segment's name. The run fails if a bug survives that is
 //! not listed as equivalent.
 //!
-//! `mutants --record` writes `src/sim/planted.txt` anew: where each bug shows, so that the tests need not search.
+//! `mutants --record` writes `src/testing/sim/planted.txt` anew: where each bug shows, so that the tests need not search.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
 use seawall::sim::campaign::{Campaign, Failure, run, sweep, taken};
 use seawall::sim::planted::{SEEDS, STATES, find, visible};
 
-const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/planted.txt");
+const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testing/sim/planted.txt");
 const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
 
 /// What one mistake came to.

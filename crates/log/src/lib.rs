@@ -27,69 +27,23 @@
 //! [`salvage()`] copies what is intact, [`probe()`] measures a commit here within a second.
 #![forbid(unsafe_code)]
 
-mod ahead;
-mod asked;
-mod background;
-mod batch;
 #[cfg(feature = "bench")]
 pub mod bench;
-mod beside;
-mod buffer;
-mod carry;
-mod check;
-mod checksum;
-mod choose;
-mod core;
-#[cfg(all(test, not(loom)))]
-mod counted;
-mod crowd;
-pub mod disk;
-mod ending;
+mod commit;
 mod error;
-#[cfg(all(test, loom))]
-mod explored;
-#[cfg(feature = "simulation")]
-pub mod faults;
-mod foreign;
 pub mod format;
-mod gate;
-mod group;
-mod keeper;
-#[cfg(not(loom))]
-mod lanes;
-#[cfg(loom)]
-#[path = "modelled.rs"]
-mod lanes;
 mod lock;
 mod log;
 mod lsn;
-mod metered;
+mod method;
 pub mod mutant;
 mod options;
-#[cfg_attr(not(feature = "simulation"), doc(hidden))]
-pub mod oracle;
-mod os_disk;
-mod probe;
-mod reader;
+mod read;
 mod recovery;
-mod salvage;
-mod scan;
-mod seal;
-mod sectors;
-mod segment_file;
-mod shelf;
-#[cfg(feature = "simulation")]
-pub mod sim;
-mod stats;
-mod survey;
-mod sync;
-mod tail;
-mod transaction;
-mod trial;
-mod view;
-mod walk;
-mod watch;
-mod weaker;
+mod repair;
+mod segment;
+mod storage;
+mod testing;
 
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
@@ -103,17 +57,26 @@ pub mod guide {}
 struct Readme;
 
 pub use crate::log::{Commit, Log, Opened};
-pub use check::{Report, verify};
+pub use commit::stats::{Stats, Summary};
+pub use commit::transaction::Transaction;
 pub use error::{Damage, Error, Result};
 pub use lsn::Lsn;
+pub use method::probe::{
+    PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe,
+};
 pub use options::{EngineChoice, MethodChoice, Options};
-pub use probe::{PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe};
-pub use reader::{Follower, Payload, Reader, Record};
+pub use read::reader::{Follower, Payload, Reader, Record};
+pub use read::view::{View, ViewReader};
 pub use recovery::Tail;
-pub use salvage::{Salvaged, salvage};
+pub use repair::salvage::{Salvaged, salvage};
+pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
-pub use stats::{Stats, Summary};
-pub use transaction::Transaction;
-pub use view::{View, ViewReader};
+pub use storage::disk;
+#[cfg(feature = "simulation")]
+pub use storage::faults;
+#[cfg_attr(not(feature = "simulation"), doc(hidden))]
+pub use testing::oracle;
+#[cfg(feature = "simulation")]
+pub use testing::sim;

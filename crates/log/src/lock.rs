@@ -22,9 +22,9 @@ use seawall_sys::directory::{Directory, Locking};
 use seawall_sys::fork::Home;
 use seawall_sys::store::sync_directory;
 
-use crate::choose::from_system;
-use crate::ending::is_ending;
+use crate::commit::ending::is_ending;
 use crate::error::{Error, Result};
+use crate::method::select::from_system;
 use crate::options::Options;
 
 /// The name of the lock file in a log's directory.

@@ -10,29 +10,29 @@ use std::thread::JoinHandle;
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
-use crate::asked::Grade;
-use crate::buffer::AlignedBuf;
-use crate::checksum::crc32c;
-use crate::choose::{Chosen, permit};
-use crate::core::{Core, Shape};
-use crate::ending::{self, Held};
+use crate::commit::ending::{self, Held};
+use crate::commit::group::Group;
+use crate::commit::seal::Chain;
+use crate::commit::segment_writers::Lanes;
+use crate::commit::state::{Core, Shape};
+use crate::commit::stats::Stats;
+use crate::commit::sync::{Mutex, MutexGuard, Ordering, lock};
+use crate::commit::sync_debt::Grade;
+use crate::commit::transaction::{Finished, Transaction};
 use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
-use crate::group::Group;
-use crate::lanes::Lanes;
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
+use crate::method::select::{Chosen, permit};
 use crate::options::Options;
-use crate::os_disk::OsDisk;
-use crate::reader::{Follower, Reader};
+use crate::read::reader::{Follower, Reader};
+use crate::recovery::directory::survey;
+use crate::recovery::sector_size::explain;
 use crate::recovery::{self, Plan, Recovered, Tail};
-use crate::seal::Chain;
-use crate::sectors::explain;
-use crate::shelf::Shelf;
-use crate::stats::Stats;
-use crate::survey::survey;
-use crate::sync::{Mutex, MutexGuard, Ordering, lock};
-use crate::transaction::{Finished, Transaction};
+use crate::segment::inventory::Shelf;
+use crate::storage::os_disk::OsDisk;
 
 /// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
 const KEPT_MAX: usize = 16;
@@ -208,14 +208,14 @@ impl Log {
         let failed = |source| Error::io("start a thread for", self.dir.path(), source);
         let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
-        let writer = writer.spawn(move || crate::background::write(&group, idle)).map_err(failed)?;
+        let writer = writer.spawn(move || crate::commit::background::write(&group, idle)).map_err(failed)?;
         // Set once, here.
         let _ = self.group.writer.set(writer.thread().clone());
         lock(&self.threads).push(writer);
         let group = Arc::clone(&self.group);
         let keeper = std::thread::Builder::new().name("seawall-keeper".to_owned());
         let keep = move || {
-            crate::background::keep(&group, &mut disk);
+            crate::commit::background::keep(&group, &mut disk);
             drop(disk);
             ending::finish_what_was_left(&group);
         };
@@ -614,8 +614,8 @@ impl Future for Commit {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::Log;
+    use crate::commit::sync::lock;
     use crate::options::Options;
-    use crate::sync::lock;
 
     #[test]
     fn a_transaction_that_panics_gives_its_memory_back() {

@@ -178,7 +178,7 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
     ),
 ];
 
-/// Mistakes that only a certain order of threads shows: the scenes of `explored.rs` find them, with the feature
+/// Mistakes that only a certain order of threads shows: the scenes of `testing/loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
 #[cfg(feature = "mutants")]
 pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =

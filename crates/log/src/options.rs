@@ -56,7 +56,7 @@ pub struct Options {
     pub(crate) permissions: Permissions,
     pub(crate) network_file_system: bool,
     #[cfg(feature = "simulation")]
-    pub(crate) faults: Option<std::sync::Arc<crate::faults::Faults>>,
+    pub(crate) faults: Option<std::sync::Arc<crate::storage::faults::Faults>>,
     #[cfg(feature = "simulation")]
     pub(crate) cached_reads: bool,
     #[cfg(feature = "simulation")]
@@ -216,7 +216,7 @@ impl Options {
     /// Faults to be met by this log. For tests.
     #[cfg(feature = "simulation")]
     #[must_use]
-    pub fn faults(mut self, faults: std::sync::Arc<crate::faults::Faults>) -> Self {
+    pub fn faults(mut self, faults: std::sync::Arc<crate::storage::faults::Faults>) -> Self {
         self.faults = Some(faults);
         self
     }

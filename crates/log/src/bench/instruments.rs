@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::Histogram;
 use seawall_sys::scratch;
 
-use crate::choose::from_system;
+use crate::commit::stats::Summary;
 use crate::error::{Error, Result};
-use crate::stats::Summary;
+use crate::method::select::from_system;
 
 /// A directory that is removed afterwards, in a private scratch folder.
 pub(super) struct Scratch {

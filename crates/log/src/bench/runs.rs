@@ -17,12 +17,12 @@ use seawall_sys::thread::Accounts;
 use super::Round;
 use super::floor::Floor;
 use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
-use crate::choose::from_system;
+use crate::commit::stats::Stats;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
+use crate::method::select::from_system;
 use crate::options::{MethodChoice, Options};
-use crate::stats::Stats;
 
 /// Where, how much, and by which commit method.
 pub(super) struct Bench<'a> {

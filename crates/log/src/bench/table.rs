@@ -139,7 +139,7 @@ fn list(text: &mut String, heading: &str, (entries, per_line): (&[String], usize
 mod tests {
     use super::table;
     use crate::bench::{Goal, Round, Row};
-    use crate::stats::Summary;
+    use crate::commit::stats::Summary;
 
     const ALL: &[Goal] = &[
         Goal::Ratio(0.95),

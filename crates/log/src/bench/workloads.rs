@@ -12,10 +12,10 @@ use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
 use super::runs::{Bench, UNTIMED, polled};
 use super::{Goal, Round};
-use crate::choose::from_system;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
+use crate::method::select::from_system;
 use crate::options::{MethodChoice, Options};
 
 /// One workload.

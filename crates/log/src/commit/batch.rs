@@ -1,0 +1,90 @@
+//! Collects records in memory until they are written together as one batch.
+//!
+//! A [`Batch`] is a buffer with room for a header, the records behind it, and the checksum of the records so far.
+//!
+//! Invariants: `summed <= used <= room`; the checksum is that of the records up to `summed`.
+
+use seawall_sys::buffer::about_to_write;
+
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c_more;
+use crate::format::{BATCH_HEADER_BYTES, Kind};
+use crate::lsn::Lsn;
+
+/// Records of up to so many bytes are small; the processor sees by itself what memory larger ones need.
+const SMALL_BYTES: usize = 512;
+/// So far behind a small record memory is fetched for the ones to come, in bytes: the time of a few of them.
+const FETCH_BYTES: usize = 1024;
+/// Records are added to the checksum when there are as many bytes: less is cheaper together.
+const SUM_BYTES: usize = 2048;
+/// The same for small records, one in many of which would have to wait for the sum of all.
+const SUM_SMALL_BYTES: usize = 1024;
+
+/// The start of a segment that goes with its first batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// The segment's size in bytes.
+    pub(crate) bytes: u64,
+    /// The segment before it.
+    pub(crate) previous: u64,
+}
+
+/// A batch under assembly, and afterwards on its way to the disk.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Counts batches from 1, in order of issue.
+    pub(crate) id: u64,
+    /// What it is for.
+    pub(crate) kind: Kind,
+    /// Header room, records, room for padding.
+    pub(crate) buf: AlignedBuf,
+    /// Bytes used, header room included.
+    pub(crate) used: usize,
+    /// Records in it.
+    pub(crate) records: u32,
+    /// The LSN of its first record.
+    pub(crate) lsn: Lsn,
+    /// Its segment.
+    pub(crate) segment: u64,
+    /// Its place in the segment in bytes.
+    pub(crate) offset: u64,
+    /// The checksum of the records up to `summed`.
+    pub(crate) sum: u32,
+    /// How far the checksum reaches, in bytes from the start of the buffer.
+    pub(crate) summed: usize,
+    /// The most it may use in bytes.
+    pub(crate) room: usize,
+    /// Set if its segment is to be started first.
+    pub(crate) start: Option<Start>,
+}
+
+impl Batch {
+    /// The LSN behind its last record.
+    pub(crate) fn end(&self) -> Lsn {
+        self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
+    }
+
+    /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.
+    ///
+    /// They are added to the checksum here: whoever copied them has them in the processor's cache still, whoever writes
+    /// them may be on another processor.
+    #[inline]
+    pub(crate) fn put(&mut self, parts: [&[u8]; 2], records: u32) {
+        let from = self.used;
+        for part in parts {
+            self.buf.bytes_mut()[self.used..self.used + part.len()].copy_from_slice(part);
+            self.used += part.len();
+        }
+        self.records += records;
+        let bytes = self.used - from;
+        let small = bytes <= SMALL_BYTES;
+        if self.used - self.summed >= if small { SUM_SMALL_BYTES } else { SUM_BYTES } {
+            self.sum = crc32c_more(self.sum, &self.buf.bytes()[self.summed..self.used]);
+            self.summed = self.used;
+        }
+        let next = self.used + FETCH_BYTES;
+        if small && let Some(next) = self.buf.bytes_mut().get_mut(next..next + bytes) {
+            about_to_write(next);
+        }
+    }
+}

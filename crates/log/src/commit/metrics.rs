@@ -1,0 +1,176 @@
+//! Exports the log's counters and histograms to the `metrics` facade (feature `metrics`).
+//!
+//! The table below is what is recorded; without the feature nothing is.
+//!
+//! | name | kind | unit | counts |
+//! | --- | --- | --- | --- |
+//! | `seawall_batches_total` | counter | batches | written and acknowledged, marks included |
+//! | `seawall_weak_batches_total` | counter | batches | those of them that were committed in a lower durability class than the log's |
+//! | `seawall_records_total` | counter | records | written and acknowledged |
+//! | `seawall_written_bytes_total` | counter | bytes | written, headers and padding included |
+//! | `seawall_settlements_total` | counter | syncs | that made weakly written batches durable |
+//! | `seawall_segments_started_total` | counter | segments | started |
+//! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
+//! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
+//! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
+//! | `seawall_failures_total` | counter | failures | that ended a log |
+//! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
+//! | `seawall_batch_records` | histogram | records | in one batch |
+//!
+//! Every one carries the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be
+//! installed before that.
+//!
+//! Invariants: the names are those of [`METRICS`] and nothing else is recorded; without the feature all of this is
+//! empty.
+
+use std::path::Path;
+
+/// Whether a metric only grows or spreads over values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder is told"))]
+pub(crate) enum Kind {
+    /// It only grows.
+    Counter,
+    /// It spreads over values.
+    Histogram,
+}
+
+/// One row: name, kind, meaning.
+pub(crate) type Row = (&'static str, Kind, &'static str);
+
+/// What there is to count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Metric {
+    Batches,
+    WeakBatches,
+    Records,
+    WrittenBytes,
+    Settlements,
+    SegmentsStarted,
+    SegmentsPrepared,
+    SegmentsFilled,
+    Stalls,
+    Failures,
+    WriteSeconds,
+    BatchRecords,
+}
+
+/// Every metric, in the order of [`Metric`].
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder is told"))]
+pub(crate) const METRICS: [Row; 12] = [
+    ("seawall_batches_total", Kind::Counter, "batches written and acknowledged, marks included"),
+    ("seawall_weak_batches_total", Kind::Counter, "batches asked to outlive less than the log promises"),
+    ("seawall_records_total", Kind::Counter, "records written and acknowledged"),
+    ("seawall_written_bytes_total", Kind::Counter, "bytes written, headers and padding included"),
+    ("seawall_settlements_total", Kind::Counter, "syncs that made weakly written batches durable"),
+    ("seawall_segments_started_total", Kind::Counter, "segments started"),
+    ("seawall_segments_prepared_total", Kind::Counter, "segments prepared or recycled"),
+    (
+        "seawall_segments_filled_total",
+        Kind::Counter,
+        "segments made anew and filled with zeros, not recycled",
+    ),
+    ("seawall_stalls_total", Kind::Counter, "waits of an append for memory or for a segment"),
+    ("seawall_failures_total", Kind::Counter, "failures that ended a log"),
+    (
+        "seawall_write_seconds",
+        Kind::Histogram,
+        "seconds from the issue of a batch until it was as safe as asked",
+    ),
+    ("seawall_batch_records", Kind::Histogram, "records in one batch"),
+];
+
+/// The handles of one log.
+#[cfg(feature = "metrics")]
+pub(crate) struct Metered {
+    counters: Vec<metrics::Counter>,
+    histograms: Vec<metrics::Histogram>,
+}
+
+#[cfg(feature = "metrics")]
+impl Metered {
+    /// Describes every metric and takes its handle, labelled with the directory of the log.
+    pub(crate) fn new(dir: &Path) -> Self {
+        let (mut counters, mut histograms) = (Vec::new(), Vec::new());
+        let dir = dir.display().to_string();
+        for (name, kind, meaning) in METRICS {
+            match kind {
+                Kind::Counter => {
+                    metrics::describe_counter!(name, meaning);
+                    counters.push(metrics::counter!(name, "log" => dir.clone()));
+                }
+                Kind::Histogram => {
+                    metrics::describe_histogram!(name, meaning);
+                    histograms.push(metrics::histogram!(name, "log" => dir.clone()));
+                }
+            }
+        }
+        Self { counters, histograms }
+    }
+
+    /// Counts `by` more.
+    pub(crate) fn count(&self, metric: Metric, by: u64) {
+        if by > 0
+            && let Some(counter) = self.counters.get(metric as usize)
+        {
+            counter.increment(by);
+        }
+    }
+
+    /// Records one value.
+    pub(crate) fn record(&self, metric: Metric, value: f64) {
+        if let Some(histogram) = self.histograms.get((metric as usize).wrapping_sub(self.counters.len())) {
+            histogram.record(value);
+        }
+    }
+}
+
+/// Nobody is told.
+#[cfg(not(feature = "metrics"))]
+pub(crate) struct Metered;
+
+#[cfg(not(feature = "metrics"))]
+#[expect(clippy::unused_self, reason = "the same calls as with the feature")]
+impl Metered {
+    pub(crate) fn new(_: &Path) -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, _: Metric, _: u64) {}
+
+    #[inline]
+    pub(crate) fn record(&self, _: Metric, _: f64) {}
+}
+
+impl std::fmt::Debug for Metered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metered")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, METRICS, Metric};
+
+    #[test]
+    fn the_rows_stand_in_the_order_of_their_names_counters_first() {
+        let named = |metric: Metric| METRICS[metric as usize].0;
+        assert_eq!(named(Metric::Batches), "seawall_batches_total");
+        assert_eq!(named(Metric::Failures), "seawall_failures_total");
+        assert_eq!(named(Metric::WriteSeconds), "seawall_write_seconds");
+        assert_eq!(named(Metric::BatchRecords), "seawall_batch_records");
+        assert!(METRICS.is_sorted_by_key(|(_, kind, _)| *kind == Kind::Histogram));
+        for (name, kind, _) in METRICS {
+            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_in_the_header_is_the_table() {
+        let header: Vec<&str> =
+            include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
+        let drawn: Vec<&str> = header.iter().filter_map(|line| line.split('`').next()).collect();
+        assert_eq!(drawn, METRICS.map(|(name, _, _)| name));
+    }
+}

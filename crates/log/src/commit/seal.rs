@@ -1,0 +1,319 @@
+//! Encodes a gathered batch into its on-disk bytes: headers, padding, checksums and the order of writes.
+//!
+//! Sealing writes the headers, pads with zeros and computes the checksums; batches are sealed strictly in order of
+//! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two writes, each
+//! durable before the next one starts.
+//!
+//! ```text
+//!   a batch                       [batch]
+//!   the first one of a segment    [header, copy 1]  then  [header, copy 0 | batch]
+//! ```
+//!
+//! Invariant: no batch is in flight in a segment that is not durably started; copy 1 alone is enough for that, so
+//! copy 0, which lies right in front of the first batch, costs no write of its own.
+
+use crate::commit::state::{Issue, Shape};
+use crate::commit::sync_debt::Grade;
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c_more;
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+
+/// The end of the chain of checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The header checksum of the last sealed batch.
+    pub(crate) link: u32,
+}
+
+/// What is to be written for one batch.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The batch's number.
+    pub(crate) id: u64,
+    /// The segment to write to.
+    pub(crate) segment: u64,
+    /// Records in it.
+    pub(crate) records: u32,
+    /// How safe it must be before it is acknowledged.
+    pub(crate) grade: Grade,
+    /// A segment that must be synced before anything of this is written.
+    pub(crate) settle: Option<u64>,
+    /// Set if the segment is started with this batch: its header.
+    pub(crate) starts: Option<SegmentHeader>,
+    /// The durable LSN that it states.
+    #[cfg(feature = "simulation")]
+    witness: Lsn,
+    /// The last block of the segment, with copy 1 of its header, if the segment is started with this batch.
+    last_block: Option<AlignedBuf>,
+    offset: u64,
+    bytes: usize,
+    buf: AlignedBuf,
+}
+
+/// One write of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    /// Where in the segment, in bytes.
+    pub(crate) offset: u64,
+    /// What.
+    pub(crate) bytes: &'a [u8],
+    /// The number of the buffer that it lies in, if that has one.
+    pub(crate) buffer: Option<u16>,
+}
+
+impl Job {
+    /// The writes of the job. Each must be durable before the next one is begun.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        let start = self.starts.as_ref().zip(self.last_block.as_ref());
+        let start = start.map(|(header, block)| Write {
+            offset: header.data_end(),
+            bytes: block.bytes(),
+            buffer: None,
+        });
+        // The first batch takes what lies in front of it along.
+        let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
+        let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
+        let batch = Write { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
+        start.into_iter().chain((!self.is_settlement()).then_some(batch))
+    }
+
+    /// Whether it writes nothing and only settles what others wrote.
+    pub(crate) fn is_settlement(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The sync that must come first, unless the batch is followed by one of the whole file anyway, as it is where
+    /// `sync_covers` and both lie in the same segment.
+    pub(crate) fn settles_first(&self, sync_covers: bool) -> Option<u64> {
+        let covered = sync_covers && !self.is_settlement() && self.starts.is_none();
+        self.settle.filter(|segment| !covered || *segment != self.segment)
+    }
+
+    /// What the sync of [`Job::settles_first`] means for the batch: a failed one ends it.
+    pub(crate) fn settled<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
+        match result {
+            Err(error) if !mutant::on(Mutant::SettleErrorIgnored) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing but the sync of `settle`.
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(unused_variables, reason = "only the oracle asks what it states")
+    )]
+    fn settlement(id: u64, settle: Option<u64>, durable: Lsn) -> Self {
+        Self {
+            id,
+            segment: settle.unwrap_or(0),
+            records: 0,
+            grade: Grade::Full,
+            settle,
+            starts: None,
+            #[cfg(feature = "simulation")]
+            witness: durable,
+            last_block: None,
+            offset: 0,
+            bytes: 0,
+            buf: AlignedBuf::zeroed(0),
+        }
+    }
+
+    /// The durable LSN that the batch states once it is on disk.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn witness(&self) -> Lsn {
+        self.witness
+    }
+
+    /// Bytes that the batch takes on disk.
+    pub(crate) fn disk_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The buffer, to be used again.
+    pub(crate) fn into_buffer(self) -> AlignedBuf {
+        self.buf
+    }
+}
+
+/// One copy of a segment header in a block of its own.
+pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
+    let mut block = AlignedBuf::zeroed(header.block_bytes.into());
+    header.encode(copy, block.bytes_mut());
+    block
+}
+
+impl Chain {
+    /// Seals one batch.
+    pub(crate) fn seal(&mut self, shape: &Shape, issue: Issue) -> Job {
+        let Issue { id, batch, grade, settle, durable, acknowledged, trim } = issue;
+        let Some(mut batch) = batch else { return Job::settlement(id, settle, durable) };
+        let starts = batch.start.map(|start| SegmentHeader {
+            block_bytes: shape.block_bytes,
+            log_id: shape.log_id,
+            epoch: shape.epoch,
+            number: batch.segment,
+            segment_bytes: start.bytes,
+            first_lsn: batch.lsn,
+            trim_lsn: if mutant::on(Mutant::TrimNotCarried) { Lsn::ZERO } else { trim },
+            previous: start.previous,
+            link: self.link,
+            class: shape.class,
+        });
+        let bytes = batch.used.next_multiple_of(shape.block_bytes.into());
+        let out = &mut batch.buf.bytes_mut()[..bytes];
+        out[batch.used..].fill(0);
+        let body_bytes = u32::try_from(batch.used - BATCH_HEADER_BYTES).unwrap_or(u32::MAX);
+        let header = BatchHeader {
+            kind: batch.kind,
+            log_id: shape.log_id,
+            epoch: shape.epoch,
+            segment: batch.segment,
+            offset: batch.offset,
+            lsn: batch.lsn,
+            durable,
+            acknowledged,
+            trim_lsn: if mutant::on(Mutant::TrimNotCarried) && starts.is_some() { Lsn::ZERO } else { trim },
+            body_bytes,
+            records: batch.records,
+            link: self.link,
+            body_checksum: crc32c_more(batch.sum, &out[batch.summed..]),
+        };
+        let checksum = header.encode(out);
+        if !mutant::on(Mutant::LinkNotAdvanced) {
+            self.link = checksum;
+        }
+        if mutant::on(Mutant::WriteWithoutTail) {
+            // What a short write leaves behind when nobody looks at the count.
+            out[bytes - 1] = 1;
+        }
+        let last_block = starts.as_ref().map(|header| {
+            let first = batch.buf.front_mut(shape.block_bytes.into());
+            first.fill(0);
+            header.encode(0, first);
+            header_block(header, 1)
+        });
+        Job {
+            id: batch.id,
+            segment: batch.segment,
+            records: batch.records,
+            grade,
+            settle,
+            starts,
+            #[cfg(feature = "simulation")]
+            witness: durable,
+            last_block,
+            offset: batch.offset,
+            bytes,
+            buf: batch.buf,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Chain;
+    use crate::commit::state::{Beginning, Core, Place, Shape, Spare};
+    use crate::commit::sync_debt::Grade;
+    use crate::format::cursor::Cursor;
+    use crate::format::{BLOCK_SIZES, LogId, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
+    use crate::lsn::Lsn;
+    use seawall_sys::durability::Class;
+
+    #[test]
+    fn what_is_sealed_is_what_a_walk_accepts_in_order_and_whatever_its_grade() {
+        let log_id = LogId([3; 16]);
+        let shape = Shape {
+            log_id,
+            epoch: 1,
+            block_bytes: 512,
+            batch_bytes: 1024,
+            depth: 2,
+            memory_bytes: 4096,
+            class: Class::PowerLoss,
+        };
+        let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
+        let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
+        let mut core = Core::new(shape, beginning);
+        let mut chain = Chain { link: 0 };
+        let segment = SegmentHeader {
+            block_bytes: 512,
+            log_id,
+            epoch: 1,
+            number: 1,
+            segment_bytes: (1 << 20) + 512,
+            first_lsn: Lsn::ZERO,
+            trim_lsn: Lsn::ZERO,
+            previous: 0,
+            link: 0,
+            class: Class::PowerLoss,
+        };
+        let mut cursor = Cursor::start(segment);
+        for round in 0..6_u8 {
+            let records = [vec![round; 700], Vec::new(), vec![round; usize::from(round)]];
+            let end = records.iter().map(|record| core.append(record).expect("there is room")).last();
+            core.want([Grade::Full, Grade::Process][usize::from(round % 2)], end.unwrap_or_default());
+            let mut read = Vec::new();
+            while let Some(issue) = core.issue() {
+                let settles = issue.settle;
+                let job = chain.seal(&shape, issue);
+                assert_eq!(settles.is_some(), round > 0 && job.grade == Grade::Full && round % 2 == 0);
+                for write in job.writes() {
+                    assert_eq!(write.offset, cursor.offset);
+                    let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
+                    Cursor::check_batch(&header, write.bytes).expect("whole");
+                    assert!(header.durable <= core.watermarks().durable);
+                    let body =
+                        &write.bytes[crate::format::BATCH_HEADER_BYTES..][..header.body_bytes as usize];
+                    read.extend(Records::new(body).map(|record| record.payload.to_vec()));
+                    cursor.advance(&header, checksum);
+                }
+                core.done(job.id, job.into_buffer());
+            }
+            assert_eq!(read, records);
+            assert_eq!(core.watermarks().durable == core.watermarks().appended, round % 2 == 0);
+        }
+    }
+    #[test]
+    fn a_segment_is_started_durably_before_its_first_batch_and_with_two_writes() {
+        let log_id = LogId([3; 16]);
+        for block_bytes in BLOCK_SIZES {
+            let shape = Shape {
+                log_id,
+                epoch: 7,
+                block_bytes,
+                batch_bytes: 8192,
+                depth: 2,
+                memory_bytes: 1 << 15,
+                class: Class::PowerLoss,
+            };
+            let (block, bytes) = (usize::from(block_bytes), 1 << 16);
+            // No room is left in segment 1.
+            let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
+            let spares = vec![Spare { number: 4, bytes }];
+            let beginning = Beginning { end: Lsn::new(100), trim: Lsn::new(50), place, spares };
+            let mut core = Core::new(shape, beginning);
+            let end = core.append(b"the first one").expect("there is a spare");
+            core.want(Grade::Full, end);
+            let job = Chain { link: 9 }.seal(&shape, core.issue().expect("there is a batch"));
+            let writes: Vec<_> = job.writes().collect();
+            let [last, first] = writes[..] else { panic!("{} writes", writes.len()) };
+            assert_eq!((last.offset, last.bytes.len(), first.offset), (bytes - block as u64, block, 0));
+            let header = SegmentHeader::decode(last.bytes, 1, 4, bytes).expect("copy 1");
+            assert_eq!(SegmentHeader::decode(&first.bytes[..block], 0, 4, bytes), Ok(header));
+            assert_eq!(
+                (header.first_lsn, header.trim_lsn, header.previous, header.link),
+                (Lsn::new(100), Lsn::new(50), 1, 9)
+            );
+            for blank in [&last.bytes[SEGMENT_HEADER_BYTES..], &first.bytes[SEGMENT_HEADER_BYTES..block]] {
+                assert!(blank.iter().all(|byte| *byte == 0));
+            }
+            let cursor = Cursor::start(header);
+            let (batch, _) = cursor.check_header(&first.bytes[block..]).expect("the first batch");
+            Cursor::check_batch(&batch, &first.bytes[block..]).expect("whole");
+            assert_eq!(batch.end(), end);
+        }
+    }
+}

@@ -1,0 +1,795 @@
+//! Commit state machine: gathers records into batches, issues them in order and advances the watermarks.
+//!
+//! It contains no files, threads, clocks or randomness. Each batch knows its place on disk from its first record on;
+//! batches are issued in order, may complete in any order and are acknowledged in order. The watermarks always
+//! satisfy
+//!
+//! ```text
+//! durable  <=  acknowledged  <=  syncing  <=  appended
+//! ```
+//!
+//! What is acknowledged outlives what the log promises; what is durable outlives a power cut. In a log of class power loss
+//! the two are one; in a weaker one the durable LSN moves when a segment is full, when something was trimmed and at close.
+//!
+//! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
+//! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
+//! that starts a segment is in flight nothing else is; a log of any class starts a segment, closes and
+//! makes a trim durable only when all before it is durable; after one failure nothing is ever issued or acknowledged
+//! again.
+
+use std::collections::VecDeque;
+
+use crate::commit::batch::{Batch, Start};
+use crate::commit::sync_debt::{Asked, Grade};
+use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
+use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use seawall_sys::durability::Class;
+
+/// What stays the same as long as the log is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Which log this is.
+    pub(crate) log_id: LogId,
+    /// The epoch of this opening.
+    pub(crate) epoch: u64,
+    /// Block size in bytes.
+    pub(crate) block_bytes: u16,
+    /// Capacity of an ordinary buffer in bytes: the longest batch but for transactions that need more.
+    pub(crate) batch_bytes: usize,
+    /// Batches that may be under way at the same time.
+    pub(crate) depth: usize,
+    /// Memory for records in bytes: what may be appended and not yet written.
+    pub(crate) memory_bytes: usize,
+    /// What an acknowledged record outlives.
+    pub(crate) class: Class,
+}
+
+impl Shape {
+    /// The grade in which a record is acknowledged.
+    pub(crate) fn own(&self) -> Grade {
+        Grade::of(self.class)
+    }
+}
+
+/// A segment that is prepared, named and waiting to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spare {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Where the next batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The segment.
+    pub(crate) segment: u64,
+    /// Where in it, in bytes.
+    pub(crate) offset: u64,
+    /// Where batches must end, in bytes: the second copy of the header starts here.
+    pub(crate) data_end: u64,
+}
+
+/// What recovery hands over to begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginning {
+    /// Where the log ends.
+    pub(crate) end: Lsn,
+    /// The first LSN that must be present.
+    pub(crate) trim: Lsn,
+    /// Where the next batch goes.
+    pub(crate) place: Place,
+    /// Segments that are prepared.
+    pub(crate) spares: Vec<Spare>,
+}
+
+/// Why an append was not accepted. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// All memory is waiting for the disk.
+    Memory,
+    /// No prepared segment has room; one of at least this many bytes is needed.
+    Segment {
+        /// Size of the segment that is needed, in bytes.
+        bytes: u64,
+    },
+    /// Longer than the format can carry.
+    TooLong,
+    /// The log failed.
+    Failed,
+}
+
+/// A batch handed out to be sealed and written, with what it may claim.
+#[derive(Debug)]
+pub(crate) struct Issue {
+    /// Its number.
+    pub(crate) id: u64,
+    /// The batch, `None` for a settlement: nothing but the sync of what was written in a weaker grade.
+    pub(crate) batch: Option<Batch>,
+    /// How safe it must be before it is acknowledged.
+    pub(crate) grade: Grade,
+    /// A segment that must be synced before anything of this is written, because batches in it are not durable yet.
+    pub(crate) settle: Option<u64>,
+    /// The durable LSN at this moment.
+    pub(crate) durable: Lsn,
+    /// The acknowledged LSN at this moment.
+    pub(crate) acknowledged: Lsn,
+    /// The first LSN that must be present.
+    pub(crate) trim: Lsn,
+}
+
+/// What closing the log needs next.
+#[derive(Debug)]
+pub(crate) enum Closing {
+    /// That this batch, which is under way, ends.
+    Wait(u64),
+    /// That this is written, which was gathered before.
+    Before(Issue),
+    /// That the close mark is written: nothing else is under way.
+    Mark(Issue),
+    /// Nothing is written any more.
+    Refused,
+}
+
+#[derive(Debug)]
+struct Flight {
+    id: u64,
+    records: u32,
+    end: Lsn,
+    trim: Lsn,
+    grade: Grade,
+    done: bool,
+    starts: bool,
+}
+
+/// The watermarks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watermarks {
+    /// The end of what was accepted.
+    pub(crate) appended: Lsn,
+    /// The end of what was issued.
+    pub(crate) syncing: Lsn,
+    /// The end of what is durable.
+    pub(crate) durable: Lsn,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub(crate) struct Core {
+    shape: Shape,
+    appended: Lsn,
+    syncing: Lsn,
+    durable: Lsn,
+    trim: Lsn,
+    /// The first LSN as the disk knows it.
+    durable_trim: Lsn,
+    /// The first LSN in what was written in a weaker grade: the disk knows it once that is settled.
+    weak_trim: Lsn,
+    /// The highest acknowledged LSN that any issued batch carries.
+    witnessed: Lsn,
+    place: Place,
+    spares: VecDeque<Spare>,
+    /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
+    held: Option<Spare>,
+    open: Option<Batch>,
+    ready: VecDeque<Batch>,
+    flight: VecDeque<Flight>,
+    free: Vec<AlignedBuf>,
+    /// Bytes of buffers that are neither free nor of the ordinary size.
+    large_bytes: usize,
+    next_id: u64,
+    accepted_records: u64,
+    durable_id: u64,
+    /// The last batch that has been written and acknowledged in its grade.
+    done_id: u64,
+    asked: Asked,
+    failed: bool,
+}
+
+impl Core {
+    /// Begins where recovery ended, with buffers of its own.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn new(shape: Shape, beginning: Beginning) -> Self {
+        let buffers =
+            Self::take_buffers(&shape).unwrap_or_else(|error| unreachable!("tests are small: {error}"));
+        Self::with(shape, beginning, buffers)
+    }
+
+    /// The memory of a log: `memory_bytes / batch_bytes` buffers, at least two.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn take_buffers(shape: &Shape) -> std::io::Result<Vec<AlignedBuf>> {
+        let buffers = (shape.memory_bytes / shape.batch_bytes.max(1)).max(2);
+        let take = |number| {
+            let mut buffer = AlignedBuf::try_zeroed(shape.batch_bytes)?.numbered(number);
+            buffer.touch();
+            Ok(buffer)
+        };
+        (0..buffers).map(take).collect()
+    }
+
+    /// Begins where recovery ended, with these buffers.
+    pub(crate) fn with(shape: Shape, beginning: Beginning, free: Vec<AlignedBuf>) -> Self {
+        let buffers = free.len();
+        Self {
+            shape,
+            appended: beginning.end,
+            syncing: beginning.end,
+            durable: beginning.end,
+            trim: beginning.trim,
+            durable_trim: beginning.trim,
+            weak_trim: beginning.trim,
+            witnessed: beginning.end,
+            place: beginning.place,
+            spares: beginning.spares.into(),
+            held: None,
+            open: None,
+            ready: VecDeque::with_capacity(buffers),
+            flight: VecDeque::with_capacity(shape.depth + 1),
+            free,
+            large_bytes: 0,
+            next_id: 1,
+            accepted_records: 0,
+            durable_id: 0,
+            done_id: 0,
+            asked: Asked::new(beginning.end, shape.own()),
+            failed: false,
+        }
+    }
+
+    /// The memory of every buffer in the order of their numbers, the room in front included, as long as none of them is in
+    /// use.
+    pub(crate) fn buffers(&self) -> Vec<&[u8]> {
+        self.free.iter().map(|buf| buf.bytes_behind(FRONT_BYTES)).collect()
+    }
+
+    /// The watermarks now.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        debug_assert!(self.durable <= self.syncing && self.syncing <= self.appended);
+        Watermarks { appended: self.appended, syncing: self.syncing, durable: self.durable }
+    }
+
+    /// Who asked for what.
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Somebody waits for everything before `lsn` in this grade.
+    #[inline]
+    pub(crate) fn want(&mut self, grade: Grade, lsn: Lsn) {
+        self.asked.want(grade, lsn.min(self.appended));
+    }
+
+    /// Everything before this outlives what the log promises. In a log of class power loss that is the durable LSN.
+    pub(crate) fn acknowledged(&self) -> Lsn {
+        self.reached(self.shape.own())
+    }
+
+    /// Everything before this outlives what the grade says.
+    pub(crate) fn reached(&self, grade: Grade) -> Lsn {
+        if grade == Grade::Full { self.durable } else { self.asked.reached(grade).max(self.durable) }
+    }
+
+    /// Asks for what was written in a grade below that of the log to be made as safe as the log promises; returns whether
+    /// there is any such debt.
+    pub(crate) fn settle_debts(&mut self) -> bool {
+        let own = self.shape.own();
+        let owes = if own == Grade::Full {
+            self.asked.owes(self.durable_id)
+        } else {
+            self.asked.issued(own) < self.syncing
+        };
+        if owes {
+            self.asked.want(own, self.syncing);
+        }
+        owes
+    }
+
+    /// The first LSN that must be present.
+    pub(crate) fn trim(&self) -> Lsn {
+        self.trim
+    }
+
+    /// The batch that carries the byte before `lsn`; the one under assembly for anything later.
+    pub(crate) fn batch_of(&self, lsn: Lsn) -> u64 {
+        let flight = self.flight.iter().find(|flight| flight.end >= lsn).map(|flight| flight.id);
+        let ready = || self.ready.iter().find(|batch| batch.end() >= lsn).map(|batch| batch.id);
+        flight.or_else(ready).unwrap_or_else(|| self.next_id.saturating_sub(1))
+    }
+
+    /// The batches that wait to be issued, from first to last, `None` if there is none.
+    pub(crate) fn waiting(&self) -> Option<(u64, u64)> {
+        let first = self.ready.front().or(self.open.as_ref())?.id;
+        let last = self.open.as_ref().or(self.ready.back())?.id;
+        Some((first, last))
+    }
+
+    /// Records accepted so far.
+    pub(crate) fn accepted_records(&self) -> u64 {
+        self.accepted_records
+    }
+
+    /// Full batches that wait to be issued.
+    pub(crate) fn full(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The last batch that is durable.
+    pub(crate) fn durable_batch(&self) -> u64 {
+        self.durable_id
+    }
+
+    /// The last batch that has ended in its grade, the ones before it as well.
+    pub(crate) fn done_batch(&self) -> u64 {
+        self.done_id
+    }
+
+    /// Prepared segments that wait to be started.
+    pub(crate) fn spares(&self) -> usize {
+        self.spares.len()
+    }
+
+    /// The prepared segment that is started next.
+    pub(crate) fn first_spare(&self) -> Option<Spare> {
+        self.spares.front().copied()
+    }
+
+    /// Batches under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Records in the batches under way.
+    pub(crate) fn flying_records(&self) -> u32 {
+        self.flight.iter().map(|flight| flight.records).sum()
+    }
+
+    /// Whether the next batch need not wait for what is under way: it is at least as large.
+    pub(crate) fn is_due(&self) -> bool {
+        self.gathered_records() >= self.flying_records()
+    }
+
+    /// Records waiting in the batch under assembly and behind it.
+    pub(crate) fn gathered_records(&self) -> u32 {
+        self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
+    }
+
+    /// Accepts one record.
+    pub(crate) fn append(&mut self, payload: &[u8]) -> Result<Lsn, Refusal> {
+        let head = record_header(payload.len(), false).ok_or(Refusal::TooLong)?;
+        let bytes = RECORD_HEADER_BYTES + payload.len();
+        self.reserve(bytes)?.put([&head, payload], 1);
+        self.accepted_records += 1;
+        Ok(self.accepted(bytes))
+    }
+
+    /// Accepts the records of one transaction, encoded already, all into one batch.
+    pub(crate) fn append_encoded(&mut self, records: &[u8], count: u32) -> Result<Lsn, Refusal> {
+        if mutant::on(Mutant::SplitTransaction) {
+            return self.append_one_by_one(records);
+        }
+        self.reserve(records.len())?.put([records, &[]], count);
+        self.accepted_records += u64::from(count);
+        Ok(self.accepted(records.len()))
+    }
+
+    /// Lends a buffer to put records together in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
+    pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
+        if self.free.len() > 2 && !self.failed { self.free.pop() } else { None }
+    }
+
+    /// Takes a lent buffer back.
+    pub(crate) fn give_back(&mut self, buf: AlignedBuf) {
+        self.recycle(buf);
+    }
+
+    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it; `sum` is
+    /// the checksum of its records. Whatever the answer, what is left in `buf` is to be given back.
+    pub(crate) fn adopt(
+        &mut self,
+        buf: &mut Option<AlignedBuf>,
+        used: usize,
+        count: u32,
+        sum: u32,
+    ) -> Result<Lsn, Refusal> {
+        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
+            return Err(Refusal::Failed);
+        }
+        if self.appended.checked_add(used as u64).is_none() {
+            return Err(Refusal::TooLong);
+        }
+        self.open_batch(Kind::Records, used, buf)?;
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        (batch.used, batch.sum, batch.summed) = (used, sum, used);
+        batch.records = count;
+        self.accepted_records += u64::from(count);
+        Ok(self.accepted(used - BATCH_HEADER_BYTES))
+    }
+
+    /// A mistake: the records of a transaction may land in different batches.
+    fn append_one_by_one(&mut self, records: &[u8]) -> Result<Lsn, Refusal> {
+        let mut from = 0;
+        let mut walk = crate::format::Records::new(records);
+        while walk.next().is_some() {
+            let to = records.len() - walk.rest().len();
+            self.reserve(to - from)?.put([&records[from..to], &[]], 1);
+            self.accepted(to - from);
+            from = to;
+        }
+        Ok(self.appended)
+    }
+
+    fn accepted(&mut self, bytes: usize) -> Lsn {
+        self.appended = self.appended.saturating_add(bytes as u64);
+        self.appended
+    }
+
+    /// The batch that has room for `bytes` more.
+    fn reserve(&mut self, bytes: usize) -> Result<&mut Batch, Refusal> {
+        if self.failed {
+            return Err(Refusal::Failed);
+        }
+        if u32::try_from(bytes).is_err() || self.appended.checked_add(bytes as u64).is_none() {
+            return Err(Refusal::TooLong);
+        }
+        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
+        if !fits {
+            self.open_batch(Kind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
+        }
+        let batch = self.open.as_mut().filter(|open| open.kind != Kind::Close).ok_or(Refusal::Failed)?;
+        // A record that joins a waiting mark turns it into a batch of records.
+        if !mutant::on(Mutant::RecordsInMark) {
+            batch.kind = Kind::Records;
+        }
+        Ok(batch)
+    }
+
+    fn padded(&self, used: usize) -> u64 {
+        (used as u64).next_multiple_of(self.shape.block_bytes.into())
+    }
+
+    /// Begins a new batch that can hold `used` bytes, header included; the one before it is ready to be issued.
+    /// Takes the buffer in `own` if there is one.
+    fn open_batch(&mut self, kind: Kind, used: usize, own: &mut Option<AlignedBuf>) -> Result<(), Refusal> {
+        let block = u64::from(self.shape.block_bytes);
+        let padded = self.padded(used);
+        let mut place = self.place;
+        if let Some(open) = self.open.as_ref().filter(|_| !mutant::on(Mutant::PlaceReused)) {
+            place.offset += self.padded(open.used);
+        }
+        // One block stays free for the close mark.
+        let reserve = if kind == Kind::Close { 0 } else { block };
+        let mut start = None;
+        if place.offset + padded + reserve > place.data_end {
+            // Header, batch, close mark, second copy of the header.
+            let needed = padded + 3 * block;
+            let held = self.held.is_some();
+            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
+            let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
+            start = Some(Start { bytes: spare.bytes, previous: place.segment });
+            place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
+        }
+        let capacity = usize::try_from(padded).map_err(|_| Refusal::TooLong)?;
+        let buf = match own.take() {
+            Some(own) => own,
+            None => self.buffer(capacity)?,
+        };
+        if start.is_some() {
+            self.spares.pop_front();
+        }
+        let left = usize::try_from(place.data_end - reserve - place.offset).unwrap_or(usize::MAX);
+        let room = left.min(buf.capacity());
+        let batch = Batch {
+            id: self.next_id,
+            kind,
+            buf,
+            used: BATCH_HEADER_BYTES,
+            records: 0,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
+            lsn: self.appended,
+            segment: place.segment,
+            offset: place.offset,
+            room,
+            start,
+        };
+        self.next_id += 1;
+        self.place = place;
+        if let Some(full) = self.open.replace(batch) {
+            self.ready.push_back(full);
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, capacity: usize) -> Result<AlignedBuf, Refusal> {
+        if capacity <= self.shape.batch_bytes {
+            return self.free.pop().ok_or(Refusal::Memory);
+        }
+        self.admit_large(capacity)?;
+        Ok(AlignedBuf::zeroed(capacity))
+    }
+
+    /// Whether records that fill `used` bytes, header room included, need a buffer of their own size.
+    #[inline]
+    pub(crate) fn is_large(shape: &Shape, used: usize) -> bool {
+        used.next_multiple_of(shape.block_bytes.into()) > shape.batch_bytes
+    }
+
+    /// Sets memory aside for a buffer of `capacity` bytes, more than an ordinary one, that the caller makes; it comes back
+    /// with the buffer. Returns the end of what was appended.
+    pub(crate) fn admit_large(&mut self, capacity: usize) -> Result<Lsn, Refusal> {
+        if self.failed {
+            return Err(Refusal::Failed);
+        }
+        if self.large_bytes > 0 && self.large_bytes + capacity > self.shape.memory_bytes {
+            return Err(Refusal::Memory);
+        }
+        self.large_bytes += capacity;
+        Ok(self.appended)
+    }
+
+    /// Gathers a batch without records: a durable mark, the close mark. A durable mark says what is acknowledged now, also
+    /// while records wait that nobody has asked to commit: it goes in front of them, or, where it has no place there, they
+    /// go themselves and their batch says it. Where the segment is full the next one starts with it. Returns whether
+    /// there is something to issue.
+    pub(crate) fn mark(&mut self, kind: Kind) -> bool {
+        // Before a close mark everything is durable, whatever the log promises.
+        let close = kind == Kind::Close && !mutant::on(Mutant::WeakCloseWithoutSync);
+        let firm = if close { self.durable } else { self.acknowledged() };
+        if self.failed || firm != self.syncing || !self.ready.is_empty() {
+            return false;
+        }
+        if self.open.is_some() {
+            self.mark_in_front();
+            return kind != Kind::Close;
+        }
+        let close = kind == Kind::Close;
+        let room = self.place.offset + u64::from(self.shape.block_bytes) <= self.place.data_end;
+        (room || !close) && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
+    }
+
+    /// Puts a durable mark in front of the batch under assembly, which moves one block back, unless its segment starts
+    /// with it or there is no room or memory for both.
+    fn mark_in_front(&mut self) {
+        let block = u64::from(self.shape.block_bytes);
+        let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
+        let Some(open) = self.open.as_mut().filter(|open| open.kind == Kind::Records && open.start.is_none())
+        else {
+            return;
+        };
+        // Behind both there must still be room for the close mark.
+        if open.offset + block + padded + block > self.place.data_end {
+            return;
+        }
+        let Some(buf) = self.free.pop() else { return };
+        let mark = Batch {
+            id: open.id,
+            kind: Kind::Mark,
+            room: buf.capacity(),
+            buf,
+            used: BATCH_HEADER_BYTES,
+            records: 0,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
+            lsn: open.lsn,
+            segment: open.segment,
+            offset: open.offset,
+            start: None,
+        };
+        open.id = self.next_id;
+        self.next_id += 1;
+        open.offset += block;
+        self.place.offset = open.offset;
+        let left = usize::try_from(self.place.data_end - block - open.offset).unwrap_or(usize::MAX);
+        open.room = left.min(open.buf.capacity());
+        self.ready.push_back(mark);
+    }
+
+    /// Whether something acknowledged has no witness yet, so that a mark would say something new. What was appended and not
+    /// issued does not count: nobody may ever ask for it.
+    pub(crate) fn wants_mark(&self) -> bool {
+        let acknowledged = self.acknowledged();
+        let news = self.witnessed < acknowledged || self.durable_trim < self.trim;
+        let end = if mutant::on(Mutant::MarkBehindEverything) { self.appended } else { self.syncing };
+        news && acknowledged == end
+    }
+
+    /// Takes the next step towards a closed log, when everything is durable. The close mark goes alone: a mark that is still
+    /// under way would be missing in front of it if the power went, and the log would not count as closed.
+    pub(crate) fn close(&mut self) -> Closing {
+        let last = self.flight.back().map(|flight| flight.id);
+        if let Some(id) = last.filter(|_| !mutant::on(Mutant::CloseBesideMark)) {
+            return Closing::Wait(id);
+        }
+        if self.open.is_some() || !self.ready.is_empty() {
+            return self.issue().map_or(Closing::Refused, Closing::Before);
+        }
+        let weak = mutant::on(Mutant::WeakCloseWithoutSync);
+        let firm = if weak { self.acknowledged() } else { self.durable };
+        let marked = firm == self.appended && self.mark(Kind::Close);
+        marked.then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
+    }
+
+    /// The grade of a batch. A segment starts, a log is closed and a trim is made durable on firm ground only; so is every
+    /// mark of a log of class power loss.
+    fn grade_of(&self, kind: Kind, starts: bool) -> Grade {
+        let weak = self.shape.own() != Grade::Full;
+        let firm = match kind {
+            _ if starts => !(weak && mutant::on(Mutant::WeakStartWithoutSync)),
+            Kind::Records => false,
+            Kind::Mark => !weak || self.durable_trim < self.trim,
+            Kind::Close | Kind::Open => !(weak && mutant::on(Mutant::WeakCloseWithoutSync)),
+        };
+        if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) }
+    }
+
+    /// The first LSN as the disk knows it: what lies before it may be removed.
+    pub(crate) fn durable_trim(&self) -> Lsn {
+        if mutant::on(Mutant::RetireBeforeMark) { self.trim } else { self.durable_trim }
+    }
+
+    /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
+    /// past what is acknowledged. Returns what it is now.
+    pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
+        self.trim = self.trim.max(lsn.min(self.acknowledged()));
+        self.trim
+    }
+
+    /// Makes a prepared segment available.
+    pub(crate) fn add_spare(&mut self, spare: Spare) {
+        self.spares.push_back(spare);
+    }
+
+    /// Takes the first spare away to be replaced, because it is too small for what must come next.
+    pub(crate) fn hold_spare(&mut self) -> Option<Spare> {
+        self.held = self.spares.pop_front();
+        self.held
+    }
+
+    /// Ends the replacement: `larger` takes the place of the spare that was held, or that one comes back.
+    pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
+        let held = self.held.take();
+        if let Some(spare) = larger.or(held) {
+            self.spares.push_front(spare);
+        }
+    }
+
+    /// The spare that is being replaced.
+    pub(crate) fn held_spare(&self) -> Option<Spare> {
+        self.held
+    }
+
+    /// Hands out the next batch to be written, if one may be issued now.
+    pub(crate) fn issue(&mut self) -> Option<Issue> {
+        let busy = self.flight.len() >= self.shape.depth || self.flight.iter().any(|flight| flight.starts);
+        if self.failed || (busy && !mutant::on(Mutant::IssueDuringStart)) {
+            return None;
+        }
+        let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.settlement() };
+        let wait = next.start.is_some() && !self.flight.is_empty();
+        if wait && !mutant::on(Mutant::RotateBeforeDurable) {
+            return None;
+        }
+        let grade = self.grade_of(next.kind, next.start.is_some());
+        if !self.asked.may_issue(grade) {
+            return None;
+        }
+        let batch = if let Some(batch) = self.ready.pop_front() {
+            batch
+        } else {
+            let open = self.open.take()?;
+            self.place.offset += self.padded(open.used);
+            open
+        };
+        self.syncing = batch.end();
+        let (end, starts) = (batch.end(), batch.start.is_some());
+        let (id, records) = (batch.id, batch.records);
+        let forgets = mutant::on(Mutant::WeakMarkBeforeSync)
+            && batch.kind == Kind::Mark
+            && self.shape.own() != Grade::Full;
+        let settle = self.settles(grade, starts).filter(|_| !forgets);
+        self.asked.issue(id, grade, end, batch.segment);
+        let flight = Flight { id, records, end, trim: self.trim, grade, done: false, starts };
+        self.flight.push_back(flight);
+        // Only what is durable for good may be claimed: what was written in a weaker grade may be gone tomorrow.
+        let durable = match () {
+            () if mutant::on(Mutant::WitnessTooMuch) => batch.lsn,
+            () if mutant::on(Mutant::WitnessClaimsWeak) => self.reached(Grade::Process),
+            () => self.durable,
+        };
+        let acknowledged = self.acknowledged().max(durable);
+        self.witnessed = self.witnessed.max(acknowledged);
+        if mutant::on(Mutant::AckAtIssue) {
+            self.durable = self.syncing;
+        }
+        if mutant::on(Mutant::WeakAckAtIssue) && grade != Grade::Full {
+            self.asked.reach(grade, end);
+        }
+        Some(Issue { id, batch: Some(batch), grade, settle, durable, acknowledged, trim: self.trim })
+    }
+
+    /// The segment that a batch of `grade` must sync before it is written.
+    fn settles(&self, grade: Grade, starts: bool) -> Option<u64> {
+        let forgets = mutant::on(Mutant::StrictWithoutSettling) && !starts;
+        let rotates = mutant::on(Mutant::RotateBeforeSettling) && starts;
+        if grade == Grade::Full && !forgets && !rotates { self.asked.debtor(self.durable_id) } else { None }
+    }
+
+    /// Nothing waits to be written, but something written wants to be safer than it is.
+    fn settlement(&mut self) -> Option<Issue> {
+        let short = self.asked.is_used() && self.asked.is_short(self.syncing);
+        if !short || !self.asked.may_issue(Grade::Full) {
+            return None;
+        }
+        let (id, end) = (self.next_id, self.syncing);
+        self.next_id += 1;
+        let settle = self.settles(Grade::Full, false);
+        self.asked.issue(id, Grade::Full, end, 0);
+        let trim = self.trim;
+        let flight = Flight {
+            id,
+            records: 0,
+            end,
+            trim: self.durable_trim,
+            grade: Grade::Full,
+            done: false,
+            starts: false,
+        };
+        self.flight.push_back(flight);
+        let (durable, acknowledged) = (self.durable, self.acknowledged());
+        Some(Issue { id, batch: None, grade: Grade::Full, settle, durable, acknowledged, trim })
+    }
+
+    /// The batch `id` is durable on disk; its buffer comes back. Returns the durable LSN, which has moved if every
+    /// batch before this one is durable too.
+    pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) -> Lsn {
+        self.recycle(buf);
+        if self.failed && !mutant::on(Mutant::AckAfterFailure) {
+            return self.durable;
+        }
+        if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
+            flight.done = true;
+            self.asked.ended(flight.grade);
+            if mutant::on(Mutant::AckOutOfOrder) {
+                self.durable = self.durable.max(flight.end);
+            }
+        }
+        while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
+            self.done_id = flight.id;
+            self.asked.reach(flight.grade, flight.end);
+            if flight.grade == Grade::Full || mutant::on(Mutant::WeakIsDurable) {
+                self.durable = self.durable.max(flight.end);
+                self.durable_trim = self.durable_trim.max(flight.trim).max(self.weak_trim);
+                self.durable_id = flight.id;
+            } else {
+                self.weak_trim = self.weak_trim.max(flight.trim);
+                if mutant::on(Mutant::WeakTrim) {
+                    self.durable_trim = self.weak_trim;
+                }
+            }
+            self.flight.pop_front();
+        }
+        self.durable
+    }
+
+    fn recycle(&mut self, buf: AlignedBuf) {
+        if buf.capacity() == self.shape.batch_bytes {
+            self.free.push(buf);
+        } else {
+            self.large_bytes = self.large_bytes.saturating_sub(buf.capacity());
+        }
+    }
+
+    /// A write or a sync failed: nothing will be issued or acknowledged any more.
+    pub(crate) fn fail(&mut self) {
+        self.failed = !mutant::on(Mutant::GoOnAfterFailure);
+        if !self.failed {
+            self.flight.clear();
+            self.durable = self.syncing;
+        }
+    }
+}

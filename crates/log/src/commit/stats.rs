@@ -1,0 +1,170 @@
+//! Counts the log's work and records its latency and batch-size distributions.
+
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+
+use crate::commit::metrics::{Metered, Metric};
+use crate::commit::seal::Job;
+use crate::commit::sync::{Mutex, lock};
+use crate::commit::sync_debt::Grade;
+use crate::lsn::Lsn;
+
+/// A latency or size distribution, reduced to what is usually asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many values.
+    pub count: u64,
+    /// Half of the values are at most this.
+    pub p50: u64,
+    /// 99 of 100 values are at most this.
+    pub p99: u64,
+    /// 999 of 1000 values are at most this.
+    pub p999: u64,
+    /// The largest value.
+    pub max: u64,
+}
+
+/// Counters and distributions since the log was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Records accepted.
+    pub records: u64,
+    /// Batches that were written and acknowledged, marks included.
+    pub batches: u64,
+    /// Of these, those that were acknowledged as outliving less than the log promises: see `Log::commit_as`.
+    pub weak_batches: u64,
+    /// Times that such batches had to be made durable by a sync of their own or by that of a later batch.
+    pub settlements: u64,
+    /// Bytes written for them, headers and padding included.
+    pub bytes_written: u64,
+    /// Segments started.
+    pub segments_started: u64,
+    /// Segments that were made anew and filled with zeros, beside the commits: a segment that was trimmed in time is taken
+    /// again instead, and costs them nothing.
+    pub segments_filled: u64,
+    /// Times that an append had to wait for memory or for a segment.
+    pub stalls: u64,
+    /// The end of what was accepted.
+    pub appended: Lsn,
+    /// The end of what is durable.
+    pub durable: Lsn,
+    /// The first LSN that must be present.
+    pub first: Lsn,
+    /// Segments in the log.
+    pub segments: u64,
+    /// The row of the method table in use.
+    pub method: &'static str,
+    /// The engine that runs it.
+    pub engine: &'static str,
+    /// Why another engine was refused, if one was and the portable one took over.
+    pub engine_refused: Option<String>,
+    /// How long one batch took to become durable, in nanoseconds.
+    pub write_ns: Summary,
+    /// Records in one batch.
+    pub batch_records: Summary,
+}
+
+/// The distributions that are kept while the log runs.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    kept: Mutex<Kept>,
+    pub(crate) metered: Metered,
+    /// The grade that the log promises.
+    own: Grade,
+}
+
+#[derive(Debug)]
+struct Kept {
+    write_ns: Histogram<u64>,
+    batch_records: Histogram<u64>,
+    bytes: u64,
+    batches: u64,
+    starts: u64,
+    weak_batches: u64,
+    settlements: u64,
+    filled: u64,
+}
+
+fn histogram() -> Histogram<u64> {
+    // One to an hour in nanoseconds: larger values count as that.
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
+        .unwrap_or_else(|_| unreachable!("these bounds are sound"))
+}
+
+fn summary(histogram: &Histogram<u64>) -> Summary {
+    Summary {
+        count: histogram.len(),
+        p50: histogram.value_at_quantile(0.5),
+        p99: histogram.value_at_quantile(0.99),
+        p999: histogram.value_at_quantile(0.999),
+        max: histogram.max(),
+    }
+}
+
+impl Meters {
+    /// Nothing measured yet.
+    pub(crate) fn new(dir: &Path, own: Grade) -> Self {
+        let kept = Kept {
+            write_ns: histogram(),
+            batch_records: histogram(),
+            bytes: 0,
+            batches: 0,
+            starts: 0,
+            weak_batches: 0,
+            settlements: 0,
+            filled: 0,
+        };
+        Self { kept: Mutex::new(kept), metered: Metered::new(dir), own }
+    }
+
+    /// A batch was written and is as safe as its grade says.
+    pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
+        self.tell(took_ns, job);
+        let mut kept = lock(&self.kept);
+        kept.settlements += u64::from(job.settle.is_some());
+        if job.is_settlement() {
+            return;
+        }
+        kept.write_ns.saturating_record(took_ns);
+        kept.batch_records.saturating_record(job.records.into());
+        kept.bytes += job.disk_bytes() as u64;
+        kept.batches += 1;
+        kept.weak_batches += u64::from(job.grade < self.own);
+        kept.starts += u64::from(job.starts.is_some());
+    }
+
+    /// A segment was made anew.
+    pub(crate) fn filled(&self) {
+        self.metered.count(Metric::SegmentsFilled, 1);
+        lock(&self.kept).filled += 1;
+    }
+
+    fn tell(&self, took_ns: u64, job: &Job) {
+        let told = &self.metered;
+        told.count(Metric::Settlements, u64::from(job.settle.is_some()));
+        if job.is_settlement() {
+            return;
+        }
+        told.count(Metric::Batches, 1);
+        told.count(Metric::WeakBatches, u64::from(job.grade < self.own));
+        told.count(Metric::Records, job.records.into());
+        told.count(Metric::WrittenBytes, job.disk_bytes() as u64);
+        told.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));
+        told.record(Metric::WriteSeconds, took_ns as f64 / 1e9);
+        told.record(Metric::BatchRecords, job.records.into());
+    }
+
+    /// Fills in what is kept here.
+    pub(crate) fn fill(&self, stats: &mut Stats) {
+        let kept = lock(&self.kept);
+        stats.write_ns = summary(&kept.write_ns);
+        stats.batch_records = summary(&kept.batch_records);
+        stats.bytes_written = kept.bytes;
+        stats.batches = kept.batches;
+        stats.segments_started = kept.starts;
+        stats.weak_batches = kept.weak_batches;
+        stats.settlements = kept.settlements;
+        stats.segments_filled = kept.filled;
+    }
+}

@@ -1,0 +1,250 @@
+//! Builds a transaction: stages its records in cached memory and moves them into an I/O buffer.
+//!
+//! The records are staged in memory that stays in the processor's cache, and are copied from there in large pieces
+//! into a buffer that can be written to the disk as it is. A processor skips fetching cache lines that are
+//! overwritten whole; record by record it would first fetch each line that the disk read last.
+//!
+//! ```text
+//!   buffer   | header room | moved, summed up to `summed` |            |     lent by the log, if it had one to spare
+//!   staged                                                | the latest |     or all records, without such a buffer
+//! ```
+//!
+//! Invariants: a record is moved only when another one comes behind it or the transaction ends, unless it was too
+//! large to be staged; the checksum does not cover the header of the last record before the transaction ends, because
+//! that header marks it as the last one.
+
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c_more;
+use crate::format::{BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, record_header};
+
+/// So much is staged at most, in bytes: a third of a small first-level cache.
+const STAGED_BYTES: usize = 16 << 10;
+/// A transaction of this many bytes goes to the disk in its own buffer; a shorter one is copied behind others.
+const ADOPT_BYTES: usize = 32 << 10;
+
+/// The records of one transaction while it is put together.
+pub struct Transaction {
+    lent: Option<AlignedBuf>,
+    /// The lent buffer, once it was too small.
+    outgrown: Option<AlignedBuf>,
+    /// Bytes used of the lent buffer, header room included.
+    used: usize,
+    /// The checksum of the records in the lent buffer up to `summed`.
+    sum: u32,
+    summed: usize,
+    /// Records that are not in the lent buffer.
+    staged: Vec<u8>,
+    count: u32,
+    /// Where the header of the last record is, from the start of the records.
+    last: usize,
+    bytes_max: usize,
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.moved() + self.staged.len();
+        let mut shown = f.debug_struct("Transaction");
+        shown.field("records", &self.count).field("bytes", &bytes).finish_non_exhaustive()
+    }
+}
+
+/// A transaction that is to be appended.
+pub(crate) enum Finished<'a> {
+    /// It fills a buffer of its own, header room included up to `used`; `sum` is the checksum of its records.
+    InBuffer {
+        /// The buffer; what is left in it is to be given back.
+        buf: &'a mut Option<AlignedBuf>,
+        /// Bytes used.
+        used: usize,
+        /// The checksum.
+        sum: u32,
+    },
+    /// Its records lie somewhere.
+    Apart(&'a [u8]),
+}
+
+impl Transaction {
+    /// An empty one that stages in `staged` and may use `lent`; of at most `bytes_max` bytes, or a little more.
+    pub(crate) fn new(staged: Vec<u8>, lent: Option<AlignedBuf>, bytes_max: usize) -> Self {
+        Self {
+            lent,
+            outgrown: None,
+            used: BATCH_HEADER_BYTES,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
+            staged,
+            count: 0,
+            last: 0,
+            bytes_max,
+        }
+    }
+
+    /// Bytes of records in the lent buffer.
+    fn moved(&self) -> usize {
+        if self.lent.is_some() { self.used - BATCH_HEADER_BYTES } else { 0 }
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] if the record, or the transaction with it, is longer than the log accepts.
+    pub fn append(&mut self, record: &[u8]) -> Result<()> {
+        let last = self.moved() + self.staged.len();
+        let bytes = RECORD_HEADER_BYTES + record.len();
+        let head =
+            record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
+        let Some(head) = head else {
+            return Err(Error::TooLong { bytes: (last + bytes) as u64, bytes_max: self.bytes_max as u64 });
+        };
+        if let Some(buf) = self.lent.take_if(|buf| BATCH_HEADER_BYTES + last + bytes > buf.capacity()) {
+            let moved = &buf.bytes()[BATCH_HEADER_BYTES..self.used];
+            self.staged.splice(..0, moved.iter().copied());
+            self.outgrown = Some(buf);
+        }
+        if self.lent.is_some() && self.staged.len() + bytes > STAGED_BYTES {
+            self.move_staged();
+        }
+        match &mut self.lent {
+            Some(buf) if bytes > STAGED_BYTES => {
+                let room = &mut buf.bytes_mut()[self.used..self.used + bytes];
+                room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+                room[RECORD_HEADER_BYTES..].copy_from_slice(record);
+                self.used += bytes;
+            }
+            _ => {
+                self.staged.extend_from_slice(&head);
+                self.staged.extend_from_slice(record);
+            }
+        }
+        self.last = last;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Moves what is staged into the lent buffer, and sums up all that is there.
+    fn move_staged(&mut self) {
+        let Some(buf) = &mut self.lent else { return };
+        // What was moved before is summed first, and what is staged while the cache still has it.
+        self.sum = crc32c_more(self.sum, &buf.bytes()[self.summed..self.used]);
+        self.sum = crc32c_more(self.sum, &self.staged);
+        let end = self.used + self.staged.len();
+        buf.bytes_mut()[self.used..end].copy_from_slice(&self.staged);
+        (self.used, self.summed) = (end, end);
+        self.staged.clear();
+    }
+
+    /// The records so far.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether nothing was added yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Marks the last record, of which there must be one, as the end of the transaction.
+    pub(crate) fn finish(&mut self) -> Finished<'_> {
+        let moved = self.moved();
+        let length = moved + self.staged.len() - self.last - RECORD_HEADER_BYTES;
+        let place = match (&mut self.lent, self.last.checked_sub(moved)) {
+            (Some(buf), None) => &mut buf.bytes_mut()[BATCH_HEADER_BYTES + self.last..],
+            (_, staged) => &mut self.staged[staged.unwrap_or(0)..],
+        };
+        if let Some(head) = record_header(length, false) {
+            place[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+        }
+        let adopted = self.lent.is_some() && moved + self.staged.len() >= ADOPT_BYTES;
+        if !adopted && moved == 0 {
+            return Finished::Apart(&self.staged);
+        }
+        self.move_staged();
+        if adopted {
+            return Finished::InBuffer { buf: &mut self.lent, used: self.used, sum: self.sum };
+        }
+        let records = self.lent.as_ref().map_or(&[][..], |buf| &buf.bytes()[BATCH_HEADER_BYTES..self.used]);
+        Finished::Apart(records)
+    }
+
+    /// What it was put together in, to be used again.
+    pub(crate) fn take_memory(&mut self) -> (Vec<u8>, [Option<AlignedBuf>; 2]) {
+        (std::mem::take(&mut self.staged), [self.lent.take(), self.outgrown.take()])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{ADOPT_BYTES, Finished, STAGED_BYTES, Transaction};
+    use crate::format::buffer::AlignedBuf;
+    use crate::format::checksum::crc32c;
+    use crate::format::{BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Records};
+
+    const LARGE: usize = STAGED_BYTES + 1;
+    const HELD: usize = 4 * STAGED_BYTES;
+
+    /// Transactions of records of these lengths, with and without a buffer of [`HELD`] bytes: the same records in the
+    /// same order come out, the last one alone ends the transaction, and the checksum is that of them all.
+    #[test]
+    fn what_is_put_in_comes_out_wherever_it_was_kept() {
+        let small = 1024 - RECORD_HEADER_BYTES;
+        let (many, beyond) = (vec![small; 40], vec![small; 80]);
+        for (lengths, in_buffer) in [
+            (&[0][..], false),
+            (&[1, 0, 2], false),
+            (&[LARGE], false),
+            (&[LARGE, 0], false),
+            (&[0, LARGE], false),
+            (&[LARGE, LARGE], true),
+            (&[small, LARGE, small, LARGE], true),
+            (&[LARGE, small, LARGE, small], true),
+            (&[STAGED_BYTES - RECORD_HEADER_BYTES; 2], true),
+            (&[STAGED_BYTES - RECORD_HEADER_BYTES - 1; 2], false),
+            (&[ADOPT_BYTES - RECORD_HEADER_BYTES], true),
+            (&[ADOPT_BYTES - RECORD_HEADER_BYTES - 1], false),
+            (&many, true),
+            (&beyond, false),
+            (&[HELD], false),
+            (&[LARGE, LARGE, LARGE, LARGE, 7], false),
+        ] {
+            for lends in [true, false] {
+                let lent = lends.then(|| AlignedBuf::zeroed(HELD));
+                let mut transaction = Transaction::new(Vec::new(), lent, usize::MAX / 2);
+                let content = |i: usize| vec![u8::try_from(i % 250 + 1).expect("small"); lengths[i]];
+                for i in 0..lengths.len() {
+                    transaction.append(&content(i)).expect("is short enough");
+                }
+                assert_eq!(transaction.len() as usize, lengths.len());
+                let of = format!("{:?} lent {lends}", &lengths[..lengths.len().min(4)]);
+                let records = match transaction.finish() {
+                    Finished::Apart(records) => {
+                        assert!(!(in_buffer && lends), "{of}");
+                        records.to_vec()
+                    }
+                    Finished::InBuffer { buf, used, sum } => {
+                        assert!(in_buffer && lends, "{of}");
+                        let records =
+                            buf.as_ref().expect("is lent").bytes()[BATCH_HEADER_BYTES..used].to_vec();
+                        assert_eq!(sum, crc32c(&records), "{of}");
+                        records
+                    }
+                };
+                let mut walk = Records::new(&records);
+                for i in 0..lengths.len() {
+                    let record = walk.next().expect("is there");
+                    assert_eq!(record.payload, content(i), "{of}: {i}");
+                    assert_eq!(record.more, i + 1 < lengths.len(), "{of}: {i}");
+                }
+                assert!(walk.rest().is_empty(), "{of}");
+                let (_, bufs) = transaction.take_memory();
+                assert_eq!(
+                    bufs.iter().flatten().count(),
+                    usize::from(lends),
+                    "{of}: what was lent comes back"
+                );
+            }
+        }
+    }
+}

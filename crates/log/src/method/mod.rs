@@ -1,0 +1,16 @@
+//! Selects the commit method of a log: which rows of the method table it may use, and which is the fastest here.
+//!
+//! In reading order:
+//!
+//! * [`select`] finds the permitted rows, remembers the fastest and starts its engine;
+//! * [`relaxed`] finds the rows that write relaxed commits, and the row that syncs them;
+//! * [`trial`] measures rows in interleaved rounds on a scratch file;
+//! * [`probe`](mod@probe) is the public measurement for services at start-up.
+//!
+//! Invariant: what a row promises is computed from its calls and the surroundings by `seawall_sys::durability`, never
+//! from its name.
+
+pub(crate) mod probe;
+pub(crate) mod relaxed;
+pub(crate) mod select;
+pub(crate) mod trial;

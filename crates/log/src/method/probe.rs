@@ -1,0 +1,251 @@
+//! Measures commit latency in a directory within a time budget, for services at start-up: [`probe`].
+//!
+//! Invariants: it ends within its budget even if the device does not answer, makes at most [`PROBE_COMMITS_MAX`]
+//! commits, and never fails: whatever goes wrong is a field of the result. The scratch file is removed; only if the
+//! device does not answer is it left to a thread that removes it when the device does, and the result names the file.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::durability::{Class, Durability, FileState, Promiser, classify};
+use seawall_sys::inspect::Environment;
+use seawall_sys::method::{Method, Set};
+use seawall_sys::scratch::Scratch;
+
+use crate::method::select::{from_system, reaching};
+use crate::method::trial::{self, Bounds, Trial};
+
+/// The longest budget; a longer one counts as this.
+pub const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
+/// The most commits that a probe makes: proofs, the one that makes the file, and those that are timed.
+pub const PROBE_COMMITS_MAX: usize = 64;
+/// Size of a commit, bytes.
+pub const PROBE_COMMIT_BYTES: usize = 4096;
+
+/// What is left of the budget for removing the file and answering.
+const RESERVE: Duration = Duration::from_millis(50);
+
+/// What a probe found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Probe {
+    /// The fastest of the methods that outlive the most here; `None` if none could be tried.
+    pub fastest: Option<Tried>,
+    /// All that were tried, the fastest among them.
+    pub tried: Vec<Tried>,
+    /// What an acknowledged commit of these methods outlives here.
+    pub class: Option<Class>,
+    /// Whose word that is.
+    pub promised_by: Option<Promiser>,
+    /// Why the class is not higher, or what it rests on.
+    pub because: Vec<String>,
+    /// How long the probe took.
+    pub elapsed: Duration,
+    /// What went wrong; `None` if all went well. What was found until then is in the other fields.
+    pub problem: Option<String>,
+    /// The file that could not be removed yet.
+    pub left_behind: Option<PathBuf>,
+}
+
+/// What one method showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// Its id in the method table.
+    pub method: &'static str,
+    /// Its calls in words.
+    pub calls: &'static str,
+    /// Commits that were timed.
+    pub commits: usize,
+    /// The median of write and sync together.
+    pub p50: Duration,
+    /// The slowest.
+    pub max: Duration,
+}
+
+/// What a probe can say to a demand on the 99th percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No commit took longer. So few commits cannot show more.
+    NothingAgainst,
+    /// Some took longer, but not half of them.
+    Doubtful,
+    /// Half of the commits or more took longer.
+    TooSlow,
+}
+
+impl Verdict {
+    /// Its name in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NothingAgainst => "nothing against it",
+            Self::Doubtful => "doubtful",
+            Self::TooSlow => "too slow",
+        }
+    }
+}
+
+impl Tried {
+    fn of(trial: &Trial) -> Option<Self> {
+        Some(Self {
+            method: trial.method.id,
+            calls: trial.method.calls,
+            commits: trial.times_ns.len(),
+            p50: Duration::from_nanos(trial.median_ns()?),
+            max: Duration::from_nanos(*trial.times_ns.last()?),
+        })
+    }
+
+    /// Holds the figures against a demand on the 99th percentile.
+    #[must_use]
+    pub fn against(&self, p99_max: Duration) -> Verdict {
+        if self.max < p99_max {
+            Verdict::NothingAgainst
+        } else if self.p50 < p99_max {
+            Verdict::Doubtful
+        } else {
+            Verdict::TooSlow
+        }
+    }
+}
+
+impl Probe {
+    /// What the method with this id showed, if it was tried.
+    #[must_use]
+    pub fn tried(&self, method: &str) -> Option<&Tried> {
+        self.tried.iter().find(|tried| tried.method == method)
+    }
+
+    fn trouble(problem: impl Into<String>) -> Self {
+        Self { problem: Some(problem.into()), ..Self::default() }
+    }
+}
+
+/// Tries the widely supported commit methods on a small file of its own in `dir` (a directory that exists), a few commits
+/// of 4 KiB each. Takes `budget` at most, and [`PROBE_TIME_MAX`] whatever the budget; a budget too short for one commit is
+/// told as a problem. It makes a thread of its own, which outlives the call only if the device does not answer.
+///
+/// ```no_run
+/// let probe = seawall::probe(std::path::Path::new("/var/lib/orders"), std::time::Duration::from_millis(300));
+/// if let Some(fastest) = &probe.fastest {
+///     println!("{}: {:?}, at most {:?}", fastest.method, fastest.p50, fastest.max);
+/// }
+/// ```
+#[must_use]
+pub fn probe(dir: &Path, budget: Duration) -> Probe {
+    let began_ns = monotonic_ns();
+    let budget = budget.min(PROBE_TIME_MAX);
+    let until_ns = began_ns + nanoseconds(budget.saturating_sub(RESERVE));
+    let (tell, told) = mpsc::channel();
+    let own_dir = dir.to_path_buf();
+    let folder: Arc<OnceLock<PathBuf>> = Arc::default();
+    let made = Arc::clone(&folder);
+    let look = move || {
+        // Nobody listens any more if the device took too long.
+        let _ = tell.send(look(&own_dir, &made, until_ns));
+    };
+    let mut probe = match std::thread::Builder::new().name("seawall-probe".to_owned()).spawn(look) {
+        Err(error) => Probe::trouble(format!("no thread for the probe: {error}")),
+        Ok(_) => match told.recv_timeout(budget) {
+            Ok(probe) => probe,
+            Err(mpsc::RecvTimeoutError::Timeout) => Probe {
+                left_behind: folder.get().filter(|folder| folder.exists()).cloned(),
+                ..Probe::trouble(format!("{} has not answered within {budget:?}", dir.display()))
+            },
+            Err(mpsc::RecvTimeoutError::Disconnected) => Probe::trouble("the probe ended without an answer"),
+        },
+    };
+    probe.elapsed = Duration::from_nanos(monotonic_ns() - began_ns);
+    probe
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The rows of the highest class that any reaches, those of the published experiments only: they exist everywhere, and
+/// fewer rows leave more commits for each.
+fn rows(environment: &Environment) -> Vec<&'static Method> {
+    let of_class = |class: &Class| {
+        let mut rows = reaching(environment, *class);
+        rows.retain(|method| method.set == Set::Published);
+        rows
+    };
+    let found = Class::ALL.iter().rev().map(of_class).find(|rows| !rows.is_empty());
+    found.unwrap_or_default()
+}
+
+/// `made` takes the name of the folder that the probe makes.
+fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
+    let environment = match seawall_sys::inspect::environment(dir) {
+        Ok(environment) => environment,
+        Err(error) => return Probe::trouble(error.to_string()),
+    };
+    let rows = rows(&environment);
+    let around = environment.surroundings(FileState::ZeroFilled);
+    let durability: Option<Durability> = rows.first().map(|method| classify(method, &around));
+    // One commit makes the file, and one proves each row.
+    let rounds = (PROBE_COMMITS_MAX - 1).checked_div(rows.len()).unwrap_or(0).saturating_sub(1);
+    let scratch_bytes = (PROBE_COMMITS_MAX * PROBE_COMMIT_BYTES) as u64;
+    let bounds =
+        Bounds { rounds, writes_per_round: 1, scratch_bytes, screened: None, until_ns: Some(until_ns) };
+    let tried = Scratch::new_in(dir).map_err(|error| from_system(&error)).and_then(|folder| {
+        // Nobody else sets it.
+        let _ = made.set(folder.name().to_path_buf());
+        let held = crate::lock::open_dir(folder.path())?;
+        trial::run((&held, "probe"), &rows, PROBE_COMMIT_BYTES, &bounds)
+    });
+    let (trials, failed) = match tried {
+        Ok(trials) => (trials, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let fastest = trial::fastest(&trials).and_then(Tried::of);
+    let none = || "no commit fitted into the budget, or no method works here".to_owned();
+    Probe {
+        problem: failed.or_else(|| fastest.is_none().then(none)),
+        fastest,
+        tried: trials.iter().filter_map(Tried::of).collect(),
+        class: durability.as_ref().map(|durability| durability.class),
+        promised_by: durability.as_ref().map(|durability| durability.promised_by),
+        because: durability.map(|durability| durability.because).unwrap_or_default(),
+        elapsed: Duration::ZERO,
+        left_behind: made.get().filter(|folder| folder.exists()).cloned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(p50_ms: u64, max_ms: u64) -> Tried {
+        let ms = Duration::from_millis;
+        Tried { method: "dsync", calls: "", commits: 10, p50: ms(p50_ms), max: ms(max_ms) }
+    }
+
+    #[test]
+    fn a_verdict_says_no_more_than_few_commits_can_show() {
+        let demand = Duration::from_millis(10);
+        assert_eq!(tried(1, 9).against(demand), Verdict::NothingAgainst);
+        assert_eq!(tried(1, 10).against(demand), Verdict::Doubtful);
+        assert_eq!(tried(10, 10).against(demand), Verdict::TooSlow);
+    }
+
+    #[test]
+    fn a_trial_that_did_not_come_to_a_commit_is_no_figure() {
+        let method = &seawall_sys::methods::here()[0];
+        let trial = |times: &[u64]| Trial { method, times_ns: times.to_vec() };
+        assert!(Tried::of(&trial(&[])).is_none());
+        let three = Tried::of(&trial(&[1, 2, 9])).expect("figures");
+        assert_eq!((three.commits, three.p50.as_nanos(), three.max.as_nanos()), (3, 2, 9));
+        assert!(trial::fastest(&[trial(&[])]).is_none());
+        let near = [trial(&[100]), trial(&[95])];
+        assert_eq!(
+            trial::fastest(&near).map(|best| best.times_ns[0]),
+            Some(100),
+            "within a tenth the earlier"
+        );
+    }
+}

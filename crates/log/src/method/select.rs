@@ -1,0 +1,436 @@
+//! Selects the commit method and the engine of a log by a short trial, and remembers the result.
+//!
+//! The rows of the method table that reach the requested durability class in this directory are tried with a few
+//! hundred small writes each on a scratch file; the fastest wins. The rounds are interleaved, so that a busy moment
+//! does not pick the winner; within a tenth the earlier row of the preference list wins.
+//!
+//! A row of `io_uring` must earn its place: asynchronous durable writes go through the kernel's own workers and may have
+//! tails of many milliseconds where processors are busy, so it has to beat the best portable row by a tenth in the
+//! median and in the mean, which is where tails show.
+//!
+//! The file `METHOD` keeps the result: one id a line, the fastest first, then the fastest of each other engine that
+//! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused,
+//! and gives way again where it is permitted. `only ID` is the result of a trial for which an engine was requested by
+//! name.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use seawall_sys::directory::Directory;
+use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::engine::{Engine, Works};
+use seawall_sys::inspect::Environment;
+use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
+use seawall_sys::{OpenError, methods};
+
+use crate::error::{Error, Result};
+use crate::method::relaxed::Rows;
+use crate::method::trial::{self, Bounds, Trial, clearly_less};
+use crate::options::{EngineChoice, MethodChoice, Options};
+
+/// Where the chosen methods are kept.
+pub(crate) const METHOD_FILE: &str = "METHOD";
+/// The most that is read of it, bytes.
+const METHOD_BYTES_MAX: u64 = 4096;
+/// What the probe writes to.
+pub(crate) const SCRATCH_FILE: &str = "PROBE";
+/// A few hundred writes; after two rounds only those go on that are near the best.
+const PROBE: Bounds =
+    Bounds { rounds: 8, writes_per_round: 8, scratch_bytes: 1 << 20, screened: Some(2), until_ns: None };
+
+/// What was chosen, ready to work.
+pub(crate) struct Chosen {
+    /// The method on its engine.
+    pub(crate) works: Works,
+    /// The method, and those beside it for commits that ask for less.
+    pub(crate) rows: Rows,
+    /// Why another engine was refused and this one took over, if so.
+    pub(crate) refused: Option<String>,
+}
+
+/// The system's own error behind one of the system crate, as one of ours.
+pub(crate) fn from_system(error: &seawall_sys::Error) -> Error {
+    let own = || std::io::Error::new(error.kind(), error.source_text());
+    let source = error.raw_os_error().map_or_else(own, std::io::Error::from_raw_os_error);
+    Error::io(error.operation(), error.path(), source)
+}
+
+pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error {
+    match error {
+        OpenError::Failed(error) => from_system(&error),
+        OpenError::Unavailable(reason) => Error::InvalidOption {
+            option: "method",
+            reason: format!("{} is not available at {}: {reason}", method.id, path.display()),
+        },
+    }
+}
+
+/// Whether the log can drive this row: writes at positions, with a sync of the file at most, and without a processor of
+/// its own for polling.
+pub(crate) fn drivable(method: &Method) -> bool {
+    let write = match method.write {
+        Write::Positional | Write::Overlapped | Write::Flagged(WriteFlag::Dsync) => true,
+        Write::Ring { poll, .. } => poll == RingPoll::Interrupt,
+        Write::Flagged(_) | Write::Mapped => false,
+    };
+    let sync = match method.sync {
+        Sync::NtFlush(kind) => matches!(kind, NtFlush::Normal | NtFlush::DataSyncOnly),
+        Sync::None
+        | Sync::Fsync
+        | Sync::Fdatasync
+        | Sync::RingFdatasync
+        | Sync::RingLinkedFdatasync
+        | Sync::FlushFileBuffers
+        | Sync::FullFsync
+        | Sync::BarrierFsync => true,
+        Sync::Syncfs
+        | Sync::SyncFileRange
+        | Sync::Msync
+        | Sync::FdatasyncOtherThread
+        | Sync::FdatasyncOtherDescriptor => false,
+    };
+    write && sync && method.open_sync != OpenSync::Full
+}
+
+/// The rows that a log can drive and that reach `class` in `environment`, the most promising first.
+pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static Method> {
+    let around = environment.surroundings(FileState::ZeroFilled);
+    let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
+    let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
+    let on_rings = |method: &Method| method.engine() == Engine::IoUring;
+    rows.sort_by_key(|method| (on_rings(method), method.cache != Cache::Direct, method.sync != Sync::None));
+    rows
+}
+
+/// The rows that reach `class` in `dir`, the most promising first.
+fn candidates(dir: &Path, environment: &Environment, class: Class) -> Result<Vec<&'static Method>> {
+    let around = environment.surroundings(FileState::ZeroFilled);
+    let rows = reaching(environment, class);
+    if rows.is_empty() {
+        let best =
+            methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
+        let because = best.map_or_else(String::new, |best| best.because.join("; "));
+        let reason = format!("no commit method outlives {} at {}: {because}", class.name(), dir.display());
+        return Err(Error::InvalidOption { option: "durability", reason });
+    }
+    Ok(rows)
+}
+
+fn refused(option: &'static str, reason: String) -> Error {
+    Error::InvalidOption { option, reason }
+}
+
+/// The rows that a log may use, found before anything of it is made.
+pub(crate) struct Permitted {
+    environment: Environment,
+    /// The one that was named, or all that may be probed.
+    rows: Vec<&'static Method>,
+    named: bool,
+    /// Why another engine is refused.
+    refused: Option<String>,
+}
+
+/// The rows that the log in `dir` may use.
+pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
+    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    let mut rows = candidates(dir, &environment, options.durability)?;
+    let mut reason = None;
+    if let MethodChoice::Named(id) = &options.method {
+        let rows = vec![named(dir, id, options, &rows)?];
+        return Ok(Permitted { environment, rows, named: true, refused: None });
+    }
+    match options.engine {
+        EngineChoice::Only(engine) => {
+            let remedy =
+                "or choose the engine `probe` (--engine probe), which lets the portable one take over";
+            engine.probe().map_err(|reason| {
+                refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
+            })?;
+            rows.retain(|row| row.engine() == engine);
+        }
+        EngineChoice::Probe if Engine::IoUring.is_known_here() => {
+            reason = Engine::IoUring.probe().err().map(|reason| reason.to_string());
+            rows.retain(|row| reason.is_none() || row.engine() != Engine::IoUring);
+        }
+        EngineChoice::Probe => {}
+    }
+    Ok(Permitted { environment, rows, named: false, refused: reason })
+}
+
+impl Permitted {
+    /// The method for the log in `dir`, on its engine, which may register `buffers`.
+    pub(crate) fn choose(
+        self,
+        dir: &Directory,
+        options: &Options,
+        block: u16,
+        buffers: &[&[u8]],
+    ) -> Result<Chosen> {
+        let Self { environment, rows: mut allowed, named, refused: mut reason } = self;
+        let mut again = options.method == MethodChoice::ProbeAgain;
+        loop {
+            let method = match allowed.as_slice() {
+                [method] if named => method,
+                rows => fastest(dir, rows, options, again, block)?,
+            };
+            match Works::start(method, options.in_flight_max, buffers) {
+                Ok(works) => {
+                    if let Some(reason) = &reason {
+                        tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
+                    }
+                    let around = environment.surroundings(FileState::ZeroFilled);
+                    let rows = Rows::beside(method, options.durability, &around, methods::here());
+                    return Ok(Chosen { works, rows, refused: reason });
+                }
+                // Allowed in general, but not for this log: too little memory may be locked.
+                Err(OpenError::Unavailable(why))
+                    if options.engine == EngineChoice::Probe
+                        && !named
+                        && method.engine() != Engine::Portable =>
+                {
+                    reason = Some(why.to_string());
+                    allowed.retain(|row| row.engine() == Engine::Portable);
+                    again = false;
+                }
+                Err(error) => return Err(from_open(error, method, dir.path())),
+            }
+        }
+    }
+}
+
+/// The row called `id`, if the log may use it.
+fn named(dir: &Path, id: &str, options: &Options, rows: &[&'static Method]) -> Result<&'static Method> {
+    let known = methods::find(id).filter(|method| drivable(method));
+    let method = known
+        .ok_or_else(|| refused("method", format!("{id} is no method that a log can use on this system")))?;
+    let engine = method.engine();
+    if let EngineChoice::Only(only) = options.engine
+        && only != engine
+    {
+        let reason = format!("{id} runs on {} and not on {}", engine.name(), only.name());
+        return Err(refused("engine", reason));
+    }
+    if !rows.iter().any(|row| row.id == method.id) {
+        let class = options.durability.name();
+        return Err(refused("method", format!("{id} does not outlive {class} at {}", dir.display())));
+    }
+    engine.probe().map_err(|reason| {
+        refused("method", format!("{id} is not available: {reason}; or choose a method of another engine"))
+    })?;
+    Ok(method)
+}
+
+/// The fastest of `rows`: as remembered, or as a probe finds it.
+fn fastest(
+    dir: &Directory,
+    rows: &[&'static Method],
+    options: &Options,
+    again: bool,
+    block: u16,
+) -> Result<&'static Method> {
+    let only = options.engine != EngineChoice::Probe;
+    let known = Known::read(dir)?;
+    let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
+    let usable = usable.find(|known| rows.iter().any(|row| row.id == known.id));
+    if let Some(method) = usable.filter(|_| !again) {
+        return Ok(method);
+    }
+    let found = judge(&trial::run((dir, SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
+    let first = found.first().copied();
+    let first = first.ok_or_else(|| {
+        refused("method", format!("no commit method of the asked class works at {}", dir.path().display()))
+    })?;
+    remember(dir, &known.with(&found, only), options)?;
+    Ok(first)
+}
+
+/// What the log in a directory remembers of its probes. Lines that this system does not know are left out.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The fastest row of each engine that was tried, the one to use first.
+    ranked: Vec<&'static Method>,
+    /// Rows of engines that were asked for and not held against others: they decide only when asked for again.
+    alone: Vec<&'static Method>,
+}
+
+const ALONE: &str = "only ";
+
+/// Writes the file anew beside the old one, so that a crash leaves one of the two, and whoever put something else in its
+/// place gets nothing written.
+fn remember(dir: &Directory, known: &Known, options: &Options) -> Result<()> {
+    use std::hash::{BuildHasher, RandomState};
+    use std::io::Write;
+    for old in dir.list().unwrap_or_default().into_iter().filter(|entry| is_method_draft(&entry.name)) {
+        // Left over from a crash; one that stays does no harm.
+        let _ = dir.remove(&old.name);
+    }
+    let draft = format!("{METHOD_FILE}-{:016x}.new", RandomState::new().hash_one(METHOD_FILE));
+    let written = dir.make_file(&draft, options.permissions).and_then(|mut file| {
+        file.write_all(known.text().as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| dir.replace(&draft, METHOD_FILE));
+    let written = written.inspect_err(|_| drop(dir.remove(&draft)));
+    written.map_err(|source| Error::io("write", dir.path().join(METHOD_FILE), source))
+}
+
+/// Whether a name is that of a `METHOD` that is being written.
+pub(crate) fn is_method_draft(name: &str) -> bool {
+    let digits = name.strip_prefix(METHOD_FILE).and_then(|rest| rest.strip_prefix('-'));
+    let digits = digits.and_then(|rest| rest.strip_suffix(".new"));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+/// The text of `METHOD`; empty if there is none.
+fn read_text(dir: &Directory) -> io::Result<String> {
+    let mut file = match dir.open_file(METHOD_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        opened => opened?,
+    };
+    let mut text = Vec::new();
+    file.by_ref().take(METHOD_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > METHOD_BYTES_MAX {
+        let reason = format!(
+            "it is longer than {METHOD_BYTES_MAX} bytes: remove it, and the next opening probes anew"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+impl Known {
+    fn read(dir: &Directory) -> Result<Self> {
+        let text = read_text(dir);
+        let text = text.map_err(|source| Error::io("read", dir.path().join(METHOD_FILE), source))?;
+        let (alone, ranked): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(ALONE));
+        let find = |line: &str| methods::find(line.trim_start_matches(ALONE).trim());
+        Ok(Self {
+            ranked: ranked.into_iter().filter_map(find).collect(),
+            alone: alone.into_iter().filter_map(find).collect(),
+        })
+    }
+
+    /// The same after a probe. What is known of engines that were not tried stays known, behind what was found.
+    fn with(mut self, found: &[&'static Method], only: bool) -> Self {
+        let tried = |row: &&'static Method| found.iter().any(|tried| tried.engine() == row.engine());
+        self.ranked.retain(|row| !tried(row));
+        self.alone.retain(|row| !tried(row));
+        let place = if only { &mut self.alone } else { &mut self.ranked };
+        place.splice(0..0, found.iter().copied());
+        self
+    }
+
+    fn text(&self) -> String {
+        let ranked = self.ranked.iter().map(|row| ["", row.id, "\n"].concat());
+        let alone = self.alone.iter().map(|row| [ALONE, row.id, "\n"].concat());
+        ranked.chain(alone).collect()
+    }
+}
+
+/// The method that the log in `dir` remembers as the one to use, if it was probed.
+pub(crate) fn remembered(dir: &Directory) -> Result<Option<&'static Method>> {
+    let known = Known::read(dir)?;
+    Ok(known.ranked.first().or(known.alone.first()).copied())
+}
+
+/// The fastest trial of each engine, the one to use first. The trials come in the order of preference.
+fn judge(trials: &[Trial]) -> Vec<&'static Method> {
+    let best_of =
+        |engine: Engine| trial::fastest(trials.iter().filter(|trial| trial.method.engine() == engine));
+    let mut best: Vec<&Trial> = Vec::new();
+    for trial in Engine::ALL.into_iter().filter_map(best_of) {
+        let earned = best.first().is_none_or(|first| {
+            clearly_less(trial.median_ns(), first.median_ns())
+                && clearly_less(trial.mean_ns(), first.mean_ns())
+        });
+        best.insert(if earned { 0 } else { best.len() }, trial);
+    }
+    best.into_iter().map(|trial| trial.method).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, METHOD_FILE, Trial, drivable, is_method_draft, judge, remember, remembered};
+    use crate::options::Options;
+    use seawall_sys::method::{Depth, Method};
+    use seawall_sys::{Engine, methods};
+
+    fn row(engine: Engine) -> Option<&'static Method> {
+        methods::here()
+            .iter()
+            .find(|row| row.engine() == engine && drivable(row) && row.reach().data == Depth::Stable)
+    }
+
+    fn trial(method: &'static Method, times: [u64; 5]) -> Trial {
+        Trial { method, times_ns: times.to_vec() }
+    }
+
+    #[test]
+    fn every_engine_of_this_system_has_a_durable_row_that_a_log_can_drive() {
+        for engine in Engine::ALL {
+            assert_eq!(row(engine).is_some(), engine.is_known_here(), "{}", engine.name());
+        }
+    }
+
+    #[test]
+    fn within_a_tenth_the_preferred_row_wins() {
+        let rows: Vec<_> = methods::here().iter().filter(|row| row.engine() == Engine::Portable).collect();
+        let (first, second) = (rows[0], rows[1]);
+        let close = [trial(first, [100; 5]), trial(second, [95; 5])];
+        assert_eq!(judge(&close), [first]);
+        let clear = [trial(first, [100; 5]), trial(second, [80; 5])];
+        assert_eq!(judge(&clear), [second]);
+        assert!(judge(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_ring_must_earn_its_place_in_the_median_and_in_the_tail() {
+        let (Some(calls), Some(ring)) = (row(Engine::Portable), row(Engine::IoUring)) else { return };
+        for (times, first) in [
+            ([50, 50, 50, 50, 50], ring),
+            ([95, 95, 95, 95, 95], calls),
+            // Twice as fast, but for one write that met a busy kernel worker.
+            ([50, 50, 50, 50, 8000], calls),
+        ] {
+            let found = judge(&[trial(calls, [100; 5]), trial(ring, times)]);
+            assert_eq!((found[0], found.len()), (first, 2), "{times:?}: the other one is remembered too");
+        }
+        assert_eq!(judge(&[trial(ring, [100; 5])]), [ring], "where it is alone");
+    }
+
+    #[test]
+    fn what_a_probe_of_one_engine_found_decides_only_when_that_engine_is_asked_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let rows: Vec<_> = methods::here().iter().filter(|row| drivable(row)).collect();
+        let (a, b) = (rows[0], rows[rows.len() - 1]);
+        let known = Known::default().with(&[b], true);
+        assert_eq!((known.ranked.len(), known.alone.as_slice()), (0, &[b][..]));
+        let known = Known { ranked: vec![a], alone: Vec::new() }.with(&[a], true);
+        assert_eq!(known.text(), format!("only {}\n", a.id));
+        let known = Known { ranked: vec![a], alone: vec![] };
+        std::fs::write(dir.path().join(METHOD_FILE), format!("no-such-row\n{}", known.text()))
+            .expect("writes");
+        let held = seawall_sys::Directory::open(dir.path()).expect("opens");
+        assert_eq!(Known::read(&held).expect("reads"), known);
+        assert_eq!(remembered(&held).expect("reads"), Some(a));
+        // Written anew it is the same, and nothing is left beside it.
+        remember(&held, &known, &Options::default()).expect("writes");
+        assert_eq!(Known::read(&held).expect("reads"), known);
+        assert_eq!(held.list().expect("lists").len(), 1);
+        std::fs::write(dir.path().join(METHOD_FILE), [b'x'; 4097]).expect("writes");
+        let refused = remembered(&held).expect_err("is too long").to_string();
+        assert!(refused.contains("METHOD") && refused.contains("remove it"), "{refused}");
+    }
+
+    #[test]
+    fn what_a_crash_leaves_of_it_is_known() {
+        for (name, is) in [
+            ("METHOD-0123456789abcdef.new", true),
+            ("METHOD-0123456789abcdeg.new", false),
+            ("METHOD-1.new", false),
+            ("METHOD", false),
+        ] {
+            assert_eq!(is_method_draft(name), is, "{name}");
+        }
+    }
+}

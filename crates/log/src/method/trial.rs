@@ -1,0 +1,160 @@
+//! Measures the latency of several commit methods in interleaved rounds on a scratch file.
+//!
+//! The rounds are interleaved, so that a busy moment does not pick the winner; within a tenth the earlier row wins.
+//!
+//! Invariants: the scratch file belongs to the trial alone and is removed in every case; a row that cannot run here
+//! is left out; one that fails after it was proven ends the trial.
+
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::directory::{Directory, Permissions};
+use seawall_sys::method::Method;
+use seawall_sys::store::{Access, StoreFile};
+use seawall_sys::{Commit, Target};
+
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::method::select::from_system;
+
+/// How much is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Rounds over all rows.
+    pub(crate) rounds: usize,
+    /// Commits of a row in a round.
+    pub(crate) writes_per_round: usize,
+    /// Size of the scratch file, bytes.
+    pub(crate) scratch_bytes: u64,
+    /// Rounds after which only those go on that are within half of the best of their engine, so that a log is made in a
+    /// moment.
+    pub(crate) screened: Option<usize>,
+    /// When to begin no further commit, on [`monotonic_ns`].
+    pub(crate) until_ns: Option<u64>,
+}
+
+impl Bounds {
+    fn reached(&self) -> bool {
+        self.until_ns.is_some_and(|until_ns| monotonic_ns() >= until_ns)
+    }
+}
+
+/// What a row showed.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    pub(crate) method: &'static Method,
+    /// Each commit's latency, nanoseconds, ascending.
+    pub(crate) times_ns: Vec<u64>,
+}
+
+impl Trial {
+    /// The median, nanoseconds; `None` without commits.
+    pub(crate) fn median_ns(&self) -> Option<u64> {
+        self.times_ns.get(self.times_ns.len() / 2).copied()
+    }
+
+    /// The mean, nanoseconds; `None` without commits.
+    pub(crate) fn mean_ns(&self) -> Option<u64> {
+        self.times_ns.iter().sum::<u64>().checked_div(self.times_ns.len() as u64)
+    }
+}
+
+/// Whether `a` is there and less than `b`, or than nothing, by more than a tenth.
+pub(crate) fn clearly_less(a: Option<u64>, b: Option<u64>) -> bool {
+    a.is_some_and(|a| b.is_none_or(|b| a.saturating_add(a / 10) < b))
+}
+
+/// The trial with the lowest median; within a tenth the earlier one. `None` if none has commits.
+pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option<&'a Trial> {
+    let tried = trials.into_iter().filter(|trial| !trial.times_ns.is_empty());
+    tried.reduce(|best, next| if clearly_less(next.median_ns(), best.median_ns()) { next } else { best })
+}
+
+/// A row at work.
+type Candidate = (Trial, Box<dyn Commit>);
+
+/// Lets those go that are far behind the best one of their engine.
+fn screen(tried: &mut Vec<Candidate>) {
+    for (trial, _) in tried.iter_mut() {
+        trial.times_ns.sort_unstable();
+    }
+    let medians: Vec<_> = tried.iter().map(|(trial, _)| (trial.method.engine(), trial.median_ns())).collect();
+    tried.retain(|(trial, _)| {
+        let own = medians.iter().filter(|(engine, _)| *engine == trial.method.engine());
+        let best = own.filter_map(|(_, median)| *median).min().unwrap_or(u64::MAX);
+        trial.median_ns().is_none_or(|median| median <= best.saturating_add(best / 2))
+    });
+}
+
+/// Tries `rows` with writes of `bytes` on a scratch file called `name` in `dir`; each row is proven first, which is one commit more.
+pub(crate) fn run(
+    (dir, name): (&Directory, &str),
+    rows: &[&'static Method],
+    bytes: usize,
+    bounds: &Bounds,
+) -> Result<Vec<Trial>> {
+    let scratch_bytes = bounds.scratch_bytes;
+    let scratch = Scratch::make(dir, name, scratch_bytes)?;
+    let target = Target { path: dir.path().join(name), journal_bytes: scratch_bytes, write_bytes: bytes };
+    let mut tried: Vec<Candidate> = Vec::new();
+    for method in rows {
+        if !bounds.reached()
+            && seawall_sys::prove_in(dir, method, &target).is_ok()
+            && let Ok(commit) = seawall_sys::open_in(dir, method, &target)
+        {
+            tried.push((Trial { method, times_ns: Vec::new() }, commit));
+        }
+    }
+    let buf = AlignedBuf::zeroed(bytes);
+    let mut offset = 0;
+    for round in 0..bounds.rounds {
+        if bounds.screened == Some(round) {
+            screen(&mut tried);
+        }
+        for (trial, commit) in &mut tried {
+            for _ in 0..bounds.writes_per_round {
+                if bounds.reached() {
+                    break;
+                }
+                let began = monotonic_ns();
+                let written = commit.write(offset, buf.bytes()).and_then(|()| commit.sync());
+                written.map_err(|error| from_system(&error))?;
+                trial.times_ns.push(monotonic_ns() - began);
+                offset = (offset + bytes as u64) % scratch_bytes;
+            }
+        }
+    }
+    drop(scratch);
+    let sorted = |(mut trial, _): Candidate| {
+        trial.times_ns.sort_unstable();
+        trial
+    };
+    Ok(tried.into_iter().map(sorted).collect())
+}
+
+/// The file that is written to; removed afterwards.
+struct Scratch<'a>(&'a Directory, &'a str);
+
+impl<'a> Scratch<'a> {
+    fn make(dir: &'a Directory, name: &'a str, bytes: u64) -> Result<Self> {
+        let path = &dir.path().join(name);
+        // Left over from a trial that was cut short.
+        let _ = dir.remove(name);
+        let file = StoreFile::create_in(dir, name, Access::Cached, Permissions::OwnerOnly);
+        let file = file.map_err(|source| Error::io("create", path, source))?;
+        let scratch = Self(dir, name);
+        let zeros = AlignedBuf::zeroed(usize::try_from(bytes).unwrap_or(0));
+        let mut at = 0;
+        while at < zeros.capacity() {
+            let written = file.write_at(at as u64, &zeros.bytes()[at..]);
+            at += written.map_err(|source| Error::io("write", path, source))?;
+        }
+        file.sync().map_err(|source| Error::io("sync", path, source))?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        // A scratch file that stays behind is removed by the next trial.
+        let _ = self.0.remove(self.1);
+    }
+}

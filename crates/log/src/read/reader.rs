@@ -1,0 +1,317 @@
+//! Reads a log while it is written: [`Reader`] up to the durable end, [`Follower`] waiting for more.
+//!
+//! A [`Reader`] hands out records in order, up to the durable LSN of that moment and never beyond; a later call
+//! continues where it stopped. A [`Follower`] waits for more records. The bytes of a record lie in the buffer they
+//! were read into, which lives as long as the record does.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use seawall_sys::directory::Directory;
+
+use crate::commit::group::Group;
+use crate::commit::sync::{Ordering, lock};
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::read::readahead::{Ahead, Piece};
+use crate::read::scan::{Scan, ScannedBatch, Source};
+use crate::read::segment_file::SegmentFile;
+
+/// The bytes of one record. `{:?}` shows how many there are and none of them.
+#[derive(Clone)]
+pub struct Payload {
+    buf: Arc<AlignedBuf>,
+    start: usize,
+    end: usize,
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf.bytes()[self.start..self.end]
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Payload").field("bytes", &self.len()).finish()
+    }
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// One durable record.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Where it starts.
+    pub lsn: Lsn,
+    /// Where it ends, exclusive: what `append` returned for it.
+    pub end: Lsn,
+    /// Whether it is the last one of its transaction.
+    pub ends_transaction: bool,
+    /// Its bytes.
+    pub payload: Payload,
+}
+
+/// What a reader needs to know about the log.
+pub(crate) trait Shelves {
+    /// The started segment behind segment `number`.
+    fn successor(&self, number: u64) -> Option<SegmentHeader>;
+}
+
+impl Shelves for Group {
+    fn successor(&self, number: u64) -> Option<SegmentHeader> {
+        let segments = lock(&self.shelf);
+        segments.segments().iter().find(|header| header.number > number).copied()
+    }
+}
+
+/// The files of a log, opened when they are read.
+#[derive(Debug)]
+pub(crate) struct Files<S> {
+    pub(crate) dir: Arc<Directory>,
+    pub(crate) shelves: S,
+    open: Option<(u64, Arc<SegmentFile>)>,
+    ahead: Ahead,
+}
+
+impl<S> Files<S> {
+    pub(crate) fn new(dir: Arc<Directory>, shelves: S) -> Self {
+        Self { dir, shelves, open: None, ahead: Ahead::default() }
+    }
+
+    fn file(&mut self, number: u64) -> Result<&Arc<SegmentFile>> {
+        let open = if let Some(open) = self.open.take().filter(|(open, _)| *open == number) {
+            open
+        } else {
+            (number, Arc::new(SegmentFile::open(&self.dir, &segment_name(number))?))
+        };
+        Ok(&self.open.insert(open).1)
+    }
+
+    fn cannot_read(&self, number: u64, source: std::io::Error) -> Error {
+        Error::io("read", self.dir.path().join(segment_name(number)), source)
+    }
+}
+
+impl<S: Deref<Target: Shelves>> Source for Files<S> {
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let filled = self.file(number)?.read(offset, buf);
+        filled.map_err(|error| self.cannot_read(number, error))
+    }
+
+    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+        // A file that cannot be opened is told of by the one who reads it in the end.
+        let Ok(file) = self.file(piece.number).cloned() else { return Some(piece) };
+        self.ahead.begin(file, piece)
+    }
+
+    fn finish(&mut self) -> Option<Result<Piece>> {
+        let fetched = self.ahead.finish()?;
+        Some(fetched.map_err(|(number, error)| self.cannot_read(number, error)))
+    }
+
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+        self.shelves.successor(number)
+    }
+}
+
+/// Records out of batches, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Unpacked {
+    batch: Option<ScannedBatch>,
+    at: usize,
+    lsn: Lsn,
+}
+
+impl Unpacked {
+    /// Starts with a new batch.
+    pub(crate) fn load(&mut self, batch: ScannedBatch) {
+        self.at = batch.start;
+        self.lsn = batch.header.lsn;
+        self.batch = Some(batch);
+    }
+
+    /// The next record of the batch.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Record> {
+        let batch = self.batch.as_ref()?;
+        let Some(raw) = Records::new(&batch.buf.bytes()[self.at..batch.end]).next() else {
+            self.batch = None;
+            return None;
+        };
+        let start = self.at + RECORD_HEADER_BYTES;
+        let end = start + raw.payload.len();
+        let lsn = self.lsn;
+        self.lsn = lsn.saturating_add((end - self.at) as u64);
+        self.at = end;
+        let payload = Payload { buf: Arc::clone(&batch.buf), start, end };
+        Some(Record { lsn, end: self.lsn, ends_transaction: !raw.more, payload })
+    }
+}
+
+/// Reads durable records in order.
+///
+/// As an iterator it ends for good where it first finds no further record, and behind the first error;
+/// [`Reader::next_record`] goes on whenever it is called.
+pub struct Reader {
+    group: Arc<Group>,
+    files: Files<Arc<Group>>,
+    scan: Scan,
+    unpacked: Unpacked,
+    from: Lsn,
+    /// The iterator has ended.
+    ended: bool,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Reader");
+        shown
+            .field("dir", &self.files.dir.path())
+            .field("from", &self.from)
+            .field("at", &self.scan.cursor().lsn);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// One read of a segment, in bytes: a large page, and small enough to be still in the processor's cache when its
+/// checksums are computed.
+const READ_BYTES: usize = 2 << 20;
+
+/// The segment in which the first record at or behind `from` lies. The first LSN and the segments are one look: a trim
+/// between two looks would take that segment away, and a later record would be read as if it were the one asked for.
+pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
+    let core = lock(&group.core);
+    let (first, end) = (core.trim(), core.watermarks().appended);
+    if from < first {
+        return Err(Error::Trimmed { lsn: from, first });
+    }
+    if from > end {
+        return Err(Error::BeyondEnd { lsn: from, end });
+    }
+    let mistaken = mutant::on(Mutant::TrimBesideReader);
+    let core = (!mistaken).then_some(core);
+    let shelf = lock(&group.shelf);
+    drop(core);
+    let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
+    let any = shelf.segments().front().filter(|_| mistaken);
+    Ok(before.or(any).copied())
+}
+
+impl Reader {
+    /// Starts with the first record at or behind `from`.
+    pub(crate) fn new(group: Arc<Group>, dir: Arc<Directory>, from: Lsn) -> Result<Self> {
+        let segment =
+            segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;
+        let mut files = Files::new(dir, Arc::clone(&group));
+        let mut scan = Scan::new(segment, READ_BYTES);
+        let durable = group.durable();
+        let sought = scan.seek(&mut files, from, durable);
+        let reader = Self { group, files, scan, unpacked: Unpacked::default(), from, ended: false };
+        sought.map_err(|error| reader.explain(error))?;
+        Ok(reader)
+    }
+
+    /// The next durable record, or `None` if there is none yet; a later call may find more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the place of damaged data, [`Error::Trimmed`] if the log was trimmed past this
+    /// reader, [`Error::Io`].
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            while let Some(record) = self.unpacked.next() {
+                if record.lsn >= self.from {
+                    return Ok(Some(record));
+                }
+            }
+            let durable = self.group.durable();
+            match self.scan.next_batch(&mut self.files, durable) {
+                Ok(Some(batch)) => self.unpacked.load(batch),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.explain(error)),
+            }
+        }
+    }
+
+    /// A segment that was recycled under the reader looks damaged, and is not.
+    fn explain(&self, error: Error) -> Error {
+        let (lsn, first) = (self.scan.cursor().lsn, lock(&self.group.core).trim());
+        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.files.dir.path()) }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for Reader {}
+
+/// Reads durable records as they come.
+pub struct Follower {
+    reader: Reader,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("reader", &self.reader).finish()
+    }
+}
+
+impl Follower {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self { reader }
+    }
+
+    /// The next durable record if there is one now.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`].
+    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+        self.reader.next_record()
+    }
+
+    /// The next durable record; waits for it. `None` when the log was closed and everything has been handed out.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
+    /// handed out.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            let group = Arc::clone(&self.reader.group);
+            let ticket = group.news.ticket();
+            let found = self.reader.next_record();
+            if !matches!(found, Ok(None)) {
+                group.news.leave();
+                return found;
+            }
+            if let Some(failed) = group.failed() {
+                group.news.leave();
+                return Err(failed);
+            }
+            if group.stopping.load(Ordering::SeqCst) {
+                group.news.leave();
+                return Ok(None);
+            }
+            group.news.wait(ticket);
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Scans segments batch by batch in large reads and validates each batch before handing out its records.
+//!
+//! A [`Scan`] checks every batch by the full validity rule before it hands out a byte of it. A batch stays in the
+//! buffer that it was read into, and keeps that buffer alive.
+//!
+//! A sequential scan has the next piece read while the current one is checked, where the source supports it.
+//!
+//! Invariants: nothing at or past the limit given by the caller (the durable LSN) is ever read, and bytes read under
+//! an older limit are read again before anything past that limit is believed.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Damage, Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::cursor::{Cursor, check_in_pieces};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::read::readahead::Piece;
+
+/// Where segments are read from.
+pub(crate) trait Source {
+    /// Fills `buf` from byte `offset` of segment `number` on, as far as the segment goes; returns the bytes read.
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// The header of the segment behind segment `number`, if it has been started.
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
+
+    /// Begins to read a piece while the caller goes on; gives it back if that cannot be done.
+    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+        Some(piece)
+    }
+
+    /// Waits for the piece that was begun, if one was.
+    fn finish(&mut self) -> Option<Result<Piece>> {
+        None
+    }
+}
+
+/// Room before a piece that is read ahead, in bytes, for the beginning of a batch that ends in it.
+const HEAD_BYTES: usize = 1 << 20;
+/// A batch of more bytes than this is checked piece by piece before memory is taken for it.
+const CHECKED_FIRST_BYTES: usize = 8 << 20;
+/// One of these pieces in bytes.
+const CHECKED_PIECE_BYTES: usize = 1 << 20;
+/// Who has read as many pieces as this goes on reading.
+const PIECES_BEFORE_AHEAD: u32 = 2;
+
+/// One batch that was found valid.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedBatch {
+    /// Its header.
+    pub(crate) header: BatchHeader,
+    /// The buffer it lies in.
+    pub(crate) buf: Arc<AlignedBuf>,
+    /// Where its records start in the buffer.
+    pub(crate) start: usize,
+    /// Where they end.
+    pub(crate) end: usize,
+}
+
+/// A walk through the log.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    cursor: Cursor,
+    buf: Arc<AlignedBuf>,
+    read_bytes: usize,
+    /// The part of the segment that the buffer holds, and where in the buffer it lies.
+    start: u64,
+    base: usize,
+    filled: usize,
+    /// The limit that held when it was read.
+    read_limit: Lsn,
+    /// How many pieces were read.
+    pieces: u32,
+    /// Memory for the next piece, if nobody keeps records in it.
+    idle: Option<AlignedBuf>,
+}
+
+impl Scan {
+    /// Starts at the beginning of a segment; reads `read_bytes` at a time.
+    pub(crate) fn new(segment: SegmentHeader, read_bytes: usize) -> Self {
+        let read_bytes = read_bytes.next_multiple_of(4096);
+        Self {
+            cursor: Cursor::start(segment),
+            buf: Arc::new(AlignedBuf::zeroed(read_bytes)),
+            read_bytes,
+            start: 0,
+            base: 0,
+            filled: 0,
+            read_limit: Lsn::ZERO,
+            pieces: 0,
+            idle: None,
+        }
+    }
+
+    /// Where the scan stands.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// The next batch with records below `limit`, or `None` if there is none yet.
+    pub(crate) fn next_batch<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: Lsn,
+    ) -> Result<Option<ScannedBatch>> {
+        loop {
+            if self.cursor.lsn >= limit {
+                return Ok(None);
+            }
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn
+            {
+                self.cursor = Cursor::start(next);
+                self.filled = 0;
+                continue;
+            }
+            if let Some(batch) = self.step(source, limit)? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// Skips batches that end at or before `lsn` without checking their records, as long as their headers are sound.
+    pub(crate) fn seek<S: Source>(&mut self, source: &mut S, lsn: Lsn, limit: Lsn) -> Result<()> {
+        while self.cursor.lsn < lsn.min(limit) {
+            if let Some(next) = source.successor(self.cursor.segment.number)
+                && next.first_lsn == self.cursor.lsn
+            {
+                self.cursor = Cursor::start(next);
+                self.filled = 0;
+                continue;
+            }
+            let checked = self.header(source, limit)?;
+            let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+            if header.end() > lsn {
+                return Ok(());
+            }
+            self.cursor.advance(&header, checksum);
+        }
+        Ok(())
+    }
+
+    fn header<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: Lsn,
+    ) -> Result<std::result::Result<(BatchHeader, u32), Fault>> {
+        if !self.cursor.has_room() {
+            return Ok(Err(Fault::Short));
+        }
+        self.ensure(source, BATCH_HEADER_BYTES, limit)?;
+        Ok(self.cursor.check_header(self.held(BATCH_HEADER_BYTES)))
+    }
+
+    /// Checks the batch at the cursor and steps behind it; `None` if it carries no records.
+    fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
+        let checked = self.header(source, limit)?;
+        let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+        // The end of the log and the start of the next segment lie between batches: none reaches past them.
+        let next = source.successor(self.cursor.segment.number);
+        if header.end() > next.map_or(limit, |next| next.first_lsn.min(limit)) {
+            return Err(self.damage(Fault::Lsn));
+        }
+        let bytes = usize::try_from(header.disk_bytes(self.cursor.segment.block_bytes)).unwrap_or(usize::MAX);
+        if bytes > CHECKED_FIRST_BYTES {
+            self.check_first(source, &header)?;
+        }
+        self.ensure(source, bytes, limit)?;
+        let at = self.place();
+        Cursor::check_batch(&header, self.held(bytes)).map_err(|fault| self.damage(fault))?;
+        self.cursor.advance(&header, checksum);
+        if header.records == 0 {
+            return Ok(None);
+        }
+        let start = at + BATCH_HEADER_BYTES;
+        let end = start + header.body_bytes as usize;
+        Ok(Some(ScannedBatch { header, buf: Arc::clone(&self.buf), start, end }))
+    }
+
+    /// Checks a long batch at the cursor before memory is taken for it, because its header may claim anything.
+    fn check_first<S: Source>(&self, source: &mut S, header: &BatchHeader) -> Result<()> {
+        let segment = &self.cursor.segment;
+        let mut pieces = self.memory(CHECKED_PIECE_BYTES)?;
+        let place = (self.cursor.offset, segment.block_bytes);
+        let read = |at: u64, buf: &mut [u8]| source.read(segment.number, at, buf);
+        check_in_pieces(header, place, pieces.bytes_mut(), read)?.map_err(|fault| self.damage(fault))
+    }
+
+    /// Memory for what the file claims to hold.
+    fn memory(&self, bytes: usize) -> Result<AlignedBuf> {
+        let name = || segment_name(self.cursor.segment.number);
+        AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name(), source))
+    }
+
+    /// Where in the buffer the cursor is.
+    fn place(&self) -> usize {
+        let into = usize::try_from(self.cursor.offset - self.start).unwrap_or(usize::MAX);
+        self.base + into.min(self.filled)
+    }
+
+    /// The bytes at the cursor, `wanted` of them or as many as the buffer holds.
+    fn held(&self, wanted: usize) -> &[u8] {
+        let (at, end) = (self.place(), self.base + self.filled);
+        &self.buf.bytes()[at..end.min(at.saturating_add(wanted))]
+    }
+
+    /// The part of the buffer that belongs to what is wanted at the cursor: that batch began below the limit when it
+    /// was read, so all of it was durable then.
+    fn kept(&self) -> Range<usize> {
+        let part = self.start..self.start + self.filled as u64;
+        let current = self.cursor.lsn < self.read_limit && part.contains(&self.cursor.offset);
+        if current { self.place()..self.base + self.filled } else { 0..0 }
+    }
+
+    /// Makes sure that the buffer holds `wanted` bytes at the cursor, or as many as there are.
+    fn ensure<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
+        if wanted <= self.kept().len() {
+            return Ok(());
+        }
+        self.take_ahead(source)?;
+        if wanted > self.kept().len() {
+            self.read_now(source, wanted, limit)?;
+        }
+        self.pieces = self.pieces.saturating_add(1);
+        self.look_ahead(source, limit);
+        Ok(())
+    }
+
+    /// Reads from the cursor on.
+    fn read_now<S: Source>(&mut self, source: &mut S, wanted: usize, limit: Lsn) -> Result<()> {
+        let (from, kept) = (self.cursor.offset, self.kept());
+        let capacity = wanted.next_multiple_of(4096).max(self.read_bytes);
+        if let Some(own) = Arc::get_mut(&mut self.buf).filter(|buf| buf.capacity() >= capacity) {
+            own.bytes_mut().copy_within(kept.clone(), 0);
+        } else {
+            // Somebody keeps records of this buffer.
+            let mut fresh = self.memory(capacity)?;
+            fresh.bytes_mut()[..kept.len()].copy_from_slice(&self.buf.bytes()[kept.clone()]);
+            self.buf = Arc::new(fresh);
+        }
+        (self.start, self.base, self.filled, self.read_limit) = (from, 0, kept.len(), limit);
+        let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
+        let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
+        let room = capacity.min(left);
+        let rest = &mut buf.bytes_mut()[kept.len()..room];
+        self.filled += source.read(self.cursor.segment.number, from + kept.len() as u64, rest)?;
+        Ok(())
+    }
+
+    /// Goes on in the piece that was read ahead, if it is the one that follows what is kept.
+    fn take_ahead<S: Source>(&mut self, source: &mut S) -> Result<()> {
+        let Some(piece) = source.finish() else { return Ok(()) };
+        let mut piece = piece?;
+        let (from, kept) = (self.cursor.offset, self.kept());
+        let follows = piece.number == self.cursor.segment.number
+            && piece.offset == from + kept.len() as u64
+            && kept.len() <= piece.at;
+        if !follows {
+            self.idle = Some(piece.buf);
+            return Ok(());
+        }
+        let base = piece.at - kept.len();
+        piece.buf.bytes_mut()[base..piece.at].copy_from_slice(&self.buf.bytes()[kept.clone()]);
+        let used = std::mem::replace(&mut self.buf, Arc::new(piece.buf));
+        self.idle = Arc::try_unwrap(used).ok();
+        (self.start, self.base, self.filled, self.read_limit) =
+            (from, base, kept.len() + piece.bytes, piece.limit);
+        Ok(())
+    }
+
+    /// Has the piece behind the buffer read if all of both lies below the limit.
+    fn look_ahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
+        let due = self.pieces >= PIECES_BEFORE_AHEAD
+            && limit.since(self.cursor.lsn) >= (self.filled + self.read_bytes) as u64;
+        if !due {
+            return;
+        }
+        let segment = &self.cursor.segment;
+        let behind = self.start + self.filled as u64;
+        let next = if behind < segment.data_end() {
+            Some((segment.number, behind, segment.segment_bytes - behind))
+        } else {
+            let next = source.successor(segment.number);
+            next.map(|next| (next.number, next.data_start(), next.segment_bytes - next.data_start()))
+        };
+        let Some((number, offset, left)) = next else { return };
+        let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(self.read_bytes);
+        let capacity = HEAD_BYTES + self.read_bytes;
+        let idle = self.idle.take().filter(|buf| buf.capacity() == capacity);
+        let buf = idle.unwrap_or_else(|| AlignedBuf::zeroed(capacity));
+        let back = source.begin(Piece { number, offset, limit, buf, at: HEAD_BYTES, bytes });
+        self.idle = back.map(|piece| piece.buf);
+    }
+
+    fn damage(&self, fault: Fault) -> Error {
+        Error::Corrupt(Damage {
+            path: segment_name(self.cursor.segment.number).into(),
+            offset: self.cursor.offset,
+            lsn: self.cursor.lsn,
+            what: fault.to_string(),
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Scan, Source};
+    use crate::commit::seal::Chain;
+    use crate::commit::state::{Beginning, Core, Place, Shape};
+    use crate::commit::sync_debt::Grade;
+    use crate::error::{Error, Result};
+    use crate::format::{LogId, SegmentHeader};
+    use crate::lsn::Lsn;
+    use crate::read::readahead::Piece;
+    use seawall_sys::durability::Class;
+
+    const BLOCK: u16 = 512;
+
+    /// One segment in memory, and what is said to follow it.
+    struct Memory {
+        bytes: Vec<u8>,
+        next: Option<SegmentHeader>,
+    }
+
+    impl Source for Memory {
+        fn read(&mut self, _: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            let from = usize::try_from(offset).expect("small").min(self.bytes.len());
+            let read = buf.len().min(self.bytes.len() - from);
+            buf[..read].copy_from_slice(&self.bytes[from..from + read]);
+            Ok(read)
+        }
+
+        fn successor(&mut self, _: u64) -> Option<SegmentHeader> {
+            self.next
+        }
+    }
+
+    fn header(number: u64, first_lsn: Lsn) -> SegmentHeader {
+        SegmentHeader {
+            block_bytes: BLOCK,
+            log_id: LogId([3; 16]),
+            epoch: 1,
+            number,
+            segment_bytes: 1 << 14,
+            first_lsn,
+            trim_lsn: Lsn::ZERO,
+            previous: number - 1,
+            link: 0,
+            class: Class::PowerLoss,
+        }
+    }
+
+    /// A segment with two batches of one record each; the ends of both.
+    fn written() -> (Memory, [Lsn; 2]) {
+        let (log_id, bytes) = (LogId([3; 16]), vec![0; 1 << 14]);
+        let shape = Shape {
+            log_id,
+            epoch: 1,
+            block_bytes: BLOCK,
+            batch_bytes: 1024,
+            depth: 1,
+            memory_bytes: 4096,
+            class: Class::PowerLoss,
+        };
+        let place = Place { segment: 1, offset: BLOCK.into(), data_end: (1 << 14) - u64::from(BLOCK) };
+        let mut core =
+            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+        let (mut chain, mut memory) = (Chain { link: 0 }, Memory { bytes, next: None });
+        let ends = [b"one".as_slice(), b"two"].map(|record| {
+            let end = core.append(record).expect("there is room");
+            core.want(Grade::Full, end);
+            let job = chain.seal(&shape, core.issue().expect("there is a batch"));
+            for write in job.writes() {
+                let at = usize::try_from(write.offset).expect("small");
+                memory.bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
+            }
+            core.done(job.id, job.into_buffer());
+            end
+        });
+        (memory, ends)
+    }
+
+    #[test]
+    fn a_batch_that_reaches_past_the_end_or_into_the_next_segment_is_damage() {
+        let (_, [first, last]) = written();
+        let within = Lsn::new(first.get() - 1);
+        for (limit, next, batches) in [
+            (last, None, 2),
+            (first, None, 1),
+            (first, Some(first), 1),
+            (last, Some(last), 2),
+            (within, None, 0),
+            (Lsn::MAX, Some(within), 0),
+        ] {
+            let (mut memory, _) = written();
+            memory.next = next.map(|first_lsn| header(2, first_lsn));
+            let mut scan = Scan::new(header(1, Lsn::ZERO), 4096);
+            let mut seen = 0;
+            let end = loop {
+                match scan.next_batch(&mut memory, limit) {
+                    Ok(Some(_)) => seen += 1,
+                    other => break other,
+                }
+            };
+            assert_eq!(seen, batches, "{limit} {next:?}");
+            assert_eq!(matches!(end, Err(Error::Corrupt(_))), batches == 0, "{limit} {next:?}: {end:?}");
+        }
+    }
+
+    /// A long segment that can be read ahead, on the spot; `spoil` changes what was read before it is handed out.
+    struct Eager<F> {
+        memory: Memory,
+        begun: Option<Piece>,
+        spoil: F,
+        taken: u32,
+    }
+
+    impl<F: Fn(&mut Piece)> Source for Eager<F> {
+        fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.memory.read(number, offset, buf)
+        }
+
+        fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+            self.memory.successor(number)
+        }
+
+        fn begin(&mut self, mut piece: Piece) -> Option<Piece> {
+            let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
+            piece.bytes = self.memory.read(piece.number, piece.offset, wanted).expect("is memory");
+            (self.spoil)(&mut piece);
+            self.begun.replace(piece)
+        }
+
+        fn finish(&mut self) -> Option<Result<Piece>> {
+            self.taken += u32::from(self.begun.is_some());
+            self.begun.take().map(Ok)
+        }
+    }
+
+    /// A segment full of batches whose records have the lengths 0, `step`, twice `step` and so on, modulo 6000.
+    fn long(step: usize) -> (Memory, SegmentHeader, Lsn) {
+        let segment_bytes = 1 << 18;
+        let segment = SegmentHeader { segment_bytes, ..header(1, Lsn::ZERO) };
+        let shape = Shape {
+            log_id: segment.log_id,
+            epoch: 1,
+            block_bytes: BLOCK,
+            batch_bytes: 8192,
+            depth: 1,
+            memory_bytes: 16_384,
+            class: Class::PowerLoss,
+        };
+        let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
+        let mut core =
+            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+        let (mut chain, mut bytes) = (Chain { link: 0 }, vec![0; 1 << 18]);
+        for i in 0.. {
+            let content = vec![u8::try_from(i % 251).expect("small"); i * step % 6000];
+            let Ok(end) = core.append(&content) else { break };
+            core.want(Grade::Full, end);
+            let Some(issue) = core.issue() else { break };
+            let job = chain.seal(&shape, issue);
+            for write in job.writes() {
+                let at = usize::try_from(write.offset).expect("small");
+                bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
+            }
+            core.done(job.id, job.into_buffer());
+        }
+        let end = core.watermarks().durable;
+        (Memory { bytes, next: None }, segment, end)
+    }
+
+    /// The records of a scan to its end, by place and content.
+    fn all<S: Source>(source: &mut S, segment: SegmentHeader, limit: Lsn) -> Vec<(Lsn, Vec<u8>)> {
+        let mut scan = Scan::new(segment, 4096);
+        let mut seen = Vec::new();
+        while let Some(batch) = scan.next_batch(source, limit).expect("is sound") {
+            seen.push((batch.header.lsn, batch.buf.bytes()[batch.start..batch.end].to_vec()));
+        }
+        seen
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_would_have_been_read() {
+        for step in [0, 1, 37, 333, 512, 1001, 4093, 5999] {
+            let (memory, segment, end) = long(step);
+            let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
+            let expected = all(&mut plain, segment, end);
+            assert!(expected.len() > 20, "{step}");
+            let mut eager = Eager { memory, begun: None, spoil: |_: &mut Piece| (), taken: 0 };
+            assert!(all(&mut eager, segment, end) == expected, "{step}");
+            assert!(eager.taken > 30 || step == 0, "{step}: {} pieces", eager.taken);
+        }
+    }
+
+    /// A piece of another segment or place, or one that was read before it was durable, is left alone.
+    #[test]
+    fn a_piece_that_is_not_the_next_one_is_not_believed() {
+        // Whoever takes it all the same reads rubbish.
+        let rubbish = |piece: &mut Piece| piece.buf.bytes_mut().fill(0xA5);
+        let spoils: [fn(&mut Piece); 4] = [
+            |piece| piece.number += 1,
+            |piece| piece.offset += 512,
+            |piece| piece.limit = Lsn::ZERO,
+            |piece| piece.at = 0,
+        ];
+        for (row, spoil) in spoils.into_iter().enumerate() {
+            let (memory, segment, end) = long(1001);
+            let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
+            let expected = all(&mut plain, segment, end);
+            let spoil = move |piece: &mut Piece| {
+                spoil(piece);
+                rubbish(piece);
+            };
+            let mut eager = Eager { memory, begun: None, spoil, taken: 0 };
+            assert!(all(&mut eager, segment, end) == expected, "row {row}");
+            assert!(eager.taken > 5, "row {row}");
+        }
+    }
+}

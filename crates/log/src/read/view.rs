@@ -1,0 +1,479 @@
+//! Read-only view of a log, without taking the writer's lock.
+//!
+//! While a writer holds the log, a [`View`] shows what the log itself proves durable: everything that some later
+//! batch or mark names durable. That is all but the last batch, and after a few idle milliseconds all of it. A log
+//! without a writer is shown to the end that opening would find, which is made durable first; where the viewing
+//! process may not do that (Windows refuses a sync to a process that may only read), to the end that is known to be
+//! durable. Where it cannot be known whether there is a writer, there may be one.
+//!
+//! Invariant: a writer that starts, renames and removes segments meanwhile makes no look fail: a failed look is
+//! repeated, and only an error that occurs while the directory is unchanged is reported.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_sys::Engine;
+use seawall_sys::directory::Directory;
+use seawall_sys::durability::Class;
+
+use crate::error::{Error, Result};
+use crate::format::{LogId, SegmentHeader, segment_name};
+use crate::lock::{is_held, open_dir};
+use crate::lsn::Lsn;
+use crate::read::changes::{Names, Watch, peek};
+use crate::read::reader::{Files, Record, Shelves, Unpacked};
+use crate::read::scan::Scan;
+use crate::recovery::Tail;
+use crate::recovery::directory::{chain, damage, forget_cached, open_cold, survey};
+use crate::recovery::tail::{Window, check_orphans, judge, walk_tail};
+use crate::storage::disk::{Disk, FileId, sync};
+use crate::storage::os_disk::OsDisk;
+
+/// One read, in bytes.
+const READ_BYTES: usize = 1 << 20;
+
+/// One read of what was added since the look before, in bytes.
+const MORE_BYTES: usize = 64 << 10;
+
+/// Looks that are taken at most while the names change: a writer that starts a segment during each of so many has
+/// segments of a few batches.
+const LOOKS_MAX: u32 = 64;
+
+/// What a writer changes under whoever looks: which segments there are, and which of them are started; or what keeps one
+/// from seeing that.
+fn shape<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
+    let found = survey(disk).map_err(|error| error.to_string())?;
+    let started = found.started.iter().map(|header| header.number).collect();
+    Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
+}
+
+/// Does `look` until it is content with what it saw, or nothing moved while it looked.
+pub(crate) fn undisturbed<T>(
+    dir: &Arc<Directory>,
+    mut look: impl FnMut(&mut OsDisk) -> Result<T>,
+    content: impl Fn(&T) -> bool,
+) -> Result<T> {
+    let mut disk = OsDisk::read_only(Arc::clone(dir));
+    let seen = look(&mut disk);
+    if seen.as_ref().is_ok_and(&content) {
+        return seen;
+    }
+    let mut looks = 1;
+    loop {
+        let before = shape(&mut disk);
+        let seen = look(&mut disk);
+        looks += 1;
+        let fine = seen.as_ref().is_ok_and(&content);
+        if fine || looks >= LOOKS_MAX || shape(&mut disk) == before {
+            return seen;
+        }
+    }
+}
+
+/// A look at a log at one moment.
+#[derive(Clone)]
+pub struct View {
+    dir: Arc<Directory>,
+    segments: Arc<Vec<SegmentHeader>>,
+    first: Lsn,
+    end: Lsn,
+    tail: Option<Tail>,
+    writer: Option<bool>,
+    watch: Watch,
+}
+
+impl Shelves for Vec<SegmentHeader> {
+    fn successor(&self, number: u64) -> Option<SegmentHeader> {
+        self.iter().find(|header| header.number > number).copied()
+    }
+}
+
+/// Makes durable what a writer that is gone left in its last segment: what is shown must never disappear. What lies in
+/// earlier ones was durable before it started that one. Returns whether whoever looks is allowed to do so.
+fn settle<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<bool> {
+    match sync(disk, name, file) {
+        Ok(()) => {
+            forget_cached(disk, file);
+            Ok(true)
+        }
+        Err(Error::Io { source, .. })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl View {
+    /// Looks at the log in `dir`.
+    ///
+    /// # Errors
+    /// [`Error::NotALog`], [`Error::Corrupt`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        Self::open_in(&open_dir(dir)?).map_err(|error| error.in_dir(dir))
+    }
+
+    fn open_in(dir: &Arc<Directory>) -> Result<Self> {
+        undisturbed(dir, Self::look, |_| true)
+    }
+
+    fn look(disk: &mut OsDisk) -> Result<Self> {
+        let writer = is_held(disk.dir())?;
+        // One that may be there is taken for one that is: its unfinished batch would look like damage.
+        let written = writer != Some(false);
+        let names = Names::of(disk);
+        let found = survey(disk)?;
+        let Some(last) = found.started.last().copied() else {
+            check_orphans(disk, &mut Window::new(READ_BYTES), &found.unstarted)?;
+            return Err(Error::NotALog { path: ".".into() });
+        };
+        let (members, _) = chain(&found.started)?;
+        let name = segment_name(last.number);
+        let file = open_cold(disk, &name)?;
+        // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
+        let window = &mut Window::new(READ_BYTES);
+        let walk = |disk: &mut OsDisk, window: &mut Window| {
+            if written {
+                walk_tail(disk, window, file, last).map(|walked| (walked.cursor, None))
+            } else {
+                let judged = judge(disk, window, file, last, &found.unstarted)?;
+                let tail = judged.tail();
+                Ok((judged.cursor, Some(tail)))
+            }
+        };
+        let (mut cursor, mut tail) = walk(disk, window)?;
+        let mut end = cursor.acknowledged;
+        if !written && cursor.lsn > end && settle(disk, &name, file)? {
+            *window = Window::new(READ_BYTES);
+            (cursor, tail) = walk(disk, window)?;
+            end = cursor.lsn;
+        }
+        let oldest = members.first().map_or(last, |header| *header);
+        if oldest.first_lsn > cursor.trim {
+            // Trimmed between the list and the look at its end, which is taken again then; or really gone.
+            let what = format!("segment {} before this one is missing", oldest.previous);
+            return Err(damage(oldest.number, 0, cursor.trim, what));
+        }
+        let broken = peek(disk, window, file, &cursor)?;
+        let (dir, segments, first) = (Arc::clone(disk.dir()), Arc::new(members), cursor.trim);
+        let watch = Watch::new(cursor, broken, &found.unstarted, names);
+        Ok(Self { dir, segments, first, end, tail, writer, watch })
+    }
+
+    /// Looks again, at what is new alone where that can be; returns whether anything may be. While nothing changes, a call
+    /// reads two blocks, whatever the log holds.
+    ///
+    /// # Errors
+    /// As [`View::open`]; then the view stays as it was.
+    pub fn renew(&mut self) -> Result<bool> {
+        let path = self.dir.path().to_path_buf();
+        let at_home = self.dir.is_at_its_path();
+        if !at_home.map_err(|source| Error::io("look at", &path, source))? {
+            *self = Self::open(&path)?;
+            return Ok(true);
+        }
+        self.renew_in_place().map_err(|error| error.in_dir(&path))
+    }
+
+    fn renew_in_place(&mut self) -> Result<bool> {
+        let mut disk = OsDisk::read_only(Arc::clone(&self.dir));
+        let anew = self.watch.has_other_segments(&mut disk);
+        let more = anew || self.watch.has_more(&mut disk, self.is_written());
+        // One that ends leaves its last batch to be settled by whoever looks.
+        if !more && !self.is_written() {
+            return Ok(false);
+        }
+        let writer = is_held(&self.dir)?;
+        if anew || writer == Some(false) {
+            *self = Self::open_in(&self.dir)?;
+            return Ok(true);
+        }
+        if more {
+            self.walk_on(&mut disk)?;
+            (self.writer, self.tail) = (writer, None);
+        }
+        Ok(more)
+    }
+
+    /// Goes on where the walk through the last segment stopped, while there may be a writer.
+    fn walk_on(&mut self, disk: &mut OsDisk) -> Result<()> {
+        let file = open_cold(disk, &segment_name(self.watch.cursor.segment.number))?;
+        self.watch.walk_on(disk, &mut Window::new(MORE_BYTES), file)?;
+        self.first = self.watch.cursor.trim;
+        self.end = self.end.max(self.watch.cursor.acknowledged);
+        Ok(())
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn log_id(&self) -> LogId {
+        self.segments.last().map(|header| header.log_id).unwrap_or_default()
+    }
+
+    /// The absolute path of the log's directory when it was opened.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The first LSN that is left.
+    #[must_use]
+    pub fn first_lsn(&self) -> Lsn {
+        self.first
+    }
+
+    /// The end of what is known to be durable.
+    #[must_use]
+    pub fn end_lsn(&self) -> Lsn {
+        self.end
+    }
+
+    /// Whether a writer held the log when it was looked at, or may have held it: see [`View::has_writer`].
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.writer != Some(false)
+    }
+
+    /// Whether a writer held the log when it was looked at; `None` if that cannot be known, because whoever looks may not
+    /// open the lock file. Then the log is shown as if there were one: up to what is known to be durable.
+    #[must_use]
+    pub fn has_writer(&self) -> Option<bool> {
+        self.writer
+    }
+
+    /// How the log ended, and what was lost if its durability class did not promise to outlive what happened; nothing
+    /// while a writer holds it.
+    #[must_use]
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// What acknowledged records of the log outlive, as its last opening asked.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.segments.last().map_or(Class::PowerLoss, |header| header.class)
+    }
+
+    /// Segments of the log.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
+    /// nothing if none was needed so far, or if that cannot be read, which [`View::remembered_method`] tells apart.
+    #[must_use]
+    pub fn method(&self) -> Option<(&'static str, Engine)> {
+        self.remembered_method().unwrap_or_default()
+    }
+
+    /// As [`View::method`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file `METHOD` is there and cannot be read.
+    pub fn remembered_method(&self) -> Result<Option<(&'static str, Engine)>> {
+        Ok(crate::method::select::remembered(&self.dir)?.map(|method| (method.id, method.engine())))
+    }
+
+    /// Reads from the first record at or behind `from` to the end of the view.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], also from the reader if the log is trimmed past it meanwhile, [`Error::BeyondEnd`],
+    /// [`Error::Corrupt`], [`Error::Io`].
+    pub fn read(&self, from: Lsn) -> Result<ViewReader> {
+        if from < self.first {
+            return Err(Error::Trimmed { lsn: from, first: self.first });
+        }
+        if from > self.end {
+            return Err(Error::BeyondEnd { lsn: from, end: self.end });
+        }
+        let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from);
+        let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
+        let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
+        let mut scan = Scan::new(segment, READ_BYTES);
+        let sought = scan.seek(&mut files, from, self.end);
+        let reader = ViewReader {
+            files,
+            scan,
+            unpacked: Unpacked::default(),
+            from,
+            end: self.end,
+            ended: false,
+            failed: false,
+        };
+        sought.map_err(|error| reader.explain(error))?;
+        Ok(reader)
+    }
+}
+
+/// Reads the records of a [`View`] in order; ends behind the last one, until [`ViewReader::go_on`] is called, and behind the
+/// first error.
+pub struct ViewReader {
+    files: Files<Arc<Vec<SegmentHeader>>>,
+    scan: Scan,
+    unpacked: Unpacked,
+    from: Lsn,
+    end: Lsn,
+    ended: bool,
+    failed: bool,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("View");
+        shown.field("dir", &self.dir.path()).field("segments", &self.segments.len());
+        shown.field("first", &self.first).field("end", &self.end).field("writer", &self.writer);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ViewReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ViewReader");
+        shown.field("dir", &self.files.dir.path()).field("from", &self.from).field("end", &self.end);
+        shown.field("at", &self.scan.cursor().lsn).finish_non_exhaustive()
+    }
+}
+
+impl ViewReader {
+    /// Goes on to the end of `view`, a later look at the same log, from where it stopped: what was read is not read again.
+    /// One that ended with an error stays there.
+    pub fn go_on(&mut self, view: &View) {
+        if self.failed {
+            return;
+        }
+        self.files.shelves = Arc::clone(&view.segments);
+        self.end = self.end.max(view.end);
+        self.ended = false;
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            while let Some(record) = self.unpacked.next() {
+                if record.lsn >= self.from {
+                    return Ok(Some(record));
+                }
+            }
+            match self.scan.next_batch(&mut self.files, self.end) {
+                Ok(Some(batch)) => self.unpacked.load(batch),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.explain(error)),
+            }
+        }
+    }
+
+    /// A segment that was trimmed under the reader is missing or looks damaged, and is neither.
+    fn explain(&self, error: Error) -> Error {
+        let lsn = self.scan.cursor().lsn;
+        match View::open_in(&self.files.dir) {
+            Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
+            _ => error.in_dir(self.files.dir.path()),
+        }
+    }
+}
+
+impl Iterator for ViewReader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        self.failed = matches!(next, Some(Err(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for ViewReader {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::View;
+    use crate::{Log, Lsn, MethodChoice, Options};
+    use std::path::Path;
+
+    const SEGMENT_BYTES: u64 = 16 << 20;
+
+    fn open(dir: &Path) -> Log {
+        let options = Options::default().segment_bytes(SEGMENT_BYTES);
+        Log::open(dir, options.method(MethodChoice::Named("buffered+fdatasync".to_owned()))).expect("opens")
+    }
+
+    fn fill(log: &Log, records: u32, byte: u8) -> Lsn {
+        let mut last = Lsn::ZERO;
+        for _ in 0..records {
+            last = log.append(&vec![byte; 64 << 10]).expect("appends");
+        }
+        log.commit(last).expect("commits");
+        last
+    }
+
+    /// Bytes that this thread has read.
+    #[cfg(target_os = "linux")]
+    fn bytes_read() -> u64 {
+        let told = std::fs::read_to_string("/proc/thread-self/io").expect("is there");
+        let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is told");
+        line.parse().expect("is a number")
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn looks_at_a_log_in_which_nothing_happens_read_next_to_nothing() {
+        let dir = tempfile::tempdir().expect("makes a directory");
+        let log = open(dir.path());
+        fill(&log, 128, 1);
+        let written = View::open(dir.path()).expect("looks");
+        let count = |mut view: View| {
+            let before = bytes_read();
+            for _ in 0..20 {
+                view.renew().expect("looks");
+            }
+            bytes_read() - before
+        };
+        let read = count(written);
+        // The mark that the log writes when it is idle, and a file that it prepares, may each cost one look at all.
+        assert!(read < 3 * (9 << 20), "with a writer: {read}");
+        log.close().expect("closes");
+        let read = count(View::open(dir.path()).expect("looks"));
+        assert!(read < 1 << 20, "without a writer: {read}");
+    }
+
+    #[test]
+    fn a_view_that_is_renewed_and_its_reader_show_everything_once() {
+        let dir = tempfile::tempdir().expect("makes a directory");
+        let mut view = {
+            open(dir.path()).close().expect("closes");
+            View::open(dir.path()).expect("looks")
+        };
+        let mut reader = view.read(Lsn::ZERO).expect("reads");
+        let mut seen = Vec::new();
+        let mut end = Lsn::ZERO;
+        // Some openings end in the same segment, some need others; the last one of each is a closed log.
+        for (byte, records) in [(1, 1), (2, 100), (3, 3), (4, 300), (5, 700), (6, 1)] {
+            let log = open(dir.path());
+            for _ in 0..records {
+                end = fill(&log, 1, byte);
+                view.renew().expect("looks");
+                reader.go_on(&view);
+                seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+            }
+            log.close().expect("closes");
+            view.renew().expect("looks");
+            reader.go_on(&view);
+            seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+            assert_eq!((view.end_lsn(), view.is_written()), (end, false), "{byte}");
+            let expected = std::iter::repeat_n(byte, records);
+            assert!(seen.drain(..).eq(expected), "{byte}");
+        }
+        let log = open(dir.path());
+        let first = log.trim(end).expect("trims");
+        log.close().expect("closes");
+        view.renew().expect("looks");
+        assert_eq!((view.first_lsn(), view.end_lsn()), (first, end));
+    }
+}

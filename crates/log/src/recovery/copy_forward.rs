@@ -1,0 +1,85 @@
+//! Copies the newest segment at recovery where no read bypasses the page cache, so that only synced data is served.
+//!
+//! After a failed write-back the cache shows batches that the disk never got, and a sync of that file succeeds
+//! without writing them. A read cannot tell them from others, and rewriting them in place would endanger the
+//! acknowledged batches next to them. So the segment that may hold such batches is copied into a new file:
+//!
+//! ```text
+//! remove stale n.new -> create n.new -> reserve -> copy -> sync -> rename to n.seg -> sync dir
+//! ```
+//!
+//! One segment is enough: a segment is started only when everything before it is durable, so only the newest started
+//! one can differ from what the cache shows.
+//!
+//! Invariants: the segment itself is never written to; whenever the power goes, the name stands for the old file or for
+//! a copy that is whole and synced; a copy whose sync failed is never used; what is judged afterwards is read from the
+//! copy, because the cache may drop what it showed at any time.
+
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::{SegmentHeader, preparing_name, segment_name};
+use crate::mutant::{self, Mutant};
+use crate::storage::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
+
+/// Copies the newest started segment unless the disk is read past the page cache; whether it did.
+pub(crate) fn carry_forward<D: Disk>(
+    disk: &mut D,
+    newest: &SegmentHeader,
+    buffer_bytes: usize,
+) -> Result<bool> {
+    let name = segment_name(newest.number);
+    let old = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+    if disk.reads_past_cache(old) || mutant::on(Mutant::TrustCache) {
+        disk.close(old);
+        return Ok(false);
+    }
+    let draft = preparing_name(newest.number);
+    let copied = copy(disk, (&name, old), &draft, newest.segment_bytes, buffer_bytes);
+    // Some systems do not rename over a file that is open.
+    disk.close(old);
+    copied?;
+    disk.replace(&draft, &name).map_err(|source| Error::io("rename", &draft, source))?;
+    sync_dir(disk)?;
+    Ok(true)
+}
+
+/// Makes the draft: everything of the old file, synced.
+fn copy<D: Disk>(
+    disk: &mut D,
+    (name, old): (&str, FileId),
+    draft: &str,
+    bytes: u64,
+    buffer_bytes: usize,
+) -> Result<()> {
+    let existing = disk.list().map_err(|source| Error::io("list", ".", source))?;
+    if existing.iter().any(|entry| entry.name == draft) {
+        disk.remove(draft).map_err(|source| Error::io("remove", draft, source))?;
+    }
+    let new = disk.create(draft).map_err(|source| Error::io("create", draft, source))?;
+    let filled = fill(disk, (name, old), (draft, new), bytes, buffer_bytes);
+    disk.close(new);
+    filled
+}
+
+fn fill<D: Disk>(
+    disk: &mut D,
+    (name, old): (&str, FileId),
+    (draft, new): (&str, FileId),
+    bytes: u64,
+    buffer_bytes: usize,
+) -> Result<()> {
+    disk.allocate(new, bytes).map_err(|source| Error::io("reserve space for", draft, source))?;
+    let mut buffer = AlignedBuf::zeroed(buffer_bytes);
+    let mut at = 0;
+    while at < bytes {
+        let wanted = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(buffer_bytes);
+        let chunk = &mut buffer.bytes_mut()[..wanted];
+        let read = read_full(disk, name, old, at, chunk)?;
+        if read == 0 {
+            return Err(Error::io("read", name, std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        write_all(disk, draft, (new, at), &chunk[..read], false)?;
+        at += read as u64;
+    }
+    if mutant::on(Mutant::CarryWithoutSync) { Ok(()) } else { sync(disk, draft, new) }
+}

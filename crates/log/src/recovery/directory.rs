@@ -1,0 +1,243 @@
+//! Lists the files of a log's directory and determines which segments make up the log.
+//!
+//! Every file is visited once. A segment belongs to the log if a later segment names it as its predecessor; the
+//! newest segment needs no successor.
+//!
+//! Opening refuses at the first file whose length is wrong; `verify` and `salvage` continue with the others, and with
+//! the rest of that file.
+//!
+//! Invariants: nothing is changed; the newest segment and those behind it are read from the disk, whatever the page
+//! cache shows; a foreign file is reported, never touched.
+
+use crate::commit::state::Spare;
+use crate::error::{Damage, Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::{
+    BLOCK_SIZES, FORMAT_VERSION, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role,
+    segment_name,
+};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::storage::disk::{Disk, FileId, read_full};
+
+/// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
+const OURS: [&str; 3] =
+    [crate::lock::LOCK_FILE, crate::method::select::METHOD_FILE, crate::method::select::SCRATCH_FILE];
+
+/// Whether a name is that of such a file.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.contains(&name) || crate::method::select::is_method_draft(name)
+}
+
+/// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
+pub(crate) const READ_BLOCK_BYTES: usize = 4096;
+
+/// Two header copies and a batch between them, of the smallest blocks.
+const SEGMENT_BYTES_MIN: u64 = 3 * 512;
+
+/// What is wrong with a segment that holds batches of its own number and no header.
+pub(crate) const LOST_HEADER: &str = "both copies of the segment header are damaged";
+
+/// What the directory holds.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Segments with a valid header, by number.
+    pub(crate) started: Vec<SegmentHeader>,
+    /// Segments without one, by number.
+    pub(crate) unstarted: Vec<Spare>,
+    /// Drafts, by number.
+    pub(crate) drafts: Vec<u64>,
+    /// Other files.
+    pub(crate) strangers: Vec<String>,
+}
+
+/// A segment whose file has another length than it was made with.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    /// Its number and the length that it has.
+    pub(crate) spare: Spare,
+    /// What opening says of it.
+    pub(crate) damage: Damage,
+    /// The first copy of its header, if that is left.
+    pub(crate) header: Option<SegmentHeader>,
+}
+
+/// What makes opening refuse: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
+pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error {
+    Error::Corrupt(Damage { path: segment_name(number).into(), offset, lsn, what: what.into() })
+}
+
+/// Reads both copies of the header of a segment; `None` if neither was written for it.
+fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
+    let name = segment_name(spare.number);
+    // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
+    // not taken for a segment that waits to be started, otherwise what it held would be forgotten.
+    if spare.bytes < SEGMENT_BYTES_MIN || !spare.bytes.is_multiple_of(512) {
+        let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
+        return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
+    }
+    let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
+    let (mut start, mut filled) =
+        (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
+    let (mut at_end, mut other, mut misfit, mut class) = (false, None, None, None);
+    let first = (0, 0);
+    let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
+    for (copy, offset) in std::iter::once(first).chain(second) {
+        if copy == 1 && !at_end {
+            at_end = true;
+            // The last of these blocks may be cut short by the end of the file.
+            start = offset - offset % READ_BLOCK_BYTES as u64;
+            filled = read_full(disk, &name, file, start, blocks.bytes_mut())?;
+        }
+        let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
+        let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
+        let decoded = if mutant::on(Mutant::HeaderIgnoresName) {
+            SegmentHeader::decode_unplaced(bytes, copy)
+        } else {
+            SegmentHeader::decode(bytes, copy, spare.number, spare.bytes)
+        };
+        match decoded {
+            Ok(mut header) => {
+                header.number = spare.number;
+                let at_home = copy == 0 || header.data_end() == offset;
+                if at_home {
+                    return Ok(Some(header));
+                }
+            }
+            Err(Fault::Version(version)) => other = Some(version),
+            Err(fault @ Fault::Class(_)) => class = Some((offset, fault)),
+            Err(Fault::Length) => misfit = Some(offset),
+            Err(_) => {}
+        }
+        if mutant::on(Mutant::OneHeaderCopy) {
+            break;
+        }
+    }
+    if let Some(version) = other {
+        let path = name.into();
+        return Err(if version < FORMAT_VERSION {
+            Error::OlderFormat { path, version }
+        } else {
+            Error::NewerFormat { path, version }
+        });
+    }
+    if let Some((offset, fault)) = class {
+        return Err(damage(spare.number, offset, Lsn::ZERO, format!("in its header, {fault}")));
+    }
+    if let Some(offset) = misfit {
+        let what = format!("the file is {} bytes long, its header says otherwise", spare.bytes);
+        return Err(damage(spare.number, offset, Lsn::ZERO, what));
+    }
+    Ok(None)
+}
+
+/// The first copy of the header of a segment that was cut short or grew, `None` if it is not sound.
+fn read_first_copy<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
+    let mut block = AlignedBuf::zeroed(READ_BLOCK_BYTES);
+    let filled = read_full(disk, &segment_name(spare.number), file, 0, block.bytes_mut())?;
+    let bytes = &block.bytes()[..filled.min(SEGMENT_HEADER_BYTES)];
+    Ok(SegmentHeader::decode_unplaced(bytes, 0).ok().filter(|header| header.number == spare.number))
+}
+
+/// Has the page cache forget a file, so that what is read comes from the disk.
+pub(crate) fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
+    if !mutant::on(Mutant::KeepCached) {
+        disk.forget_cached(file);
+    }
+}
+
+/// Opens a file to see what the disk has of it, whatever the page cache says.
+pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
+    let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
+    forget_cached(disk, file);
+    Ok(file)
+}
+
+/// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,
+/// so what the cache holds of those below the newest started one is what the disk has, and may stay there.
+///
+/// # Errors
+/// At the first damage as at any other failure.
+pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
+    look(disk, |_, _, _, damage| Err(Error::Corrupt(damage)))
+}
+
+/// As [`survey`], but goes on behind files of a wrong length, which come with it by number.
+pub(crate) fn survey_with_misfits<D: Disk>(disk: &mut D) -> Result<(Survey, Vec<Misfit>)> {
+    let mut misfits = Vec::new();
+    let found = look(disk, |disk, file, spare, damage| {
+        let header = read_first_copy(disk, file, spare)?;
+        misfits.push(Misfit { spare, damage, header });
+        Ok(())
+    })?;
+    misfits.reverse();
+    Ok((found, misfits))
+}
+
+fn look<D: Disk>(
+    disk: &mut D,
+    mut on_misfit: impl FnMut(&mut D, FileId, Spare, Damage) -> Result<()>,
+) -> Result<Survey> {
+    let mut found = Survey::default();
+    let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
+    entries.sort_by(|a, b| b.name.cmp(&a.name));
+    for entry in entries {
+        match file_role(&entry.name) {
+            Some(FileRole::Segment(number)) => {
+                let spare = Spare { number, bytes: entry.bytes };
+                let opened =
+                    disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
+                if found.started.is_empty() {
+                    forget_cached(disk, opened);
+                }
+                let header = match read_header(disk, opened, spare) {
+                    Err(Error::Corrupt(damage)) => on_misfit(disk, opened, spare, damage).map(|()| None),
+                    read => read.map(Some),
+                };
+                disk.close(opened);
+                match header? {
+                    Some(Some(header)) => found.started.push(header),
+                    Some(None) => found.unstarted.push(spare),
+                    None => {}
+                }
+            }
+            Some(FileRole::Preparing(number)) => found.drafts.push(number),
+            None if is_ours(&entry.name) => {}
+            None => found.strangers.push(entry.name),
+        }
+    }
+    found.started.reverse();
+    found.unstarted.reverse();
+    found.drafts.reverse();
+    found.strangers.reverse();
+    Ok(found)
+}
+
+/// Puts the started segments in order: the chain that makes up the log, oldest first, and those left outside, which
+/// an earlier recovery had abandoned empty.
+pub(crate) fn chain(started: &[SegmentHeader]) -> Result<(Vec<SegmentHeader>, Vec<SegmentHeader>)> {
+    let mut members = Vec::new();
+    let mut dead = Vec::new();
+    let Some(mut newest) = started.last().copied() else { return Ok((members, dead)) };
+    members.push(newest);
+    for header in started.iter().rev().skip(1) {
+        if header.log_id != newest.log_id {
+            return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
+        }
+        if header.number == newest.previous {
+            if header.first_lsn > newest.first_lsn || header.block_bytes != newest.block_bytes {
+                let what = "its header contradicts the one behind it";
+                return Err(damage(header.number, 0, header.first_lsn, what));
+            }
+            members.push(*header);
+            newest = *header;
+        } else if header.number > newest.previous && header.first_lsn == newest.first_lsn {
+            dead.push(*header);
+        } else {
+            let what = format!("segment {} is missing behind this one", newest.previous);
+            return Err(damage(header.number, 0, header.first_lsn, what));
+        }
+    }
+    members.reverse();
+    Ok((members, dead))
+}

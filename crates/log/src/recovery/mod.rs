@@ -1,0 +1,401 @@
+//! Recovery: decides whether the log in a directory is intact, and makes it ready for appends.
+//!
+//! `directory.rs` finds the segments, `tail.rs` finds the end of the log and judges whether it may end there; this file
+//! acts on both. Every read of the newest segment goes past the page cache, because after a failed sync the cache
+//! shows what the disk never got; where no read can do that, the segment is copied first ([`carry_forward`]).
+//!
+//! ```text
+//! no segment with a header      make a new log
+//! closed, and room is left      go on behind the close mark, with an open mark
+//! closed and full, or torn,     go on in a new segment
+//! or of another class
+//! promised to outlive less      the same: the log ends before what is gone, and the opening says what that is
+//! than happened
+//! anything acknowledged gone    refuse, naming the place
+//! ```
+//!
+//! Invariants: nothing is cut off or overwritten; whatever is served was synced first; the decision is made durable
+//! (an open mark, or the header of a new segment, both with a new epoch) before it is served; so recovering twice, or
+//! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
+
+pub(crate) mod copy_forward;
+pub(crate) mod directory;
+pub(crate) mod foreign_file;
+pub(crate) mod sector_size;
+pub(crate) mod tail;
+
+use crate::commit::seal::header_block;
+use crate::commit::state::{Beginning, Place, Shape, Spare};
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::cursor::Cursor;
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::recovery::copy_forward::carry_forward;
+use crate::recovery::directory::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
+use crate::recovery::foreign_file::refuse_foreign;
+use crate::recovery::tail::{Judged, Window, check_orphans, judge, room_to_go_on};
+use crate::segment::lifecycle::{Keeper, Task};
+use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
+use seawall_sys::durability::Class;
+
+/// The least size of a segment that may be asked for, in bytes.
+const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
+
+/// How recovery is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The identity of a log that does not exist yet.
+    pub(crate) new_id: LogId,
+    /// Block size of a log that does not exist yet, in bytes.
+    pub(crate) block_bytes: u16,
+    /// Size of new segments in bytes.
+    pub(crate) segment_bytes: u64,
+    /// Size of one read in bytes.
+    pub(crate) read_bytes: usize,
+    /// Whether writes are to be durable on completion rather than by a sync.
+    pub(crate) dsync: bool,
+    /// What acknowledged records are to outlive.
+    pub(crate) class: Class,
+}
+
+/// How the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tail {
+    /// There was no log.
+    New,
+    /// It had been closed.
+    Clean,
+    /// It had not been closed. Whatever was being written when it ended is gone unless it arrived whole.
+    Torn,
+    /// It had not been closed, and something happened that its durability class does not promise to outlive: a power cut
+    /// where it promised to outlive the end of the process. Records that had been acknowledged are gone; everything
+    /// before them is there. A log of class power loss never ends like this: there such a loss is damage.
+    Lost {
+        /// Where the log ends: the LSN of the first record that is gone.
+        from: Lsn,
+        /// Everything before this had been acknowledged, as far as what is left can tell.
+        to: Lsn,
+    },
+}
+
+/// One segment of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentInfo {
+    /// Its header.
+    pub(crate) header: SegmentHeader,
+}
+
+/// What recovery found and did.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovered {
+    /// Which log.
+    pub(crate) log_id: LogId,
+    /// The epoch of this opening.
+    pub(crate) epoch: u64,
+    /// Block size in bytes.
+    pub(crate) block_bytes: u16,
+    /// The segments that make up the log, oldest first, the active one last.
+    pub(crate) segments: Vec<SegmentInfo>,
+    /// Where writing begins.
+    pub(crate) beginning: Beginning,
+    /// The end of the chain of checksums.
+    pub(crate) link: u32,
+    /// The number of the next segment to be prepared.
+    pub(crate) next_number: u64,
+    /// How the log ended.
+    pub(crate) tail: Tail,
+    /// What acknowledged records are to outlive.
+    pub(crate) class: Class,
+    /// Files that are none of ours.
+    pub(crate) strangers: Vec<String>,
+}
+
+/// Finds out what the log holds and makes it ready for writing.
+pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
+    let mut found = survey(disk)?;
+    if let Some(newest) = found.started.last()
+        && carry_forward(disk, newest, plan.read_bytes)?
+    {
+        // What is judged is what the copy holds.
+        found = survey(disk)?;
+    }
+    let mut window = Window::new(plan.read_bytes);
+    let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
+    if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
+        return Err(damage(lost.number, 0, Lsn::ZERO, LOST_HEADER));
+    }
+    let (members, dead) = chain(&found.started)?;
+    let name = segment_name(last.number);
+    let file = open_cold(disk, &name)?;
+    let judged = judge(disk, &mut window, file, last, &found.unstarted);
+    let judged = judged.inspect_err(|_| disk.close(file))?;
+    // Behind that, because a segment that lost its header and holds batches is no file of somebody else.
+    refuse_foreign(disk, &found.unstarted).inspect_err(|_| disk.close(file))?;
+    let oldest = members.first().map_or(last, |header| *header);
+    if oldest.first_lsn > judged.cursor.trim {
+        let what = format!("segment {} before this one is missing", oldest.previous);
+        return Err(damage(oldest.number, 0, judged.cursor.trim, what));
+    }
+    let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
+    let epoch = top.checked_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
+    let epoch =
+        epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
+    if !mutant::on(Mutant::OpenWithoutSync) {
+        sync(disk, &name, file)?;
+        sync_dir(disk)?;
+    }
+    remove_drafts(disk, &found.drafts)?;
+    let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
+    let mut log = Reopened { plan, epoch, members, spares, judged };
+    let abandoned = log.abandoned();
+    let recovered = if log.stays() { log.go_on(disk, file) } else { log.leave(disk, file) };
+    disk.close(file);
+    let mut recovered = recovered?;
+    if !mutant::on(Mutant::KeepDead) {
+        for number in dead.iter().map(|header| header.number).chain(abandoned) {
+            Keeper::new(Task::Retire(number), 0).finish(disk)?;
+        }
+    }
+    recovered.strangers = found.strangers;
+    Ok(recovered)
+}
+
+/// Removes what was being prepared when the power went.
+fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
+    for draft in drafts {
+        let name = crate::format::preparing_name(*draft);
+        disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
+    }
+    Ok(())
+}
+
+/// The prepared segments that a log of these blocks can use; the others go.
+fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) -> Result<Vec<Spare>> {
+    let block = u64::from(block_bytes);
+    let fits = |spare: &Spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block;
+    let (usable, others): (_, Vec<Spare>) = spares.into_iter().partition(fits);
+    for spare in others {
+        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
+    }
+    Ok(usable)
+}
+
+/// Makes a log where there is none.
+fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey) -> Result<Recovered> {
+    // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log once.
+    let later = found.unstarted.iter().map(|spare| spare.number).chain(found.drafts.iter().copied());
+    if let Some(number) =
+        later.filter(|number| *number > 1).min().filter(|_| !mutant::on(Mutant::TakeRestForNew))
+    {
+        return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
+    }
+    check_orphans(disk, window, &found.unstarted)?;
+    refuse_foreign(disk, &found.unstarted)?;
+    remove_drafts(disk, &found.drafts)?;
+    for spare in found.unstarted.iter().filter(|spare| spare.bytes != plan.segment_bytes) {
+        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
+    }
+    sync_dir(disk)?;
+    let mut spares: Vec<Spare> =
+        found.unstarted.iter().filter(|spare| spare.bytes == plan.segment_bytes).copied().collect();
+    let first = take_spare(disk, plan, &mut spares, 0)?;
+    let header = SegmentHeader {
+        block_bytes: plan.block_bytes,
+        log_id: plan.new_id,
+        epoch: 1,
+        number: first.number,
+        segment_bytes: first.bytes,
+        first_lsn: Lsn::ZERO,
+        trim_lsn: Lsn::ZERO,
+        previous: 0,
+        link: 0,
+        class: plan.class,
+    };
+    write_start(disk, plan, &header)?;
+    let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
+    recovered.strangers = found.strangers;
+    Ok(recovered)
+}
+
+/// The prepared segment behind `last`, made if there is none: of the usual size, or as small as a segment may be on a full
+/// disk, because nothing could be trimmed if the log did not open.
+fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last: u64) -> Result<Spare> {
+    if !spares.is_empty() {
+        return Ok(spares.remove(0));
+    }
+    let number = last.saturating_add(1);
+    let mut prepare = |bytes| {
+        let spare = Spare { number, bytes };
+        Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
+    };
+    match prepare(plan.segment_bytes) {
+        Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
+            tracing::warn!(%full, "the log goes on in a small segment: trim it, or make room");
+            prepare(SEGMENT_BYTES_LEAST)
+        }
+        made => made,
+    }
+}
+
+/// Writes both copies of a segment header and makes them durable.
+fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Result<()> {
+    let name = segment_name(header.number);
+    let file = open_cold(disk, &name)?;
+    let [first, second] = [0, 1].map(|copy| header_block(header, copy));
+    let written = write_all(disk, &name, (file, 0), first.bytes(), plan.dsync)
+        .and_then(|()| write_all(disk, &name, (file, header.data_end()), second.bytes(), plan.dsync))
+        .and_then(|()| if mutant::on(Mutant::StartWithoutSync) { Ok(()) } else { sync(disk, &name, file) });
+    disk.close(file);
+    written
+}
+
+fn finish(
+    members: &[SegmentHeader],
+    active: SegmentHeader,
+    cursor: &Cursor,
+    spares: Vec<Spare>,
+    tail: Tail,
+) -> Recovered {
+    let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
+    let mut segments: Vec<SegmentInfo> =
+        members.iter().map(|header| SegmentInfo { header: *header }).collect();
+    segments.push(SegmentInfo { header: active });
+    let place = Place { segment: active.number, offset: cursor.offset, data_end: active.data_end() };
+    Recovered {
+        log_id: active.log_id,
+        epoch: cursor.epoch,
+        block_bytes: active.block_bytes,
+        segments,
+        link: cursor.link,
+        beginning: Beginning { end: cursor.lsn, trim: cursor.trim, place, spares },
+        next_number,
+        tail,
+        class: active.class,
+        strangers: Vec::new(),
+    }
+}
+
+/// An existing log whose tail has been judged.
+struct Reopened<'a> {
+    plan: &'a Plan,
+    epoch: u64,
+    members: Vec<SegmentHeader>,
+    spares: Vec<Spare>,
+    judged: Judged,
+}
+
+impl Reopened<'_> {
+    /// Goes on behind a close mark.
+    fn go_on<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
+        self.open_mark(disk, file)?;
+        let cursor = &self.judged.cursor;
+        let before = &self.members[..self.members.len() - 1];
+        Ok(finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), Tail::Clean))
+    }
+
+    /// Goes on in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
+    /// the last one any more: otherwise a new segment that lost its header would not be missed.
+    fn leave<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
+        if self.judged.clean && room_to_go_on(&self.judged.cursor) {
+            self.open_mark(disk, file)?;
+        }
+        self.start_anew(disk)
+    }
+
+    /// Writes an open mark behind the close mark.
+    fn open_mark<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<()> {
+        let cursor = &mut self.judged.cursor;
+        let segment = cursor.segment;
+        let block = usize::from(segment.block_bytes);
+        let mut buf = AlignedBuf::zeroed(block);
+        let header = BatchHeader {
+            kind: Kind::Open,
+            log_id: segment.log_id,
+            epoch: self.epoch,
+            segment: segment.number,
+            offset: cursor.offset,
+            lsn: cursor.lsn,
+            durable: cursor.lsn,
+            acknowledged: cursor.lsn,
+            trim_lsn: cursor.trim,
+            body_bytes: 0,
+            records: 0,
+            link: cursor.link,
+            body_checksum: crate::format::checksum::crc32c(&buf.bytes()[BATCH_HEADER_BYTES..]),
+        };
+        let checksum = header.encode(buf.bytes_mut());
+        let name = segment_name(segment.number);
+        write_all(disk, &name, (file, cursor.offset), buf.bytes(), self.plan.dsync)?;
+        if !mutant::on(Mutant::OpenMarkNotSynced) {
+            sync(disk, &name, file)?;
+        }
+        cursor.advance(&header, checksum);
+        Ok(())
+    }
+
+    /// Whether the last segment turned out to hold no record.
+    fn last_is_empty(&self) -> bool {
+        self.judged.cursor.lsn == self.judged.cursor.segment.first_lsn
+    }
+
+    /// Whether the log goes on in the same segment, whose header says what it promises.
+    fn stays(&self) -> bool {
+        let cursor = &self.judged.cursor;
+        self.judged.clean && room_to_go_on(cursor) && cursor.segment.class == self.plan.class
+    }
+
+    /// The number of the last segment if nothing in it is needed.
+    fn abandoned(&self) -> Option<u64> {
+        (self.last_is_empty() && !self.stays()).then_some(self.judged.cursor.segment.number)
+    }
+
+    /// Starts a new segment behind a tail that is unknown or full.
+    fn start_anew<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
+        if mutant::on(Mutant::AppendBehindTornTail) {
+            let mut cursor = self.judged.cursor.clone();
+            cursor.epoch = self.epoch;
+            let before = &self.members[..self.members.len() - 1];
+            let segment = cursor.segment;
+            return Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Torn));
+        }
+        let cursor = &self.judged.cursor;
+        let last = cursor.segment;
+        let spare = take_spare(disk, self.plan, &mut self.spares, last.number)?;
+        let empty = self.last_is_empty();
+        let header = SegmentHeader {
+            block_bytes: last.block_bytes,
+            log_id: last.log_id,
+            epoch: self.epoch,
+            number: spare.number,
+            segment_bytes: spare.bytes,
+            first_lsn: cursor.lsn,
+            trim_lsn: cursor.trim,
+            previous: if empty { last.previous } else { last.number },
+            link: if empty { last.link } else { cursor.link },
+            class: self.plan.class,
+        };
+        if !mutant::on(Mutant::ServeBeforeStart) {
+            write_start(disk, self.plan, &header)?;
+        }
+        let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
+        let tail = self.judged.tail();
+        let start = Cursor::start(header);
+        Ok(finish(before, header, &start, std::mem::take(&mut self.spares), tail))
+    }
+}
+
+/// The shape of the log for the core.
+pub(crate) fn shape(recovered: &Recovered, batch_bytes: usize, memory_bytes: usize, depth: usize) -> Shape {
+    Shape {
+        log_id: recovered.log_id,
+        epoch: recovered.epoch,
+        block_bytes: recovered.block_bytes,
+        batch_bytes,
+        depth,
+        memory_bytes,
+        class: recovered.class,
+    }
+}

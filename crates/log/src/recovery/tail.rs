@@ -1,0 +1,297 @@
+//! Finds the end of the log and decides whether it may end there: clean, torn tail or lost data.
+//!
+//! The last segment is walked batch by batch, and the first place where the next batch is not valid is judged:
+//!
+//! | the last valid batch | a witness behind the tail says it was durable | verdict |
+//! | --- | --- | --- |
+//! | a close mark | no | clean: go on in the same segment |
+//! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
+//! | any | only that it was acknowledged, in a log of a class below power loss | lost: the same, and say so |
+//! | any | yes | corruption of acknowledged data: refuse |
+//!
+//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
+//! one of a later epoch: the open mark between the two had been durable before it was written. In a log of class power
+//! loss the acknowledged LSN of a header counts as much; in a weaker one what lies between the two was never synced, so
+//! that a power cut may have taken any part of it, and the records behind the first hole go with it. The segment behind the
+//! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
+//! it had been durable.
+//!
+//! Invariants: nothing is changed; one visit per block of the tail.
+
+use crate::commit::state::Spare;
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::cursor::{Cursor, check_in_pieces};
+use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::recovery::Tail;
+use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
+use crate::storage::disk::{Disk, FileId, read_full};
+
+/// The walk through the last segment.
+#[derive(Debug)]
+pub(crate) struct TailWalk {
+    /// Where it stopped.
+    pub(crate) cursor: Cursor,
+    /// Why the next batch is not valid, `None` if there was no room for one.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Reads a file forward through one buffer.
+#[derive(Debug)]
+pub(crate) struct Window {
+    buf: AlignedBuf,
+    start: u64,
+    filled: usize,
+    /// One read in bytes.
+    read_bytes: usize,
+    /// Memory for a batch that is checked in pieces, once there was one.
+    pieces: Option<AlignedBuf>,
+}
+
+impl Window {
+    /// Reads `bytes` at a time.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let read_bytes = bytes.next_multiple_of(READ_BLOCK_BYTES);
+        Self { buf: AlignedBuf::zeroed(read_bytes), start: 0, filled: 0, read_bytes, pieces: None }
+    }
+
+    /// The bytes from `offset` on, `wanted` of them or as many as the file has.
+    pub(crate) fn get<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        place: (&str, FileId),
+        offset: u64,
+        wanted: usize,
+    ) -> Result<&[u8]> {
+        let end = offset.saturating_add(wanted as u64);
+        if offset < self.start || end > self.start + self.filled as u64 {
+            // Also where a batch starts in the middle of a sector.
+            self.start = offset - offset % READ_BLOCK_BYTES as u64;
+            let needed = usize::try_from(offset - self.start).unwrap_or(0).saturating_add(wanted);
+            if needed > self.buf.capacity() {
+                self.buf = memory(place.0, needed.next_multiple_of(READ_BLOCK_BYTES))?;
+            }
+            self.filled = 0;
+            self.filled = read_full(disk, place.0, place.1, self.start, self.buf.bytes_mut())?;
+        }
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.filled);
+        let to = from.saturating_add(wanted).min(self.filled);
+        Ok(&self.buf.bytes()[from..to])
+    }
+
+    /// Rules 11 and 12 for the batch at `offset`; the window stays where it is, and takes no memory for the batch.
+    pub(crate) fn check<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        (name, file): (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        batch: &BatchHeader,
+    ) -> Result<std::result::Result<(), Fault>> {
+        let end = offset.saturating_add(batch.disk_bytes(block_bytes));
+        if offset >= self.start && end <= self.start + self.filled as u64 {
+            let place = |at: u64| usize::try_from(at - self.start).unwrap_or(usize::MAX);
+            return Ok(Cursor::check_batch(batch, &self.buf.bytes()[place(offset)..place(end)]));
+        }
+        let mut pieces = self.pieces.take().map_or_else(|| memory(name, self.read_bytes), Ok)?;
+        let read = |at: u64, buf: &mut [u8]| read_full(disk, name, file, at, buf);
+        let checked = check_in_pieces(batch, (offset, block_bytes), pieces.bytes_mut(), read);
+        self.pieces = Some(pieces);
+        checked
+    }
+
+    /// The same for a batch behind which the walk goes on: one that fits takes the window along.
+    pub(crate) fn check_next<D: Disk>(
+        &mut self,
+        disk: &mut D,
+        place: (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        batch: &BatchHeader,
+    ) -> Result<std::result::Result<(), Fault>> {
+        let bytes = usize::try_from(batch.disk_bytes(block_bytes)).unwrap_or(usize::MAX);
+        if bytes > self.read_bytes {
+            return self.check(disk, place, (offset, block_bytes), batch);
+        }
+        Ok(Cursor::check_batch(batch, self.get(disk, place, offset, bytes)?))
+    }
+}
+
+/// Memory for what a file may claim to hold: that there is not enough is no reason to end the process.
+fn memory(name: &str, bytes: usize) -> Result<AlignedBuf> {
+    AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name, source))
+}
+
+/// Walks the last segment to its end.
+pub(crate) fn walk_tail<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    header: SegmentHeader,
+) -> Result<TailWalk> {
+    let name = segment_name(header.number);
+    let place = (name.as_str(), file);
+    let mut cursor = Cursor::start(header);
+    while cursor.has_room() {
+        let checked = cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?);
+        let (batch, checksum) = match checked {
+            Ok(valid) => valid,
+            Err(fault) => return Ok(TailWalk { cursor, fault: Some(fault) }),
+        };
+        let at = (cursor.offset, header.block_bytes);
+        if let Err(fault) = window.check_next(disk, place, at, &batch)? {
+            return Ok(TailWalk { cursor, fault: Some(fault) });
+        }
+        cursor.advance(&batch, checksum);
+    }
+    Ok(TailWalk { cursor, fault: None })
+}
+
+/// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
+pub(crate) fn find_witness<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    (segment, from): (&SegmentHeader, u64),
+    mut says: impl FnMut(&BatchHeader) -> bool,
+) -> Result<Option<BatchHeader>> {
+    let name = segment_name(segment.number);
+    let mut offset = from;
+    while offset < segment.data_end() {
+        let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
+        match Cursor::self_valid(segment, offset, bytes) {
+            Ok((header, _)) if says(&header) => return Ok(Some(header)),
+            _ if mutant::on(Mutant::WitnessNextBlockOnly) && offset > from => return Ok(None),
+            _ => offset += u64::from(segment.block_bytes),
+        }
+    }
+    Ok(None)
+}
+
+/// What the tail of an existing log means.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// Where the log ends.
+    pub(crate) cursor: Cursor,
+    /// Whether it had been closed.
+    pub(crate) clean: bool,
+    /// Where what had been acknowledged ended, if that was further on and the log did not promise to keep it.
+    pub(crate) lost: Option<Lsn>,
+}
+
+impl Judged {
+    /// How the log ended.
+    pub(crate) fn tail(&self) -> Tail {
+        match self.lost {
+            Some(to) if !mutant::on(Mutant::LossInSilence) => Tail::Lost { from: self.cursor.lsn, to },
+            _ if self.clean => Tail::Clean,
+            _ => Tail::Torn,
+        }
+    }
+}
+
+/// Walks the last segment and decides by the table at the top of this file.
+pub(crate) fn judge<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    file: FileId,
+    header: SegmentHeader,
+    unstarted: &[Spare],
+) -> Result<Judged> {
+    let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
+    let end = cursor.lsn;
+    let mut acknowledged = end;
+    if !mutant::on(Mutant::TakeDamageForTail) {
+        let from = (&cursor.segment, cursor.offset);
+        let witness = find_witness(disk, window, file, from, |batch| {
+            acknowledged = acknowledged.max(batch.acknowledged);
+            cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
+        })?;
+        if let Some(witness) = witness {
+            let said = cursor.said_by(&witness);
+            let what = match fault {
+                Some(fault) => {
+                    format!("{fault}, but a later batch says that LSN {said} was durable")
+                }
+                None => format!("a later batch says that LSN {said} was durable"),
+            };
+            return Err(damage(header.number, cursor.offset, end, what));
+        }
+    }
+    let clean = cursor.last == Some(Kind::Close)
+        || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
+    // Behind a close mark the log goes on in the same segment as long as there is room.
+    let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
+    if (!clean || full)
+        && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
+    {
+        check_unstarted(disk, window, *spare, &header)?;
+    }
+    Ok(Judged { cursor, clean, lost: (acknowledged > end).then_some(acknowledged) })
+}
+
+/// Whether an open mark, one batch and a close mark still fit behind `cursor`.
+pub(crate) fn room_to_go_on(cursor: &Cursor) -> bool {
+    cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
+}
+
+/// Refuses if `spare`, which has no valid header, holds a batch that was written for it.
+fn check_unstarted<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    spare: Spare,
+    like: &SegmentHeader,
+) -> Result<()> {
+    if mutant::on(Mutant::SkipUnstarted) {
+        return Ok(());
+    }
+    let name = segment_name(spare.number);
+    let file = open_cold(disk, &name)?;
+    let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
+    let start = u64::from(header.block_bytes);
+    *window = Window::new(window.read_bytes);
+    let witness = find_witness(disk, window, file, (&header, start), |_| true);
+    disk.close(file);
+    match witness? {
+        Some(batch) => Err(damage(spare.number, 0, batch.lsn, LOST_HEADER)),
+        None => Ok(()),
+    }
+}
+
+/// As [`check_unstarted`], for a directory without any valid header: the identity of the log and the size of its blocks
+/// are therefore unknown.
+pub(crate) fn check_orphans<D: Disk>(disk: &mut D, window: &mut Window, unstarted: &[Spare]) -> Result<()> {
+    for spare in unstarted {
+        let name = segment_name(spare.number);
+        let file = open_cold(disk, &name)?;
+        *window = Window::new(window.read_bytes);
+        let orphan = find_orphan(disk, window, (&name, file), *spare);
+        disk.close(file);
+        if let Some(batch) = orphan? {
+            return Err(damage(spare.number, 0, batch.lsn, LOST_HEADER));
+        }
+    }
+    Ok(())
+}
+
+fn find_orphan<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    place: (&str, FileId),
+    spare: Spare,
+) -> Result<Option<BatchHeader>> {
+    // Every block starts at a multiple of the smallest one.
+    let block = u64::from(BLOCK_SIZES[0]);
+    let mut offset = block;
+    while offset < spare.bytes.saturating_sub(block) {
+        let bytes = window.get(disk, place, offset, BATCH_HEADER_BYTES)?;
+        if let Ok((header, _)) = BatchHeader::decode(bytes)
+            && header.segment == spare.number
+            && header.offset == offset
+        {
+            return Ok(Some(header));
+        }
+        offset += block;
+    }
+    Ok(None)
+}

@@ -1,0 +1,215 @@
+//! Copies the intact records of a damaged log into a new log.
+//!
+//! [`salvage`] copies every record that `verify.rs` finds intact. It does not write to the damaged log.
+//!
+//! Invariant: a failure before the first record is copied leaves the target as it was; the only files removed there
+//! are log files that this call created.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::{BatchHeader, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records, file_role};
+use crate::lock::open_dir;
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::recovery::Tail;
+use crate::recovery::directory::is_ours;
+use crate::repair::verify::{Report, in_dir, look, walk};
+use crate::storage::os_disk::OsDisk;
+
+/// What `salvage` did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// What was found.
+    pub report: Report,
+    /// Records copied.
+    pub records: u64,
+    /// The end of the new log. LSNs are given anew: behind a gap they differ from those of the old log.
+    pub end: Lsn,
+    /// What was not copied though it is known to have been there: from where to where in the old log.
+    pub left_out: Vec<(Lsn, Lsn)>,
+}
+
+/// Copies every intact record of the log in `from` into a new log in `to`, in order; a transaction is copied whole.
+///
+/// The source is looked at first, and the target is made when there is a record to copy: what fails before that leaves
+/// the target as it was. Records of any length that the format allows are copied, whatever `options` say of them.
+///
+/// What was trimmed stays away: nothing before the highest first LSN that any intact part of the log names is copied.
+/// If the newest batches and segments are damaged, what they alone said about trimming is lost with them, and records
+/// that were trimmed last come back as far as their segments are still there.
+///
+/// # Errors
+/// As [`crate::verify`], and whatever writing the new log meets.
+pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -> Result<Salvaged> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let options = options.record_bytes_max(RECORD_BYTES_MAX);
+    options.check()?;
+    let target = Target::new(to, options)?;
+    let mut disk = OsDisk::read_only(open_dir(from)?);
+    let first = look(&mut disk).map_err(|error| error.in_dir(from))?.first;
+    let mut copy = Copying { target, log: None, records: 0, due: first, left_out: Vec::new(), refused: None };
+    let walked = walk(&mut disk, |header, body| {
+        // Told apart from what the source meets, so that each failure names its own directory.
+        copy.batch(first, header, body).map_err(|error| {
+            copy.refused = Some(error);
+            Error::Closed
+        })
+    });
+    let walked = match (walked, copy.refused.take()) {
+        (_, Some(refused)) => Err(refused),
+        (walked, None) => walked.map_err(|error| error.in_dir(from)),
+    };
+    let done = walked.and_then(|report| copy.finish(in_dir(report, from)));
+    if done.is_err() {
+        copy.give_up();
+    }
+    done
+}
+
+/// The directory that a log is copied to.
+struct Target {
+    dir: PathBuf,
+    options: Options,
+    /// What was in the directory before, nothing if there was none.
+    before: Option<HashSet<OsString>>,
+    /// Directories that must be made for it, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Target {
+    /// Looks at it; nothing is changed.
+    fn new(dir: &Path, options: Options) -> Result<Self> {
+        let made = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        let made: Vec<PathBuf> = made.map(Path::to_path_buf).collect();
+        let before = if made.is_empty() {
+            Some(names(dir).map_err(|source| Error::io("list", dir, source))?)
+        } else {
+            None
+        };
+        let segment = |name: &OsString| name.to_str().and_then(file_role).is_some();
+        if before.as_ref().is_some_and(|names| names.iter().any(segment)) {
+            let reason = format!("{} holds a log already: name a new directory", dir.display());
+            return Err(Error::InvalidOption { option: "to", reason });
+        }
+        let dir = std::path::absolute(dir).map_err(|source| Error::io("open", dir, source))?;
+        Ok(Self { dir, options, before, made })
+    }
+
+    /// Makes the log.
+    fn open(&self) -> Result<Log> {
+        let opened = Log::open(&self.dir, self.options.clone());
+        let log = opened.inspect_err(|error| {
+            // Of whoever holds the log that came there meanwhile nothing must be removed.
+            if !matches!(error, Error::Locked { .. }) {
+                self.restore();
+            }
+        })?;
+        if log.opened().tail != Tail::New {
+            let reason = format!("{} holds a log by now: name a new directory", self.dir.display());
+            return Err(Error::InvalidOption { option: "to", reason });
+        }
+        Ok(log)
+    }
+
+    /// Removes the files of a log that were not there before, and the directories made for it. What cannot be removed
+    /// stays: the failure that led here is the one to be told.
+    fn restore(&self) {
+        let ours = |name: &str| is_ours(name) || file_role(name).is_some();
+        for name in names(&self.dir).unwrap_or_default() {
+            let before = self.before.as_ref().is_some_and(|before| before.contains(&name));
+            if !before && name.to_str().is_some_and(ours) {
+                let _ = std::fs::remove_file(self.dir.join(name));
+            }
+        }
+        for dir in &self.made {
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}
+
+fn names(dir: &Path) -> io::Result<HashSet<OsString>> {
+    std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+}
+
+/// A log while it is copied.
+struct Copying {
+    target: Target,
+    /// The new log, made with the first record.
+    log: Option<Log>,
+    records: u64,
+    /// Where the next batch starts if nothing is missing.
+    due: Lsn,
+    left_out: Vec<(Lsn, Lsn)>,
+    /// What writing it met.
+    refused: Option<Error>,
+}
+
+impl Copying {
+    fn log(&mut self) -> Result<&Log> {
+        if self.log.is_none() {
+            self.log = Some(self.target.open()?);
+        }
+        self.log.as_ref().ok_or(Error::Closed)
+    }
+
+    /// Copies the records of a batch that do not lie before `first`.
+    fn batch(&mut self, first: Lsn, header: &BatchHeader, body: &[u8]) -> Result<()> {
+        self.expect(header.lsn);
+        self.due = self.due.max(header.end());
+        let mut lsn = header.lsn;
+        let records = Records::new(body).map(|record| {
+            let start = lsn;
+            lsn = lsn.saturating_add((RECORD_HEADER_BYTES + record.payload.len()) as u64);
+            (start, record)
+        });
+        let mut left = records.filter(|(start, _)| *start >= first).map(|(_, record)| record).peekable();
+        while left.peek().is_some() {
+            let mut count = 0;
+            self.log()?.transaction::<Error>(|transaction| {
+                for record in left.by_ref() {
+                    transaction.append(record.payload)?;
+                    count += 1;
+                    if !record.more {
+                        break;
+                    }
+                }
+                Ok(())
+            })?;
+            self.records += count;
+        }
+        Ok(())
+    }
+
+    /// Notes what is missing before `lsn`.
+    fn expect(&mut self, lsn: Lsn) {
+        if lsn > self.due {
+            self.left_out.push((self.due, lsn));
+            self.due = lsn;
+        }
+    }
+
+    fn finish(&mut self, report: Report) -> Result<Salvaged> {
+        self.expect(report.witnessed);
+        if let Tail::Lost { to, .. } = report.tail {
+            self.expect(to);
+        }
+        let end = self.log()?.appended_lsn();
+        if let Some(log) = self.log.take() {
+            log.close()?;
+        }
+        let left_out = std::mem::take(&mut self.left_out);
+        Ok(Salvaged { report, records: self.records, end, left_out })
+    }
+
+    /// Leaves the target as it was, unless something was copied.
+    fn give_up(&mut self) {
+        if self.log.take().is_some() && self.records == 0 {
+            self.target.restore();
+        }
+    }
+}

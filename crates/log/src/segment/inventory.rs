@@ -1,0 +1,305 @@
+//! Segment inventory: lists started and spare segments and decides which one to prepare, recycle or remove.
+//!
+//! It keeps the list of started segments, decides which trimmed one goes next and when a new one must be prepared. It
+//! does no I/O: it hands out one [`Task`] at a time, and its caller reports the outcome of that task.
+//!
+//! Filling a new segment competes with the commits for the disk; recycling a trimmed one costs a rename. So trimmed
+//! segments are kept as spares, as many as one round takes:
+//!
+//! ```text
+//! a round       from one trim that frees segments to the next
+//! spares        at least as many as are wanted; trimmed ones beyond that up to the segments that the last round started
+//! ```
+//!
+//! Invariants: a segment goes only when a first LSN behind it is durable on disk; the oldest goes first; numbers only
+//! grow; the active segment never goes.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use crate::commit::state::{Core, Spare};
+use crate::format::SegmentHeader;
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::segment::lifecycle::{Progress, Task};
+
+/// How many segments are started between two trims.
+#[derive(Debug, Default)]
+struct Round {
+    /// Segments started since the last round ended.
+    started: usize,
+    /// How many are expected in this one.
+    expected: usize,
+    /// The first LSN with which the last one ended.
+    trim: Lsn,
+}
+
+impl Round {
+    /// The trim to `durable_trim` freed a segment: a new round, unless it is the one that freed the last segment too.
+    fn ends(&mut self, durable_trim: Lsn) {
+        if self.trim != durable_trim {
+            // Half a round shorter a time, so that one trim in between does not give all away.
+            self.expected = std::mem::take(&mut self.started).max(self.expected / 2);
+            self.trim = durable_trim;
+        }
+    }
+}
+
+/// The segments of one log.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    segments: VecDeque<SegmentHeader>,
+    next_number: u64,
+    segment_bytes: u64,
+    /// The spares that are wanted, and the most that are kept.
+    spares: RangeInclusive<usize>,
+    round: Round,
+    busy: Option<Task>,
+    /// The segment that the task under way takes away.
+    leaving: Option<(usize, SegmentHeader)>,
+}
+
+impl Shelf {
+    /// The segments that recovery found, oldest first. The least of `spares` are to be prepared at any time, and trimmed
+    /// ones may be kept beyond that up to the most.
+    pub(crate) fn new(
+        segments: impl IntoIterator<Item = SegmentHeader>,
+        next_number: u64,
+        segment_bytes: u64,
+        spares: RangeInclusive<usize>,
+    ) -> Self {
+        let (segments, round) = (segments.into_iter().collect(), Round::default());
+        Self { segments, next_number, segment_bytes, spares, round, busy: None, leaving: None }
+    }
+
+    /// The started segments, oldest first.
+    pub(crate) fn segments(&self) -> &VecDeque<SegmentHeader> {
+        &self.segments
+    }
+
+    /// A segment was started and its header is durable.
+    pub(crate) fn started(&mut self, header: SegmentHeader) {
+        self.segments.push_back(header);
+        self.round.started += 1;
+    }
+
+    /// The segment that can go, if any.
+    fn trimmed(&self, durable_trim: Lsn) -> Option<SegmentHeader> {
+        let next = self.segments.get(1)?;
+        if mutant::on(Mutant::RetireLiveSegment) {
+            return self.segments.front().filter(|first| first.first_lsn < durable_trim).copied();
+        }
+        let gone = next.first_lsn <= durable_trim;
+        if mutant::on(Mutant::RetireNewestFirst) && gone {
+            let newest = self.segments.iter().zip(self.segments.iter().skip(1)).rev();
+            return newest
+                .filter(|(_, next)| next.first_lsn <= durable_trim)
+                .map(|(segment, _)| *segment)
+                .next();
+        }
+        gone.then(|| self.segments.front().copied()).flatten()
+    }
+
+    /// Whether there is anything to do; not while something is being done, because whoever does it looks again.
+    pub(crate) fn has_task(&self, spares: usize, durable_trim: Lsn) -> bool {
+        self.busy.is_none() && (spares < *self.spares.start() || self.trimmed(durable_trim).is_some())
+    }
+
+    /// What to do next, if anything: one task at a time.
+    pub(crate) fn next_task(&mut self, spares: usize, durable_trim: Lsn) -> Option<Task> {
+        if self.busy.is_some() {
+            return None;
+        }
+        let to = Spare { number: self.next_number, bytes: self.segment_bytes };
+        let wanted = spares < *self.spares.start();
+        let trimmed = self.trimmed(durable_trim);
+        if trimmed.is_some() {
+            self.round.ends(durable_trim);
+        }
+        let kept = spares < (self.spares.start() + self.round.expected).min(*self.spares.end());
+        let task = match trimmed {
+            Some(old) if kept && old.segment_bytes == self.segment_bytes => {
+                Task::Recycle { from: old.number, to }
+            }
+            Some(old) => Task::Retire(old.number),
+            None if wanted => Task::Prepare(to),
+            None => return None,
+        };
+        if !matches!(task, Task::Retire(_)) {
+            self.next_number += 1;
+        }
+        if let Task::Recycle { from, .. } | Task::Retire(from) = task {
+            let at = self.segments.iter().position(|segment| segment.number == from);
+            self.leaving = at.and_then(|at| Some((at, self.segments.remove(at)?)));
+        }
+        self.busy = Some(task);
+        Some(task)
+    }
+
+    /// The next piece of housekeeping, if there is any, when records wait for a segment of `needed` bytes; they need wait
+    /// no longer if that is there.
+    pub(crate) fn next(&mut self, core: &mut Core, needed: &mut Option<u64>) -> Option<Task> {
+        *needed = needed.filter(|bytes| core.first_spare().is_none_or(|spare| spare.bytes < *bytes));
+        let task = needed.and_then(|bytes| self.task_for(bytes, core));
+        task.or_else(|| self.next_task(core.spares(), core.durable_trim()))
+    }
+
+    /// What makes room for records that wait for a segment of `bytes` bytes: a first spare that is too small, be it left
+    /// by an opening with smaller segments, is replaced; `None` if the next ordinary task will do.
+    fn task_for(&mut self, bytes: u64, core: &mut Core) -> Option<Task> {
+        let first = core.first_spare();
+        let ordinary = bytes <= self.segment_bytes;
+        let enough = first.map_or(ordinary, |spare| spare.bytes >= bytes);
+        if enough || self.busy.is_some() || (ordinary && mutant::on(Mutant::KeepSmallSpare)) {
+            return None;
+        }
+        self.large_task(bytes.max(self.segment_bytes), core.hold_spare())
+    }
+
+    /// A segment of `bytes` bytes in place of the first spare if there is one.
+    fn large_task(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
+        if self.busy.is_some() {
+            return None;
+        }
+        let task = if let Some(spare) = first_spare {
+            Task::Replace(Spare { number: spare.number, bytes })
+        } else {
+            let number = self.next_number;
+            self.next_number += 1;
+            Task::Prepare(Spare { number, bytes })
+        };
+        self.busy = Some(task);
+        Some(task)
+    }
+
+    /// The task that was handed out has ended; returns the spare that it made, if it made one.
+    pub(crate) fn finished(&mut self, progress: Progress) -> Option<Spare> {
+        self.busy = None;
+        self.leaving = None;
+        match progress {
+            Progress::Prepared(spare) => Some(spare),
+            Progress::More | Progress::Retired(_) => None,
+        }
+    }
+
+    /// The task that was handed out failed; what it was about is left as it is. A segment that was to go is still
+    /// the next one to go, otherwise a younger one would go first and leave a gap.
+    pub(crate) fn set_back(&mut self) {
+        self.busy = None;
+        if let Some((at, header)) = self.leaving.take().filter(|_| !mutant::on(Mutant::ForgetAfterSetback)) {
+            self.segments.insert(at, header);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Shelf;
+    use crate::commit::state::Spare;
+    use crate::format::{LogId, SegmentHeader};
+    use crate::lsn::Lsn;
+    use crate::segment::lifecycle::{Progress, Task};
+    use seawall_sys::durability::Class;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn header(number: u64) -> SegmentHeader {
+        SegmentHeader {
+            block_bytes: 4096,
+            log_id: LogId([3; 16]),
+            epoch: 1,
+            number,
+            segment_bytes: BYTES,
+            first_lsn: Lsn::new(number * 100),
+            trim_lsn: Lsn::ZERO,
+            previous: number - 1,
+            link: 0,
+            class: Class::PowerLoss,
+        }
+    }
+
+    /// A log's housekeeping: tasks are done as soon as they are handed out.
+    struct Housekeeping {
+        shelf: Shelf,
+        spares: Vec<u64>,
+        trim: Lsn,
+        /// Segments prepared, recycled and retired.
+        done: [usize; 3],
+    }
+
+    impl Housekeeping {
+        fn keep(&mut self) {
+            loop {
+                let expected = self.shelf.has_task(self.spares.len(), self.trim);
+                let task = self.shelf.next_task(self.spares.len(), self.trim);
+                assert_eq!(expected, task.is_some());
+                let Some(task) = task else { break };
+                assert!(!self.shelf.has_task(self.spares.len(), self.trim), "{task:?} is under way");
+                let (what, end) = match task {
+                    Task::Prepare(to) => (0, Progress::Prepared(to)),
+                    Task::Recycle { to, .. } => (1, Progress::Prepared(to)),
+                    Task::Retire(number) => (2, Progress::Retired(number)),
+                    Task::Replace(_) => unreachable!("nothing large is asked for"),
+                };
+                self.done[what] += 1;
+                self.spares.extend(self.shelf.finished(end).map(|Spare { number, .. }| number));
+            }
+        }
+
+        /// Starts `segments` segments and trims everything before the last one, by steps of so many segments.
+        fn round(&mut self, segments: u64, by: u64) -> [usize; 3] {
+            self.done = [0; 3];
+            for _ in 0..segments {
+                self.shelf.started(header(self.spares.remove(0)));
+                self.keep();
+            }
+            let newest = self.shelf.segments().back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
+            while self.trim < newest {
+                self.trim = newest.min(self.trim.saturating_add(by * 100));
+                self.keep();
+            }
+            self.done
+        }
+    }
+
+    fn begin(spares_wanted: usize, kept_max: usize) -> Housekeeping {
+        let shelf = Shelf::new([header(1)], 2, BYTES, spares_wanted..=spares_wanted + kept_max);
+        let mut log = Housekeeping { shelf, spares: Vec::new(), trim: Lsn::new(100), done: [0; 3] };
+        log.keep();
+        assert_eq!((log.done, log.spares.len()), ([spares_wanted, 0, 0], spares_wanted));
+        log
+    }
+
+    #[test]
+    fn a_round_as_long_as_the_last_one_fills_nothing() {
+        for (spares, length) in [(1, 1), (1, 2), (1, 10), (3, 5), (16, 16)] {
+            let mut log = begin(spares, 16);
+            assert_eq!(
+                log.round(length, length)[0],
+                usize::try_from(length).expect("small"),
+                "the first one fills"
+            );
+            for _ in 0..10 {
+                let all_recycled = [0, usize::try_from(length).expect("small"), 0];
+                assert_eq!(log.round(length, length), all_recycled, "{spares} spares, {length} a round");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_round_needs_goes() {
+        // A backlog of 40 segments is not kept for rounds of one.
+        let mut log = begin(1, 16);
+        let [_, recycled, retired] = log.round(40, 40);
+        assert_eq!((recycled, retired), (16, 24), "no more than the bound is kept");
+        let mut log = begin(1, 0);
+        assert_eq!(log.round(5, 5), [5, 0, 5], "nothing is kept where nothing may be");
+        let mut log = begin(1, 16);
+        log.round(4, 4);
+        // Trimmed one by one: each trim is a round of its own, and what it frees is more than the next one needs.
+        for _ in 0..8 {
+            log.round(4, 1);
+        }
+        assert!(log.spares.len() <= 1 + 4, "{} spares", log.spares.len());
+    }
+}

@@ -1,0 +1,408 @@
+//! Crash campaign: runs the log on a simulated disk, draws crash images at every step, recovers and judges them.
+//!
+//! A campaign runs lives on the simulated disk, replays the trace of each one step by step, draws legal images at
+//! every step, recovers each distinct image with the real recovery and has the oracle judge the result. Some images
+//! become the start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one
+//! seed, and a failure names the seed and the number of the state, which repeat it alone.
+
+use super::damage::{damage, spares_a_header, wipe};
+use super::disk::{Cache, FaultKind, FaultPlan};
+use super::draw::{DRAWS, Draw};
+use super::judge::{Terms, Verdict, judge, judge_rest};
+use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live};
+use super::media::Media;
+use super::rng::{Rng, mix};
+use super::sketch::{Seen, Sketch};
+use crate::lsn::Lsn;
+use crate::testing::oracle::{Ledger, Violation};
+use seawall_sys::durability::Class;
+
+pub use super::sweep::{OPENING_WAYS, Swept, WAYS, sweep};
+pub use super::taken::taken;
+
+/// What a campaign is to do.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Where chance begins.
+    pub seed: u64,
+    /// Distinct crash states to judge.
+    pub states: u64,
+    /// Images drawn at each step.
+    pub images_per_step: usize,
+    /// Crashes nest this deep.
+    pub depth: u32,
+    /// Whether operations are made to fail.
+    pub faults: bool,
+    /// Whether durable sectors are damaged.
+    pub damage: bool,
+    /// Judge only this state, counted from 0, of the first life.
+    pub only: Option<u64>,
+}
+
+impl Default for Campaign {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            states: 100_000,
+            images_per_step: 6,
+            depth: 3,
+            faults: true,
+            damage: true,
+            only: None,
+        }
+    }
+}
+
+/// What a campaign has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Distinct crash states judged.
+    pub states: u64,
+    /// Images that had been judged before, with the same acknowledgements, and were skipped.
+    pub repeated: u64,
+    /// Lives lived, nested ones included.
+    pub lives: u64,
+    /// Operations that were made to fail.
+    pub faults: u64,
+    /// States in which something durable had been damaged.
+    pub damaged: u64,
+    /// Of these, how many were refused with the place named.
+    pub refused: u64,
+    /// Of these, how many lost records that had no witness yet: the undecidable tail.
+    pub undecidable: u64,
+    /// What distinct means over all lives: contents of the disk together with what is due.
+    pub sketch: Sketch,
+}
+
+impl Tally {
+    /// Takes in what another part of the campaign has seen.
+    pub fn add(&mut self, other: &Self) {
+        let Self { states, repeated, lives, faults, damaged, refused, undecidable, sketch } = other;
+        self.states += states;
+        self.repeated += repeated;
+        self.lives += lives;
+        self.faults += faults;
+        self.damaged += damaged;
+        self.refused += refused;
+        self.undecidable += undecidable;
+        self.sketch.merge(sketch);
+    }
+}
+
+/// A broken promise, with what repeats it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the life.
+    pub seed: u64,
+    /// The number of the state in that life.
+    pub state: u64,
+    /// States judged until then, this one included.
+    pub judged: u64,
+    /// What was broken.
+    pub violation: Violation,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (--seed {} --state {})", self.violation, self.seed, self.state)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What the log of one life promises: in one life of four less than to outlive a power cut. Drawn apart from everything
+/// else, so that the other three are what they would be without.
+fn class_of(seed: u64) -> Class {
+    match mix(seed ^ 0xC1A5) % 8 {
+        0 => Class::ProcessCrash,
+        1 => Class::SystemCrash,
+        _ => Class::PowerLoss,
+    }
+}
+
+/// How a life writes, and what it promises.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    dsync: bool,
+    class: Class,
+}
+
+impl Way {
+    fn of(habits: &Habits) -> Self {
+        Self { dsync: habits.dsync, class: habits.class }
+    }
+
+    /// Everything before `must_have` must be there.
+    fn terms(self, must_have: Lsn) -> Terms {
+        let Self { dsync, class } = self;
+        Terms { must_have, damaged: false, twice: false, dsync, class }
+    }
+}
+
+/// What came before a moment.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    ledger: Ledger,
+    /// Changes when an opening finds records gone whose LSNs will be issued again: the same disk is judged by another
+    /// history then. Records that are merely added make no difference to a disk that does not hold them.
+    timeline: u64,
+}
+
+impl Past {
+    fn enter(&mut self, step: &Step) {
+        if let Step::Exposed(end) = step
+            && self.ledger.issued.last().is_some_and(|record| record.end > *end)
+        {
+            self.timeline = mix(self.timeline ^ mix(end.get() + 1) ^ self.ledger.issued.len() as u64);
+        }
+        step.enter(&mut self.ledger);
+    }
+
+    /// The past as it counts when the power went.
+    fn after_power_loss(&self) -> Self {
+        Self { ledger: self.ledger.after_power_loss(), timeline: self.timeline }
+    }
+}
+
+/// One campaign under way.
+#[derive(Debug)]
+struct Run<'a> {
+    campaign: &'a Campaign,
+    tally: Tally,
+    seen: Seen,
+    /// States of the current outermost life.
+    state: u64,
+    seed: u64,
+}
+
+/// Runs a campaign to its end or to the first broken promise.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(campaign: &Campaign) -> std::result::Result<Tally, Failure> {
+    let mut run = Run::new(campaign);
+    let mut seed = campaign.seed;
+    while run.tally.states < campaign.states {
+        run.outermost(seed)?;
+        if campaign.only.is_some() {
+            break;
+        }
+        seed = seed.wrapping_add(1);
+    }
+    Ok(run.tally)
+}
+
+/// Lives the whole life of every seed in `seeds`, however many states that are.
+///
+/// # Errors
+/// The first broken promise.
+pub fn lives(campaign: &Campaign, seeds: std::ops::Range<u64>) -> std::result::Result<Tally, Failure> {
+    let campaign = Campaign { states: u64::MAX, only: None, ..campaign.clone() };
+    let mut run = Run::new(&campaign);
+    for seed in seeds {
+        run.outermost(seed)?;
+    }
+    Ok(run.tally)
+}
+
+impl<'a> Run<'a> {
+    fn new(campaign: &'a Campaign) -> Self {
+        Self { campaign, tally: Tally::default(), seen: Seen::default(), state: 0, seed: campaign.seed }
+    }
+
+    /// The life of one seed on an empty disk, with everything that follows from it.
+    fn outermost(&mut self, seed: u64) -> std::result::Result<(), Failure> {
+        self.seed = seed;
+        self.state = 0;
+        self.seen.clear();
+        let outcome = self.life(Media::default(), &Past::default(), seed, self.campaign.depth);
+        let (state, judged) = (self.state.saturating_sub(1), self.tally.states);
+        outcome.map_err(|violation| Failure { seed, state, judged, violation })
+    }
+
+    fn spent(&self) -> bool {
+        self.tally.states >= self.campaign.states && self.campaign.only.is_none()
+    }
+
+    /// One life on `media`, and every crash in it.
+    fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Verdict {
+        let mut rng = Rng::new(mix(seed ^ 0x11FE));
+        let habits = Habits {
+            dsync: rng.coin(),
+            depth: 1 + rng.index(3),
+            actions: if depth == self.campaign.depth { 160 } else { 60 },
+            number: seed,
+            ending: [Ending::Close, Ending::Idle, Ending::Cut, Ending::Cut][rng.index(4)],
+            weak: rng.coin(),
+            segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
+            cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
+            class: class_of(seed),
+        };
+        let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
+            operation: rng.below(160),
+            kind: [FaultKind::Io, FaultKind::Full, FaultKind::Short][rng.index(3)],
+            sticky: rng.coin(),
+        });
+        let end = live(media.clone(), seed, habits, plan);
+        self.tally.lives += 1;
+        self.tally.faults += end.faults;
+        if let Some(lsn) = end.acknowledged_after_failure {
+            return Err(Violation::AcknowledgedAfterFailure { lsn });
+        }
+        if let Some(bytes) = end.stuck {
+            return Err(Violation::Stuck { bytes });
+        }
+        if let Some(error) = &end.refused
+            && end.faults == 0
+        {
+            return Err(Violation::Refused { error: error.to_string() });
+        }
+        self.replay(media, before, &end, (&mut rng, Way::of(&habits), depth))
+    }
+
+    fn replay(
+        &mut self,
+        mut media: Media,
+        before: &Past,
+        end: &End,
+        (rng, way, depth): (&mut Rng, Way, u32),
+    ) -> Verdict {
+        // What is only in the page cache may be lost to a failed write-back, of which everyone is told.
+        let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
+        for step in &end.trace {
+            if let Step::Exposed(exposed) = step
+                && *exposed < past.ledger.written
+            {
+                return Err(Violation::Lost { acknowledged: past.ledger.written, end: *exposed });
+            }
+            if end.faults > 0 && matches!(step, Step::Written(_) | Step::CrashProof(_)) {
+                continue;
+            }
+            past.enter(step);
+            if let Step::Disk(event) = step {
+                event.apply(&mut media);
+                self.cut(&media, &past, (rng, way, depth))?;
+                if self.spent() {
+                    return Ok(());
+                }
+            }
+        }
+        // After the last step everything that was acknowledged is due.
+        self.cut(&media, &past, (rng, way, depth))?;
+        if end.faults > 0 && depth > 0 {
+            // Without the power going: the page cache still shows what a failed sync has lost.
+            self.life(media.killed(rng), &past, rng.next_u64(), depth - 1)?;
+        }
+        if end.ending != Ending::Cut {
+            let image = media.image(Draw::None, Draw::None, rng);
+            let closed = end.ending == Ending::Close;
+            judge_rest(image.clone(), &past.ledger, (way.dsync, way.class), (closed, end.trim))?;
+            if depth > 0 {
+                return self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every crash that is tried at one step.
+    fn cut(&mut self, media: &Media, past: &Past, (rng, way, depth): (&mut Rng, Way, u32)) -> Verdict {
+        let images = if media.is_settled() { 1 } else { self.campaign.images_per_step };
+        for i in 0..images {
+            // Nothing and everything first, then by chance, contents and names independently.
+            let first = [Draw::None, Draw::All].get(i).copied();
+            let draw = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
+            let names = first.unwrap_or_else(|| DRAWS[rng.index(DRAWS.len())]);
+            let image = media.image(draw, names, rng);
+            let terms = Terms { twice: rng.one_in(16), ..way.terms(past.ledger.acknowledged) };
+            let damaged = self.campaign.damage && rng.one_in(4);
+            let nested = depth > 0 && rng.one_in(40 * self.campaign.images_per_step as u64);
+            if !damaged && !nested {
+                self.state(image, past, terms)?;
+                continue;
+            }
+            self.state(image.clone(), past, terms)?;
+            if damaged {
+                self.damaged_state(&image, past, (rng, way))?;
+            }
+            if nested {
+                self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1)?;
+            }
+        }
+        if past.ledger.due_after_kill() > past.ledger.acknowledged && rng.one_in(4) {
+            self.killed_state(media, past, (rng, way))?;
+        }
+        if past.ledger.due_after_crash() > past.ledger.acknowledged && rng.one_in(4) {
+            self.crashed_state(media, past, (rng, way))?;
+        }
+        if depth > 0 && rng.one_in(60) {
+            self.life(media.killed(rng), past, rng.next_u64(), depth - 1)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the process but not the machine: the page cache is what the next opening sees.
+    fn killed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+        let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
+        self.state(seen, past, way.terms(past.ledger.due_after_kill()))
+    }
+
+    /// Crashes the system while the power stays on: what was handed to the disk is there, names may be lost.
+    fn crashed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+        let names = DRAWS[rng.index(DRAWS.len())];
+        let seen = media.killed(rng).image(Draw::All, names, rng);
+        self.state(seen, past, way.terms(past.ledger.due_after_crash()))
+    }
+
+    /// Judges one state unless it was judged before.
+    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Verdict {
+        let content = mix(image.hash() ^ mix(terms.must_have.get()));
+        let key = mix(content ^ mix(past.timeline));
+        if !self.seen.insert(key) {
+            self.tally.repeated += 1;
+            return Ok(());
+        }
+        let number = self.state;
+        self.state += 1;
+        if self.campaign.only.is_some_and(|only| only != number) {
+            return Ok(());
+        }
+        self.tally.states += 1;
+        self.tally.sketch.put(content);
+        // Who repeats one state wants to see it.
+        let shown = self.campaign.only.is_some().then(|| image.clone());
+        let end = judge(image, &past.ledger, terms).inspect_err(|violation| {
+            if let Some(image) = &shown {
+                eprintln!("{violation}; {terms:?}; {:?}", past.ledger.witnesses);
+                image.describe();
+            }
+        })?;
+        if terms.damaged {
+            match end {
+                None => self.tally.refused += 1,
+                Some(end) if end < past.ledger.acknowledged => self.tally.undecidable += 1,
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Damages one durable sector of `image` and judges that.
+    fn damaged_state(&mut self, image: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+        let whole = image;
+        let mut image = image.clone();
+        if rng.one_in(24) {
+            let shown = wipe(&mut image);
+            self.tally.damaged += 1;
+            let must_have = if shown { past.ledger.acknowledged } else { Lsn::ZERO };
+            return self.state(image, past, Terms { damaged: true, ..way.terms(must_have) });
+        }
+        let Some((segment, from, to)) = damage(&mut image, rng) else { return Ok(()) };
+        self.tally.damaged += 1;
+        if spares_a_header(whole, segment, to) {
+            // One copy of a segment header: the other one will do, so nothing may be lost and nothing refused.
+            return self.state(image, past, way.terms(past.ledger.acknowledged));
+        }
+        let must_have = past.ledger.without_witnesses_in(segment, from as u64, to as u64);
+        self.state(image, past, Terms { damaged: true, ..way.terms(must_have) })
+    }
+}

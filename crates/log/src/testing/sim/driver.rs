@@ -1,0 +1,148 @@
+//! Submits and reaps one batch on a simulated disk that completes operations later.
+//!
+//! [`seawall_sys::completion`] decides what is submitted when and what the completions mean, as it does for the
+//! system's own calls and rings; this file only submits and reaps.
+
+use std::io;
+
+use seawall_sys::completion::{Answer, Batch, Failure, Order, Step};
+
+use crate::commit::seal::Job;
+use crate::commit::sync_debt::Grade;
+use crate::storage::disk::{Completion, Disk, FileId, Op, Token};
+
+/// How a job ends.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Not yet.
+    Pending,
+    /// The batch is as durable as its grade says.
+    Done,
+    /// Something failed; what is on disk is unknown.
+    Failed(#[allow(dead_code, reason = "printed by tests")] io::Error),
+}
+
+/// A step that was submitted, and what the disk said.
+#[derive(Clone, Copy, Debug)]
+struct Submitted {
+    step: Step,
+    token: Option<Token>,
+    answer: Option<Answer>,
+}
+
+/// One job under way.
+#[derive(Debug)]
+pub(super) struct Execution {
+    job: Job,
+    file: FileId,
+    dsync: bool,
+    batch: Batch,
+    submitted: Vec<Submitted>,
+    /// The sync of what was written in a weaker grade before.
+    settling: Option<Token>,
+}
+
+impl Execution {
+    /// Submits the first steps of `job` to `file`, or first a sync of `settle`, the file of the segment that the job
+    /// settles. With `dsync` each write is durable on completion, otherwise syncs follow, unless a weaker grade will do.
+    ///
+    /// # Errors
+    /// More steps than a batch may have.
+    pub(super) fn start<D: Disk>(
+        disk: &mut D,
+        job: Job,
+        (file, settle): (FileId, Option<FileId>),
+        (dsync, order): (bool, Order),
+    ) -> Result<Self, Failure> {
+        let weak = job.grade != Grade::Full;
+        let settle = settle.filter(|_| job.settles_first(!dsync).is_some());
+        let lengths: Vec<(usize, bool)> = job.writes().map(|write| (write.bytes.len(), true)).collect();
+        let batch = Batch::new(lengths, order, !dsync && !weak)?;
+        let dsync = dsync && !weak;
+        let mut execution = Self { job, file, dsync, batch, submitted: Vec::new(), settling: None };
+        match settle {
+            Some(file) => execution.settling = Some(disk.submit(Op::Sync { file })),
+            None => execution.submit(disk),
+        }
+        Ok(execution)
+    }
+
+    /// The job.
+    pub(super) fn into_job(self) -> Job {
+        self.job
+    }
+
+    /// Submits what is due: all of it, or the first step of a chain of linked ones.
+    fn submit<D: Disk>(&mut self, disk: &mut D) {
+        let step = |step: &Step| Submitted { step: *step, token: None, answer: None };
+        self.submitted = self.batch.due().iter().map(step).collect();
+        let together = if self.batch.is_linked() { 1 } else { self.submitted.len() };
+        (0..together.min(self.submitted.len())).for_each(|index| self.submit_step(disk, index));
+    }
+
+    fn submit_step<D: Disk>(&mut self, disk: &mut D, index: usize) {
+        let token = match self.submitted[index].step {
+            Step::Sync => Some(disk.submit(Op::Sync { file: self.file })),
+            Step::Write { piece, done, .. } => self.job.writes().nth(piece).map(|write| {
+                let (offset, buf) = (write.offset + done as u64, &write.bytes[done..]);
+                disk.submit(Op::Write { file: self.file, offset, buf, dsync: self.dsync })
+            }),
+        };
+        self.submitted[index].token = token;
+    }
+
+    /// Whether this job submitted `token`.
+    pub(super) fn owns(&self, token: Token) -> bool {
+        self.settling == Some(token) || self.place(token).is_some()
+    }
+
+    fn place(&self, token: Token) -> Option<usize> {
+        self.submitted.iter().position(|one| one.token == Some(token) && one.answer.is_none())
+    }
+
+    /// Takes in one completion.
+    pub(super) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> Outcome {
+        let Completion { token, result } = completion;
+        if self.settling == Some(token) {
+            self.settling = None;
+            if let Err(error) = Job::settled(result) {
+                return Outcome::Failed(error);
+            }
+            return self.go_on(disk);
+        }
+        let Some(index) = self.place(token) else { return Outcome::Pending };
+        let answer = Answer::of_call(&result);
+        self.submitted[index].answer = Some(answer);
+        if self.batch.is_linked() {
+            match self.submitted.get(index + 1) {
+                Some(_) if succeeded(self.submitted[index].step, answer) => self.submit_step(disk, index + 1),
+                _ => self.submitted[index + 1..]
+                    .iter_mut()
+                    .for_each(|one| one.answer = Some(Answer::Cancelled)),
+            }
+        }
+        let answers: Option<Vec<Answer>> = self.submitted.iter().map(|one| one.answer).collect();
+        let Some(answers) = answers else { return Outcome::Pending };
+        match self.batch.take(&answers) {
+            Err(failure) => Outcome::Failed(failure.error),
+            Ok(()) => self.go_on(disk),
+        }
+    }
+
+    fn go_on<D: Disk>(&mut self, disk: &mut D) -> Outcome {
+        if self.batch.due().is_empty() {
+            return Outcome::Done;
+        }
+        self.submit(disk);
+        Outcome::Pending
+    }
+}
+
+/// Whether the system goes on with the step that is linked to this one.
+fn succeeded(step: Step, answer: Answer) -> bool {
+    match (step, answer) {
+        (Step::Write { done, bytes, .. }, Answer::Done(written)) => done + written == bytes,
+        (Step::Sync, Answer::Done(0)) => true,
+        _ => false,
+    }
+}

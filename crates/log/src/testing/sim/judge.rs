@@ -1,0 +1,178 @@
+//! Recovers one crash image with the real recovery and checks the records against the ledger.
+//!
+//! The image is opened by the real recovery, read back record by record, and judged by the oracle.
+
+use super::disk::SimDisk;
+use super::file::SECTOR;
+use super::life::plan;
+use super::media::Media;
+use crate::error::{Error, Result};
+use crate::format::{BatchHeader, FileRole, Records, SegmentHeader, file_role, segment_name};
+use crate::lsn::Lsn;
+use crate::read::scan::{Scan, Source};
+use crate::recovery::{Recovered, Tail, recover};
+use crate::storage::disk::Disk;
+use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
+use seawall_sys::durability::Class;
+
+/// Size of one read in bytes: small, so that batches often go past the end of what was read.
+const READ_BYTES: usize = 4096;
+
+/// Reads a simulated log back.
+struct SimSource<'a> {
+    disk: &'a mut SimDisk,
+    segments: &'a [SegmentHeader],
+}
+
+impl Source for SimSource<'_> {
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let name = segment_name(number);
+        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        self.disk.read_direct(file, offset, buf).map_err(|source| Error::io("read", &name, source))
+    }
+
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+        let at = self.segments.iter().position(|header| header.number == number)?;
+        self.segments.get(at + 1).copied()
+    }
+}
+
+/// Reads everything that `recovered` hands out.
+pub(super) fn read_all(
+    disk: &mut SimDisk,
+    recovered: &Recovered,
+    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
+) -> Result<Verdict> {
+    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
+    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
+    let mut source = SimSource { disk, segments: &segments };
+    let mut scan = Scan::new(first, READ_BYTES);
+    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
+        let mut lsn = batch.header.lsn;
+        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
+            if let Err(violation) = see(lsn, record.payload) {
+                return Ok(Err(violation));
+            }
+            lsn = lsn.saturating_add((record.payload.len() + crate::format::RECORD_HEADER_BYTES) as u64);
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Judges a log that came to rest or was closed, was asked to start there, and whose disk kept nothing but what is
+/// durable.
+///
+/// # Errors
+/// The broken promise.
+pub(super) fn judge_rest(
+    image: Media,
+    ledger: &Ledger,
+    (dsync, class): (bool, Class),
+    (closed, asked): (bool, Lsn),
+) -> Verdict {
+    let witnessed = ledger.without_witnesses(&[]);
+    // The mark of an idle log of a weaker class is not synced, and claims no more than to be that.
+    if !closed && class == Class::PowerLoss && witnessed < ledger.acknowledged {
+        return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
+    }
+    let mut disk = SimDisk::settled(image, 0, None);
+    let recovered = recover(&mut disk, &plan(dsync, class));
+    let recovered = recovered.map_err(|error| Violation::Refused { error: error.to_string() })?;
+    let found = recovered.beginning.trim;
+    if found < asked {
+        return Err(Violation::TrimForgotten { asked, found });
+    }
+    if closed && recovered.tail != Tail::Clean { Err(Violation::NotClosed) } else { Ok(()) }
+}
+
+/// Whether every promise was kept.
+pub(super) type Verdict = std::result::Result<(), Violation>;
+
+/// How one state is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// Everything before this must be there.
+    pub(super) must_have: Lsn,
+    /// Whether something durable was damaged, so that refusing it with the place named is right.
+    pub(super) damaged: bool,
+    /// Whether to recover a second time.
+    pub(super) twice: bool,
+    /// Whether recovery writes with `dsync`.
+    pub(super) dsync: bool,
+    /// What the opened log is to promise.
+    pub(super) class: Class,
+}
+
+/// What the batches behind `end` in segment `number` say of what had been acknowledged: a second reading of the disk.
+fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
+    let inode = image.names.get(&segment_name(number))?;
+    let sectors = image.inodes[inode].sectors().iter().enumerate();
+    let headers = sectors.filter_map(|(at, sector)| {
+        let (header, _) = BatchHeader::decode(sector.bytes()).ok()?;
+        (header.segment == number && header.offset == (at * SECTOR) as u64).then_some(header.acknowledged)
+    });
+    headers.max().filter(|said| *said > end)
+}
+
+/// The newest segment with a header.
+fn newest(image: &Media) -> Option<u64> {
+    let segments = image.names.as_slice().iter().filter_map(|(name, inode)| {
+        let Some(FileRole::Segment(number)) = file_role(name.text()) else { return None };
+        let file = &image.inodes[*inode];
+        let length = file.length() as u64;
+        let sound = |copy, sector: Option<&std::rc::Rc<super::file::Sector>>| {
+            sector.is_some_and(|sector| SegmentHeader::decode(sector.bytes(), copy, number, length).is_ok())
+        };
+        (sound(0, file.sectors().first()) || sound(1, file.sectors().last())).then_some(number)
+    });
+    segments.max()
+}
+
+/// Whether the opening tells what is gone.
+fn check_tail(image: &Media, recovered: &Recovered) -> Verdict {
+    let end = recovered.beginning.end;
+    let said = newest(image).and_then(|number| said_behind(image, number, end));
+    let told = match recovered.tail {
+        Tail::Lost { from, to } if from == end => Some(to),
+        Tail::Lost { to, .. } => return Err(Violation::Concealed { end, acknowledged: to }),
+        _ => None,
+    };
+    if told == said {
+        return Ok(());
+    }
+    Err(Violation::Concealed { end, acknowledged: said.or(told).unwrap_or(end) })
+}
+
+/// Where the judged log ended, `None` if it was refused with good reason.
+///
+/// # Errors
+/// The broken promise.
+pub(super) fn judge(
+    image: Media,
+    ledger: &Ledger,
+    terms: Terms,
+) -> std::result::Result<Option<Lsn>, Violation> {
+    let before = image.clone();
+    let mut disk = SimDisk::settled(image, 0, None);
+    let recovered = match recover(&mut disk, &plan(terms.dsync, terms.class)) {
+        Ok(recovered) => recovered,
+        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
+    };
+    let mut judge = Judge::lenient(ledger, terms.must_have);
+    match read_all(&mut disk, &recovered, |lsn, payload| judge.record(lsn, payload)) {
+        Ok(verdict) => verdict?,
+        Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
+    }
+    let end = recovered.beginning.end;
+    judge.finish(end)?;
+    if !terms.damaged {
+        check_tail(&before, &recovered)?;
+    }
+    if terms.twice {
+        let again = recover(&mut disk, &plan(terms.dsync, terms.class));
+        if again.is_err() || again.is_ok_and(|again| again.beginning.end != end) {
+            return Err(Violation::NotIdempotent);
+        }
+    }
+    Ok(Some(end))
+}

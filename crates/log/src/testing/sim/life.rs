@@ -1,0 +1,638 @@
+//! Simulates one use of the log from opening to crash, and records its trace.
+//!
+//! [`Life`] drives the real core, recovery, housekeeping and batch completion on a simulated disk, one small random
+//! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
+//! order in which they happened.
+
+use std::collections::BTreeMap;
+
+use super::disk::{Cache, Event, FaultPlan, SimDisk};
+use super::driver::{Execution, Outcome};
+use super::media::Media;
+use super::rng::Rng;
+use crate::commit::seal::Chain;
+use crate::commit::state::{Closing, Core, Issue, Refusal, Shape};
+use crate::commit::sync_debt::Grade;
+use crate::error::Error;
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c;
+use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::lsn::Lsn;
+use crate::mutant::{self, Mutant};
+use crate::recovery::{self, Plan, Recovered};
+use crate::segment::inventory::Shelf;
+use crate::segment::lifecycle::{Keeper, Progress};
+use crate::storage::disk::Disk;
+use crate::testing::oracle::{Issued, Ledger, Witness};
+use seawall_sys::completion::Order;
+use seawall_sys::durability::Class;
+
+/// Segment size of simulated logs in bytes, where nothing else is said.
+pub(super) const SEGMENT_BYTES: u64 = 8 * 1024;
+/// Block size of simulated logs in bytes.
+pub(super) const BLOCK_BYTES: u16 = 512;
+const BATCH_BYTES: usize = 2048;
+const MEMORY_BYTES: usize = 8192;
+
+/// As plain calls, a ring without links and a ring with them submit the steps of a batch.
+const ORDERS: [Order; 3] = [Order::OneByOne, Order::Grouped, Order::Linked];
+
+/// How recovery is done on the simulated disk.
+pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
+    plan_with(dsync, class, SEGMENT_BYTES)
+}
+
+/// The same with new segments of `segment_bytes` bytes.
+fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
+    Plan {
+        new_id: LogId(*b"a simulated log!"),
+        block_bytes: BLOCK_BYTES,
+        segment_bytes,
+        // Small, so that walks through a segment often go past the end of what was read.
+        read_bytes: 4096,
+        dsync,
+        class,
+    }
+}
+
+/// One entry of the trace.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// The disk did something.
+    Disk(Event),
+    /// A record was issued.
+    Issued(Issued),
+    /// Everything before this LSN was acknowledged.
+    Acknowledged(Lsn),
+    /// Everything before this LSN was acknowledged as outliving the process.
+    Written(Lsn),
+    /// Everything before this LSN was acknowledged as outliving a crash of the system.
+    CrashProof(Lsn),
+    /// A trim was asked for.
+    Trimmed(Lsn),
+    /// A batch that says something about the durable LSN is durable.
+    Witnessed(Witness),
+    /// An opening handed out the log up to here.
+    Exposed(Lsn),
+}
+
+impl Step {
+    /// Enters the step into a ledger.
+    pub(crate) fn enter(&self, ledger: &mut Ledger) {
+        match self {
+            Self::Disk(_) => {}
+            Self::Issued(record) => ledger.issued.push(record.clone()),
+            Self::Acknowledged(lsn) => ledger.acknowledged = ledger.acknowledged.max(*lsn),
+            Self::Written(lsn) => ledger.written = ledger.written.max(*lsn),
+            Self::CrashProof(lsn) => ledger.crash_proof = ledger.crash_proof.max(*lsn),
+            Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
+            Self::Witnessed(witness) => ledger.witnesses.push(*witness),
+            Self::Exposed(end) => ledger.exposed(*end),
+        }
+    }
+}
+
+/// How one life is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In the middle of whatever it does.
+    Cut,
+    /// Idle, with or without records that nobody commits, and the mark that says what is durable is written.
+    Idle,
+    /// By a clean close.
+    Close,
+}
+
+/// How one life is to go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// Whether writes are durable on completion.
+    pub(crate) dsync: bool,
+    /// Batches under way at the same time.
+    pub(crate) depth: usize,
+    /// Actions before it ends.
+    pub(crate) actions: u32,
+    /// Which life this is: part of every record.
+    pub(crate) number: u64,
+    /// How it ends, as far as the disk lets it.
+    pub(crate) ending: Ending,
+    /// Whether some commits ask for less than the log promises.
+    pub(crate) weak: bool,
+    /// Size of the segments that it makes in bytes: another one than the life before it may have had.
+    pub(crate) segment_bytes: u64,
+    /// What the log promises.
+    pub(crate) class: Class,
+    /// How reads get past the page cache.
+    pub(crate) cache: Cache,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    /// What happened.
+    pub(crate) trace: Vec<Step>,
+    /// Why opening failed, if it did.
+    pub(crate) refused: Option<Error>,
+    /// What was acknowledged after a failure, if anything was.
+    pub(crate) acknowledged_after_failure: Option<Lsn>,
+    /// The size of a segment that a record waited for and that nobody was about to make.
+    pub(crate) stuck: Option<u64>,
+    /// The first LSN that was asked for.
+    pub(crate) trim: Lsn,
+    /// Operations on the disk.
+    pub(crate) operations: u64,
+    /// Operations that were made to fail.
+    pub(crate) faults: u64,
+    /// The same by the name of the operation.
+    pub(crate) failed: BTreeMap<&'static str, u64>,
+    /// Openings that took another descriptor.
+    pub(crate) openings: u64,
+    /// Whether the log failed for good.
+    pub(crate) log_failed: bool,
+    /// How it came to an end: a mark that found no room or met a failure leaves it cut.
+    pub(crate) ending: Ending,
+    /// What the disk was like at the end.
+    pub(crate) media: Media,
+}
+
+/// One log in use on one simulated disk.
+struct Life {
+    disk: SimDisk,
+    rng: Rng,
+    habits: Habits,
+    shape: Shape,
+    core: Core,
+    chain: Chain,
+    shelf: Shelf,
+    /// In which order the steps of a batch are submitted.
+    order: Order,
+    keeper: Option<Keeper>,
+    running: Vec<(u64, Witness, Execution)>,
+    /// What batches of a weaker grade state, until they are durable.
+    unsettled: Vec<(u64, Witness)>,
+    trace: Vec<Step>,
+    acknowledged: Lsn,
+    written: Lsn,
+    crash_proof: Lsn,
+    ends: Vec<Lsn>,
+    failed: bool,
+    after_failure: Option<Lsn>,
+    /// A record waits for a segment of so many bytes.
+    needed: Option<u64>,
+    stuck: Option<u64>,
+}
+
+/// Runs one life on `media`.
+pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
+    let mut disk = SimDisk::running(media, seed, fault, habits.cache);
+    let mut trace = Vec::new();
+    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.class, habits.segment_bytes));
+    trace.extend(disk.take_trace().into_iter().map(Step::Disk));
+    let recovered = match opened {
+        Ok(recovered) => recovered,
+        Err(error) => {
+            let (operations, faults) = (disk.operations(), disk.faults());
+            let failed = disk.failed().clone();
+            return End {
+                trace,
+                refused: Some(error),
+                acknowledged_after_failure: None,
+                stuck: None,
+                trim: Lsn::ZERO,
+                operations,
+                faults,
+                openings: disk.openings(),
+                log_failed: false,
+                failed,
+                ending: Ending::Cut,
+                media: disk.into_media(),
+            };
+        }
+    };
+    disk.hold_segments();
+    let mut life = Life::new(disk, seed, habits, recovered, trace);
+    for _ in 0..habits.actions {
+        life.act();
+    }
+    let marked = match habits.ending {
+        Ending::Cut => false,
+        Ending::Idle => life.come_to_rest(),
+        Ending::Close => life.close(),
+    };
+    End {
+        trace: life.trace,
+        refused: None,
+        acknowledged_after_failure: life.after_failure,
+        stuck: life.stuck,
+        trim: life.core.trim(),
+        operations: life.disk.operations(),
+        faults: life.disk.faults(),
+        openings: life.disk.openings(),
+        log_failed: life.failed,
+        failed: life.disk.failed().clone(),
+        ending: if marked { habits.ending } else { Ending::Cut },
+        media: life.disk.into_media(),
+    }
+}
+
+impl Life {
+    fn new(disk: SimDisk, seed: u64, habits: Habits, recovered: Recovered, mut trace: Vec<Step>) -> Self {
+        let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
+        let end = recovered.beginning.end;
+        trace.push(Step::Exposed(end));
+        let headers = recovered.segments.iter().map(|segment| segment.header);
+        // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
+        let kept = usize::try_from(seed % 3).unwrap_or(0);
+        let shelf = Shelf::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
+        Self {
+            disk,
+            rng: Rng::new(seed ^ 0x00AC_7104),
+            habits,
+            shape,
+            chain: Chain { link: recovered.link },
+            core: Core::new(shape, recovered.beginning),
+            shelf,
+            order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
+            keeper: None,
+            running: Vec::new(),
+            unsettled: Vec::new(),
+            trace,
+            acknowledged: end,
+            written: end,
+            crash_proof: end,
+            ends: vec![end],
+            failed: false,
+            after_failure: None,
+            needed: None,
+            stuck: None,
+        }
+    }
+
+    /// Does one thing.
+    fn act(&mut self) {
+        let asks = self.habits.weak || self.habits.class != Class::PowerLoss;
+        if asks && self.rng.one_in(4) {
+            self.ask();
+        }
+        match self.rng.below(16) {
+            0..=3 => self.append(),
+            4 => self.transaction(),
+            5..=7 => self.issue(),
+            8..=11 => self.complete(false),
+            12 | 13 => self.keep(),
+            14 if self.rng.one_in(3) => self.trim(),
+            _ => self.mark(),
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let events = self.disk.take_trace();
+        self.trace.extend(events.into_iter().map(Step::Disk));
+        let durable = self.core.watermarks().durable;
+        if durable > self.acknowledged {
+            if self.failed {
+                self.after_failure = Some(durable);
+            }
+            self.acknowledged = durable;
+            self.trace.push(Step::Acknowledged(durable));
+        }
+        let written = self.core.reached(Grade::Process);
+        if written > self.written {
+            if self.failed {
+                self.after_failure = Some(written);
+            }
+            self.written = written;
+            self.trace.push(Step::Written(written));
+        }
+        let crash_proof = self.core.reached(Grade::System);
+        if crash_proof > self.crash_proof {
+            self.crash_proof = crash_proof;
+            self.trace.push(Step::CrashProof(crash_proof));
+        }
+    }
+
+    /// Somebody waits for what has been appended so far, in one grade or another.
+    fn ask(&mut self) {
+        let grade = match self.rng.below(8) {
+            0 => Grade::Full,
+            1 => Grade::System,
+            _ => Grade::Process,
+        };
+        let own = self.shape.own();
+        let grade = if self.habits.weak { grade.min(own) } else { own };
+        let end = self.core.watermarks().appended;
+        self.core.want(grade, end);
+    }
+
+    fn payload(&mut self) -> Vec<u8> {
+        let length = match self.rng.below(12) {
+            0 => 0,
+            1..=8 => self.rng.index(120),
+            9 | 10 => self.rng.index(800),
+            // Now and then more than a small segment holds.
+            _ if self.rng.one_in(3) => self.rng.index(7000),
+            _ => self.rng.index(2600),
+        };
+        let tag =
+            crate::testing::sim::rng::mix(self.habits.number ^ self.core.watermarks().appended.get() << 8);
+        let mut noise = Rng::new(tag);
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&noise.next_u64().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn accepted(&mut self, accepted: Result<Lsn, Refusal>, records: Vec<Vec<u8>>) {
+        let end = match accepted {
+            Ok(end) => end,
+            Err(Refusal::Segment { bytes }) => {
+                self.needed = Some(bytes.max(self.needed.unwrap_or(0)));
+                if self.rng.coin() {
+                    self.wait_for_segment();
+                }
+                return;
+            }
+            Err(_) => return,
+        };
+        let bytes: usize = records.iter().map(|payload| payload.len() + RECORD_HEADER_BYTES).sum();
+        let mut start = Lsn::new(end.get() - bytes as u64);
+        let last = records.len().saturating_sub(1);
+        for (i, payload) in records.into_iter().enumerate() {
+            let end = start.saturating_add((payload.len() + RECORD_HEADER_BYTES) as u64);
+            self.trace.push(Step::Issued(Issued { start, end, ends_transaction: i == last, payload }));
+            start = end;
+        }
+        self.ends.push(end);
+    }
+
+    /// Nobody else appends while a record waits for its segment.
+    fn wait_for_segment(&mut self) {
+        for _ in 0..32 {
+            self.keep();
+            if self.failed || self.needed.is_none() || self.stuck.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn append(&mut self) {
+        let payload = self.payload();
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + payload.len();
+        let accepted = if Core::is_large(&self.shape, used) {
+            self.append_large(&payload, used)
+        } else {
+            self.core.append(&payload)
+        };
+        self.accepted(accepted, vec![payload]);
+    }
+
+    /// Appends a record that fills a batch of its own, in a buffer that the core did not make.
+    fn append_large(&mut self, payload: &[u8], used: usize) -> Result<Lsn, Refusal> {
+        let capacity = used.next_multiple_of(self.shape.block_bytes.into());
+        self.core.admit_large(capacity)?;
+        let mut buf = AlignedBuf::zeroed(capacity);
+        let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(RECORD_HEADER_BYTES);
+        head.copy_from_slice(&record_header(payload.len(), false).unwrap_or_default());
+        body.copy_from_slice(payload);
+        let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
+        let mut buf = Some(buf);
+        let accepted = self.core.adopt(&mut buf, used, 1, sum);
+        if let Some(unused) = buf {
+            self.core.give_back(unused);
+        }
+        accepted
+    }
+
+    fn transaction(&mut self) {
+        let many = self.rng.one_in(8);
+        let count = 2 + self.rng.index(if many { 40 } else { 4 });
+        let records: Vec<Vec<u8>> = (0..count).map(|_| self.payload()).collect();
+        let mut encoded = Vec::new();
+        for (i, payload) in records.iter().enumerate() {
+            encoded.extend(record_header(payload.len(), i + 1 < count).unwrap_or_default());
+            encoded.extend_from_slice(payload);
+        }
+        let count = u32::try_from(count).unwrap_or(0);
+        let lent = if self.rng.coin() { self.core.lend() } else { None };
+        let accepted = self.take_in(lent, &encoded, count);
+        self.accepted(accepted, records);
+    }
+
+    /// Appends a transaction, by copying it or as a batch of its own.
+    fn take_in(&mut self, mut lent: Option<AlignedBuf>, encoded: &[u8], count: u32) -> Result<Lsn, Refusal> {
+        let used = BATCH_HEADER_BYTES + encoded.len();
+        let room = lent.as_mut().and_then(|buf| buf.bytes_mut().get_mut(BATCH_HEADER_BYTES..used));
+        let accepted = match room {
+            Some(room) => {
+                room.copy_from_slice(encoded);
+                self.core.adopt(&mut lent, used, count, crc32c(encoded))
+            }
+            None => self.core.append_encoded(encoded, count),
+        };
+        if let Some(buf) = lent {
+            self.core.give_back(buf);
+        }
+        accepted
+    }
+
+    fn issue(&mut self) {
+        if let Some(issue) = self.core.issue() {
+            self.start(issue);
+        }
+    }
+
+    fn start(&mut self, issue: Issue) {
+        let id = issue.id;
+        let offset = issue.batch.as_ref().map_or(0, |batch| batch.offset);
+        let job = self.chain.seal(&self.shape, issue);
+        let witness = Witness {
+            segment: job.segment,
+            offset: if job.starts.is_some() { 0 } else { offset },
+            end: offset + job.disk_bytes() as u64,
+            says: job.witness(),
+        };
+        let settle = job.settle.map(|number| self.disk.open(&segment_name(number))).transpose();
+        match (self.disk.open(&segment_name(job.segment)), settle) {
+            (Ok(file), Ok(settle)) => {
+                let by = (self.habits.dsync, self.order);
+                match Execution::start(&mut self.disk, job, (file, settle), by) {
+                    Ok(execution) => self.running.push((id, witness, execution)),
+                    Err(_) => self.fail(),
+                }
+            }
+            _ => self.fail(),
+        }
+    }
+
+    /// The batch is as safe as its grade says: what it states, and what those before it state, is durable once a batch
+    /// in full has ended.
+    fn witnessed(&mut self, id: u64, grade: Grade, witness: Option<Witness>) {
+        self.unsettled.extend(witness.map(|witness| (id, witness)));
+        if grade != Grade::Full {
+            return;
+        }
+        let durable = self.unsettled.extract_if(.., |(earlier, _)| *earlier <= id);
+        self.trace.extend(durable.map(|(_, witness)| Step::Witnessed(witness)));
+    }
+
+    fn fail(&mut self) {
+        self.failed = true;
+        self.core.fail();
+    }
+
+    fn complete(&mut self, block: bool) {
+        let Some(completion) = self.disk.complete(block) else { return };
+        let Some(at) = self.running.iter().position(|(_, _, execution)| execution.owns(completion.token))
+        else {
+            return;
+        };
+        match self.running[at].2.completed(&mut self.disk, completion) {
+            Outcome::Pending => {}
+            Outcome::Failed(_) => {
+                self.running.swap_remove(at);
+                self.fail();
+            }
+            Outcome::Done => {
+                let (id, witness, execution) = self.running.swap_remove(at);
+                let job = execution.into_job();
+                if let Some(header) = job.starts {
+                    self.shelf.started(header);
+                }
+                // A settlement writes nothing, and so states nothing itself.
+                let (grade, witness) = (job.grade, (!job.is_settlement()).then_some(witness));
+                self.core.done(id, job.into_buffer());
+                let events = self.disk.take_trace();
+                self.trace.extend(events.into_iter().map(Step::Disk));
+                if !self.failed {
+                    self.witnessed(id, grade, witness);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        if self.keeper.is_none() {
+            let task = self.shelf.next(&mut self.core, &mut self.needed);
+            self.stuck = self.stuck.or(self.needed.filter(|_| task.is_none()));
+            self.keeper = task.map(|task| Keeper::new(task, 4096));
+        }
+        let Some(keeper) = &mut self.keeper else { return };
+        // Housekeeping has handles of its own: it neither waits for the commits nor reaps what belongs to them.
+        match self.disk.apart(|disk| keeper.step(disk)) {
+            Ok(Progress::More) => {}
+            Ok(end) => {
+                self.keeper = None;
+                match self.shelf.finished(end) {
+                    Some(spare) if self.core.held_spare().is_some() => self.core.release_spare(Some(spare)),
+                    Some(spare) => self.core.add_spare(spare),
+                    None => {}
+                }
+            }
+            Err(setback) => {
+                if let Some(keeper) = self.keeper.take().filter(|_| !setback.fatal) {
+                    // What stays behind goes at the next opening.
+                    let _ = self.disk.apart(|disk| keeper.give_up(disk));
+                }
+                self.shelf.set_back();
+                self.core.release_spare(None);
+                // Whoever waited is told why.
+                self.needed = None;
+                if setback.fatal {
+                    self.fail();
+                }
+            }
+        }
+    }
+
+    fn trim(&mut self) {
+        let at = self.ends[self.rng.index(self.ends.len())];
+        if at <= self.core.acknowledged() {
+            self.core.set_trim(at);
+            self.trace.push(Step::Trimmed(at));
+        }
+    }
+
+    fn mark(&mut self) {
+        if !self.core.settle_debts() && self.core.wants_mark() {
+            self.core.mark(Kind::Mark);
+        }
+    }
+
+    /// Lets the log be idle, with up to two records in it that nobody commits, until the writer has nothing left to do;
+    /// returns whether it came to that.
+    fn come_to_rest(&mut self) -> bool {
+        for _ in 0..self.rng.below(3) {
+            self.append();
+        }
+        for _ in 0..400 {
+            self.drain();
+            if self.failed {
+                return false;
+            }
+            if !self.running.is_empty() {
+                self.complete(true);
+            } else if self.core.full() > 0
+                || self.core.settle_debts()
+                || (self.core.wants_mark() && self.core.mark(Kind::Mark))
+            {
+                self.issue();
+            } else if self.core.wants_mark() {
+                // There is no place for the mark until a segment is prepared.
+                self.keep();
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Commits everything and writes the close mark, as the log does when it is closed; returns whether it says that it
+    /// is closed.
+    fn close(&mut self) -> bool {
+        // The log may be about to mark what is durable when it is closed.
+        let mut beside_mark = self.rng.coin();
+        for _ in 0..400 {
+            self.drain();
+            if self.failed {
+                return false;
+            }
+            let marks = self.core.watermarks();
+            let weak = mutant::on(Mutant::WeakCloseWithoutSync);
+            let firm = if weak { self.core.acknowledged() } else { marks.durable };
+            if firm < marks.appended {
+                self.core.want(Grade::Full, marks.appended);
+                self.issue();
+                if self.running.is_empty() {
+                    self.keep();
+                }
+                self.complete(true);
+                continue;
+            }
+            if std::mem::take(&mut beside_mark) && self.core.wants_mark() && self.core.mark(Kind::Mark) {
+                self.issue();
+            }
+            match self.core.close() {
+                Closing::Wait(_) => self.complete(true),
+                Closing::Before(issue) => self.start(issue),
+                Closing::Mark(issue) => {
+                    let id = issue.id;
+                    self.start(issue);
+                    while !self.failed && self.running.iter().any(|(running, ..)| *running == id) {
+                        self.complete(true);
+                    }
+                    self.drain();
+                    if !self.failed {
+                        // A log of any class that was closed has nothing left that a power cut could take.
+                        self.trace.push(Step::Acknowledged(marks.appended));
+                    }
+                    return !self.failed;
+                }
+                Closing::Refused => return false,
+            }
+        }
+        false
+    }
+}

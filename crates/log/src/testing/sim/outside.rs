@@ -1,0 +1,287 @@
+//! Drives the real core and recovery without threads, for crash harnesses that bring their own disk.
+//!
+//! [`Writer`] is the log without threads: the real recovery, core, sealing, execution and housekeeping, one action at
+//! a time, on any [`Disk`]. [`judge`] opens the directory left by a crash with the real recovery, reads it back and
+//! checks it against the ledger.
+//!
+//! Invariants: nothing is acknowledged before the core says that it is durable; after a failure nothing is.
+
+use std::collections::HashMap;
+
+use super::driver::{Execution, Outcome};
+use crate::commit::seal::Chain;
+use crate::commit::state::{Core, Refusal, Shape};
+use crate::error::{Error, Result};
+use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, Records, SegmentHeader, record_header, segment_name};
+use crate::lsn::Lsn;
+use crate::read::scan::{Scan, Source};
+use crate::recovery::{self, Plan, Recovered, recover};
+use crate::segment::inventory::Shelf;
+use crate::segment::lifecycle::{Keeper, Task};
+use crate::storage::disk::{Disk, FileId};
+use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
+use seawall_sys::completion::Order;
+use seawall_sys::durability::Class;
+
+const BATCH_BYTES: usize = 16 * 1024;
+const MEMORY_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
+
+/// The bytes that a record of `payload_bytes` takes in the logical log.
+#[must_use]
+pub const fn record_bytes(payload_bytes: usize) -> u64 {
+    (payload_bytes + RECORD_HEADER_BYTES) as u64
+}
+
+/// The shape of a log that does not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Block size in bytes, one of [`crate::format::BLOCK_SIZES`].
+    pub block_bytes: u16,
+    /// Size of a segment in bytes.
+    pub segment_bytes: u64,
+}
+
+impl Layout {
+    fn plan(&self) -> Plan {
+        Plan {
+            new_id: LogId(*b"outside harness!"),
+            block_bytes: self.block_bytes,
+            segment_bytes: self.segment_bytes,
+            read_bytes: READ_BYTES,
+            dsync: false,
+            class: Class::PowerLoss,
+        }
+    }
+}
+
+/// A log in use.
+#[derive(Debug)]
+pub struct Writer<D: Disk> {
+    disk: D,
+    shape: Shape,
+    core: Core,
+    chain: Chain,
+    shelf: Shelf,
+    files: HashMap<u64, FileId>,
+}
+
+impl<D: Disk> Writer<D> {
+    /// Recovers what `disk` holds, or makes a new log.
+    ///
+    /// # Errors
+    /// Those of recovery.
+    pub fn open(mut disk: D, layout: &Layout) -> Result<Self> {
+        let recovered = recover(&mut disk, &layout.plan())?;
+        let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
+        let headers = recovered.segments.iter().map(|segment| segment.header);
+        let shelf = Shelf::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
+        let chain = Chain { link: recovered.link };
+        let core = Core::new(shape, recovered.beginning);
+        Ok(Self { disk, shape, core, chain, shelf, files: HashMap::new() })
+    }
+
+    /// The end of what is durable.
+    #[must_use]
+    pub fn durable(&self) -> Lsn {
+        self.core.watermarks().durable
+    }
+
+    /// Accepts one transaction; returns its end.
+    ///
+    /// # Errors
+    /// Those of preparing a segment for it, and [`Error::WouldBlock`] if the log failed or is full.
+    pub fn append(&mut self, records: &[Vec<u8>]) -> Result<Lsn> {
+        let mut encoded = Vec::new();
+        for (i, payload) in records.iter().enumerate() {
+            encoded.extend(record_header(payload.len(), i + 1 < records.len()).unwrap_or_default());
+            encoded.extend_from_slice(payload);
+        }
+        let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        for _ in 0..3 {
+            match self.core.append_encoded(&encoded, count) {
+                Ok(end) => return Ok(end),
+                Err(Refusal::Segment { .. }) => self.keep()?,
+                Err(_) => break,
+            }
+        }
+        Err(Error::WouldBlock)
+    }
+
+    /// Writes everything that was accepted; returns the end of what is durable.
+    ///
+    /// # Errors
+    /// Those of the disk; the log is failed then.
+    pub fn commit(&mut self) -> Result<Lsn> {
+        while let Some(issue) = self.core.issue() {
+            let id = issue.id;
+            let job = self.chain.seal(&self.shape, issue);
+            let name = segment_name(job.segment);
+            let files = (self.file(job.segment)?, job.settle.map(|number| self.file(number)).transpose()?);
+            let started = Execution::start(&mut self.disk, job, files, (false, Order::OneByOne));
+            let mut execution = started.map_err(|failure| Error::io("commit to", &name, failure.error))?;
+            while let Some(completion) = self.disk.complete(true) {
+                match execution.completed(&mut self.disk, completion) {
+                    Outcome::Pending => {}
+                    Outcome::Done => break,
+                    Outcome::Failed(source) => {
+                        self.core.fail();
+                        return Err(Error::io("commit to", &name, source));
+                    }
+                }
+            }
+            let job = execution.into_job();
+            if let Some(header) = job.starts {
+                self.shelf.started(header);
+            }
+            self.core.done(id, job.into_buffer());
+        }
+        Ok(self.durable())
+    }
+
+    fn file(&mut self, segment: u64) -> Result<FileId> {
+        if let Some(file) = self.files.get(&segment) {
+            return Ok(*file);
+        }
+        let name = segment_name(segment);
+        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        self.files.insert(segment, file);
+        Ok(file)
+    }
+
+    /// Does one piece of housekeeping, if there is any to do.
+    ///
+    /// # Errors
+    /// Those of the disk; a failed sync fails the log.
+    pub fn keep(&mut self) -> Result<()> {
+        let Some(task) = self.shelf.next_task(self.core.spares(), self.core.durable_trim()) else {
+            return Ok(());
+        };
+        if let Task::Recycle { from, .. } | Task::Retire(from) = task
+            && let Some(file) = self.files.remove(&from)
+        {
+            self.disk.close(file);
+        }
+        let mut keeper = Keeper::new(task, READ_BYTES);
+        loop {
+            match keeper.step(&mut self.disk) {
+                Ok(crate::segment::lifecycle::Progress::More) => {}
+                Ok(end) => {
+                    if let Some(spare) = self.shelf.finished(end) {
+                        self.core.add_spare(spare);
+                    }
+                    return Ok(());
+                }
+                Err(setback) => {
+                    self.shelf.set_back();
+                    if setback.fatal {
+                        self.core.fail();
+                    } else {
+                        // What stays behind goes at the next opening.
+                        let _ = keeper.give_up(&mut self.disk);
+                    }
+                    return Err(setback.error);
+                }
+            }
+        }
+    }
+
+    /// Everything before `lsn` may go.
+    pub fn trim(&mut self, lsn: Lsn) {
+        self.core.set_trim(lsn);
+    }
+
+    /// Writes the mark of a clean close.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn close(mut self) -> Result<()> {
+        self.commit()?;
+        self.core.mark(Kind::Close);
+        self.commit().map(drop)
+    }
+}
+
+/// Reads segments from any disk.
+struct DiskSource<'a, D: Disk> {
+    disk: &'a mut D,
+    segments: &'a [SegmentHeader],
+    open: Option<(u64, FileId)>,
+}
+
+impl<D: Disk> Source for DiskSource<'_, D> {
+    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let name = segment_name(number);
+        let file = match self.open {
+            Some((open, file)) if open == number => file,
+            other => {
+                if let Some((_, file)) = other {
+                    self.disk.close(file);
+                }
+                let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+                self.open = Some((number, file));
+                file
+            }
+        };
+        crate::storage::disk::read_full(self.disk, &name, file, offset, buf)
+    }
+
+    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
+        let at = self.segments.iter().position(|header| header.number == number)?;
+        self.segments.get(at + 1).copied()
+    }
+}
+
+type Verdict = std::result::Result<(), Violation>;
+
+/// Hands every record of `recovered` to `see`.
+fn read_all<D: Disk>(
+    disk: &mut D,
+    recovered: &Recovered,
+    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
+) -> Result<Verdict> {
+    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
+    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
+    let mut source = DiskSource { disk, segments: &segments, open: None };
+    let mut scan = Scan::new(first, READ_BYTES);
+    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
+        let mut lsn = batch.header.lsn;
+        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
+            if let Err(violation) = see(lsn, record.payload) {
+                return Ok(Err(violation));
+            }
+            lsn = lsn.saturating_add(record_bytes(record.payload.len()));
+        }
+    }
+    if let Some((_, file)) = source.open {
+        disk.close(file);
+    }
+    Ok(Ok(()))
+}
+
+/// Opens what is on `disk` by the real recovery, reads it back and holds it against `ledger`; with `twice` recovers
+/// once more and asks for the same end. Returns where the log ends.
+///
+/// # Errors
+/// The broken promise.
+pub fn judge<D: Disk>(
+    disk: &mut D,
+    layout: &Layout,
+    ledger: &Ledger,
+    twice: bool,
+) -> std::result::Result<Lsn, Violation> {
+    let refused = |error: &Error| judge_refusal(error, false).err().unwrap_or(Violation::NotIdempotent);
+    let recovered = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
+    let mut judge = Judge::new(ledger);
+    let verdict = read_all(disk, &recovered, |lsn, payload| judge.record(lsn, payload));
+    verdict.map_err(|error| refused(&error))??;
+    let end = recovered.beginning.end;
+    judge.finish(end)?;
+    if twice {
+        let again = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
+        if again.beginning.end != end {
+            return Err(Violation::NotIdempotent);
+        }
+    }
+    Ok(end)
+}

@@ -1,0 +1,300 @@
+//! Damages logs at rest and checks that recovery finds every damage to acknowledged records.
+//!
+//! A simulated run ends in one of three ways; then the disk damages its contents in one of five ways. The real
+//! recovery and a full read must have one of three outcomes:
+//!
+//! | outcome | what it means |
+//! | --- | --- |
+//! | whole | every acknowledged record is handed out, byte for byte: the damage hit nothing that counts, or one of two copies |
+//! | refused | an error that names the segment and the place |
+//! | shortened | the log ends earlier without a word: allowed only where nothing on the disk says that there was more |
+//!
+//! That evidence is a *witness*, a batch header or segment header that states what was durable when it was written.
+//! An injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no
+//! log in one copy can tell that from a write that never arrived. Every other injection is mid-log, and there
+//! shortening is a broken promise. The window is counted, so that its size can be stated.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::campaign::Failure;
+use super::disk::{Cache, Event};
+use super::draw::Draw;
+use super::file::{SECTOR, Sector};
+use super::judge::{Terms, judge};
+use super::life::{BLOCK_BYTES, Ending, Habits, SEGMENT_BYTES, Step, live};
+use super::media::Media;
+use super::rng::{Rng, mix};
+use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};
+use crate::lsn::Lsn;
+use crate::testing::oracle::{Ledger, Violation};
+use seawall_sys::durability::Class;
+
+/// How the log was left before the damage.
+pub const ENDINGS: [&str; 3] = ["cut under load", "idle mark written", "clean close"];
+const ENDING_KINDS: [Ending; 3] = [Ending::Cut, Ending::Idle, Ending::Close];
+
+/// What the disk does.
+pub const ROTS: [&str; 5] =
+    ["bit flip", "zeroed sector", "garbage sector", "misdirected write", "stale sector"];
+
+/// What came of the injections of one kind into logs left in one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Injections that changed something.
+    pub injections: u64,
+    /// Of these, how many were refused with the place named.
+    pub refused: u64,
+    /// Of these, how many lost nothing.
+    pub whole: u64,
+    /// Of these, how many shortened the log without a word: all of them in the tail window.
+    pub shortened: u64,
+    /// How many were in the tail window, whatever came of them.
+    pub window: u64,
+}
+
+impl Cell {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            injections: self.injections + other.injections,
+            refused: self.refused + other.refused,
+            whole: self.whole + other.whole,
+            shortened: self.shortened + other.shortened,
+            window: self.window + other.window,
+        }
+    }
+}
+
+/// The outcomes, by ending and by what the disk did.
+pub type Table = [[Cell; ROTS.len()]; ENDINGS.len()];
+
+/// One sector that does not hold what it should.
+struct Hit {
+    inode: usize,
+    segment: u64,
+    index: usize,
+    sector: Rc<Sector>,
+}
+
+/// A log at rest.
+struct AtRest {
+    image: Media,
+    ledger: Ledger,
+    /// What each sector held before what it holds now.
+    before: HashMap<(usize, usize), Rc<Sector>>,
+    /// Its batches: segment, first byte, end, and the LSN where each one starts.
+    batches: Vec<(u64, u64, u64, Lsn)>,
+    ending: usize,
+    dsync: bool,
+}
+
+/// Lives without failures and stops in one of the three ways.
+fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
+    let dsync = rng.coin();
+    let ending = ENDING_KINDS[rng.index(ENDING_KINDS.len())];
+    let (depth, actions) = (1 + rng.index(3), 60 + u32::try_from(rng.below(200)).unwrap_or(0));
+    let end = live(
+        Media::default(),
+        seed,
+        Habits {
+            dsync,
+            depth,
+            actions,
+            number: seed,
+            ending,
+            weak: false,
+            segment_bytes: SEGMENT_BYTES,
+            class: Class::PowerLoss,
+            cache: Cache::Bypassed,
+        },
+        None,
+    );
+    // A log that was to come to rest and could not counts as cut.
+    let ending = ENDING_KINDS.iter().position(|kind| *kind == end.ending)?;
+    let mut ledger = Ledger::default();
+    let (mut now, mut before) = (HashMap::new(), HashMap::new());
+    for step in &end.trace {
+        step.enter(&mut ledger);
+        if let Step::Disk(Event::WriteBegan { inode, first, sectors, .. }) = step {
+            for (index, sector) in (*first..).zip(sectors.iter()) {
+                if let Some(old) = now.insert((*inode, index), Rc::clone(sector)) {
+                    before.insert((*inode, index), old);
+                }
+            }
+        }
+    }
+    let image = end.media.image(Draw::None, Draw::None, rng);
+    let batches = batches(&image);
+    Some(AtRest { image, ledger, before, batches, ending, dsync })
+}
+
+/// Every batch that lies where it says it was written to.
+fn batches(image: &Media) -> Vec<(u64, u64, u64, Lsn)> {
+    let mut found = Vec::new();
+    for (name, inode) in image.names.as_slice() {
+        let Some(FileRole::Segment(segment)) = file_role(name.text()) else { continue };
+        for (index, sector) in image.inodes[*inode].sectors().iter().enumerate() {
+            let offset = (index * SECTOR) as u64;
+            let Ok((header, _)) = BatchHeader::decode(sector.bytes()) else { continue };
+            if (header.segment, header.offset) == (segment, offset) {
+                found.push((segment, offset, offset + header.disk_bytes(BLOCK_BYTES), header.lsn));
+            }
+        }
+    }
+    found
+}
+
+impl AtRest {
+    /// A sector of a segment, mostly one that holds something.
+    fn place(&self, rng: &mut Rng) -> Option<(usize, u64, usize)> {
+        let names = self.image.names.as_slice();
+        let (name, inode) = names.get(rng.index(names.len()))?;
+        let FileRole::Segment(segment) = file_role(name.text())? else { return None };
+        let sectors = self.image.inodes[*inode].sectors();
+        let anything = rng.one_in(8);
+        let wanted = sectors.iter().enumerate().filter(|(_, sector)| anything || !sector.is_zero());
+        let chosen = rng.index(wanted.clone().count());
+        wanted.map(|(index, _)| (*inode, segment, index)).nth(chosen)
+    }
+
+    fn hit(&self, (inode, segment, index): (usize, u64, usize), sector: Rc<Sector>) -> Hit {
+        debug_assert!(index < self.image.inodes[inode].sectors().len(), "inside the file");
+        Hit { inode, segment, index, sector }
+    }
+
+    fn stale(&self, place: (usize, u64, usize)) -> Hit {
+        let old = self.before.get(&(place.0, place.2)).cloned();
+        self.hit(place, old.unwrap_or_else(Sector::zero))
+    }
+
+    /// What the disk does to this log, `None` if there is nothing that it could be done to.
+    fn injection(&self, rot: usize, rng: &mut Rng) -> Option<Vec<Hit>> {
+        let place = self.place(rng)?;
+        let old = Rc::clone(&self.image.inodes[place.0].sectors()[place.2]);
+        Some(match rot {
+            0 => {
+                let mut bytes = *old.bytes();
+                bytes[rng.index(SECTOR)] ^= 1 << rng.below(8);
+                vec![self.hit(place, Sector::new(&bytes))]
+            }
+            1 => vec![self.hit(place, Sector::zero())],
+            2 => {
+                let mut bytes = [0; SECTOR];
+                bytes.chunks_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
+                vec![self.hit(place, Sector::new(&bytes))]
+            }
+            3 => {
+                // It went to another place, and its own one holds what was there before.
+                let other = self.place(rng).filter(|other| (other.0, other.2) != (place.0, place.2))?;
+                vec![self.hit(other, old), self.stale(place)]
+            }
+            _ => vec![self.stale(place)],
+        })
+    }
+
+    /// Whether every hit leaves one of two sound copies of a header: then nothing may be refused either.
+    fn copies_left(&self, hits: &[Hit]) -> bool {
+        hits.iter().all(|hit| {
+            let file = &self.image.inodes[hit.inode];
+            let last = file.sectors().len() - 1;
+            let sound = |copy, index: usize| {
+                let length = file.length() as u64;
+                SegmentHeader::decode(file.sectors()[index].bytes(), copy, hit.segment, length).is_ok()
+            };
+            let of_header = hit.index == 0 || hit.index == last;
+            let alone = hits.iter().filter(|other| other.inode == hit.inode).count() == 1;
+            of_header && alone && last > 0 && sound(0, 0) && sound(1, last)
+        })
+    }
+
+    /// Injects and judges; counts what came of it.
+    fn inject(&self, hits: &[Hit], cell: &mut Cell) -> Result<(), Violation> {
+        let mut image = self.image.clone();
+        let before = image.hash();
+        for hit in hits {
+            image.damage(hit.inode, hit.index, &hit.sector);
+        }
+        if image.hash() == before {
+            return Ok(());
+        }
+        let span = |hit: &Hit| (hit.segment, (hit.index * SECTOR) as u64, ((hit.index + 1) * SECTOR) as u64);
+        let places: Vec<(u64, u64, u64)> = hits.iter().map(span).collect();
+        let acknowledged = self.ledger.acknowledged;
+        let spared = self.copies_left(hits);
+        let must_have = if spared { acknowledged } else { self.ledger.without_witnesses(&places) };
+        let (damaged, dsync) = (!spared, self.dsync);
+        let terms = Terms { must_have, damaged, twice: false, dsync, class: Class::PowerLoss };
+        let in_window = self.batches.iter().any(|(segment, offset, end, lsn)| {
+            let hit = |&(of, from, to): &(u64, u64, u64)| of == *segment && from < *end && to > *offset;
+            *lsn >= must_have && must_have < acknowledged && places.iter().any(hit)
+        });
+        cell.injections += 1;
+        cell.window += u64::from(in_window);
+        let shown = image.clone();
+        let verdict = judge(image, &self.ledger, terms).inspect_err(|_| {
+            // Who repeats an injection wants to see it.
+            eprintln!("{terms:?}, hits {places:?}, {}; before and after:", ENDINGS[self.ending]);
+            self.image.describe();
+            shown.describe();
+        })?;
+        match verdict {
+            None => cell.refused += 1,
+            Some(end) if end < acknowledged && !in_window => {
+                eprintln!("{terms:?}, hits {places:?} of {:?}, {}", self.batches, ENDINGS[self.ending]);
+                self.image.describe();
+                return Err(Violation::Lost { acknowledged, end });
+            }
+            Some(end) if end < acknowledged => cell.shortened += 1,
+            Some(_) => cell.whole += 1,
+        }
+        Ok(())
+    }
+}
+
+/// Damages the logs of these seeds, each so many times, and holds every outcome against the rule above.
+///
+/// # Errors
+/// The first broken promise.
+pub fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
+    let mut table = Table::default();
+    let mut judged = 0;
+    for seed in seeds {
+        let mut rng = Rng::new(mix(seed ^ 0x0907));
+        let Some(log) = at_rest(seed, &mut rng) else { continue };
+        for state in 0..injections_per_log {
+            let rot = rng.index(ROTS.len());
+            let Some(hits) = log.injection(rot, &mut rng) else { continue };
+            let done = log.inject(&hits, &mut table[log.ending][rot]);
+            judged += 1;
+            done.map_err(|violation| Failure { seed, state, judged, violation })?;
+        }
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, ROTS, rot};
+
+    #[test]
+    fn nothing_in_the_middle_is_lost_in_silence() {
+        let table = rot(1..101, 100).unwrap_or_else(|failure| panic!("{failure}"));
+        for (ending, row) in table.iter().enumerate() {
+            let sum = row.iter().fold(Cell::default(), |sum, cell| sum.plus(*cell));
+            assert_eq!(sum.injections, sum.refused + sum.whole + sum.shortened);
+            assert!(sum.injections > 1000 && sum.refused > 500 && sum.whole > 500, "{ending}: {sum:?}");
+            // A log that came to rest has a witness for everything: no single sector can shorten it in silence. A
+            // misdirected write hits two, and they may be the last batch and the mark behind it.
+            let by_one_sector: u64 = row
+                .iter()
+                .zip(ROTS)
+                .filter(|(_, rot)| *rot != "misdirected write")
+                .map(|(cell, _)| cell.shortened)
+                .sum();
+            assert_eq!(by_one_sector > 0, ending == 0, "{ending}: {row:?}");
+        }
+    }
+}

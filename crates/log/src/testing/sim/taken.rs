@@ -1,0 +1,98 @@
+//! A file of somebody else that has the name which a segment is to get is left alone, whenever it appears.
+//!
+//! A file of another program appears under that name before each step of housekeeping. It must stay as it is, the log must
+//! lose nothing, and opening must name the file.
+
+use super::disk::SimDisk;
+use super::life::plan;
+use super::media::Media;
+use seawall_sys::durability::Class;
+
+use crate::commit::state::Spare;
+use crate::error::Error;
+use crate::format::segment_name;
+use crate::recovery::recover;
+use crate::segment::lifecycle::{Keeper, Progress, Task};
+use crate::storage::disk::{Disk, FileId, read_full, write_all};
+use crate::testing::oracle::Violation;
+
+/// The name that is taken, behind the started segment 1 and the prepared segment 2.
+const NUMBER: u64 = 3;
+const BYTES: usize = 8192;
+
+/// Tries every kind of task with the file appearing before every step; returns how many that were.
+///
+/// # Errors
+/// The first file that was not left alone, as a violation.
+pub fn taken() -> Result<u64, Violation> {
+    let to = Spare { number: NUMBER, bytes: BYTES as u64 };
+    let mut scenes = 0;
+    for task in [Task::Prepare(to), Task::Recycle { from: NUMBER - 1, to }] {
+        let mut before = 0;
+        while scene(task, before).map_err(|error| Violation::Refused { error })? {
+            scenes += 1;
+            before += 1;
+        }
+    }
+    Ok(scenes)
+}
+
+/// One log; the file appears before step `before`, counted from 0. Returns whether the name was free until then.
+fn scene(task: Task, before: usize) -> Result<bool, String> {
+    let told =
+        |what: &str, error: &dyn std::fmt::Display| format!("{task:?}, step {before}: {what}: {error}");
+    let mut disk = SimDisk::settled(Media::default(), 1, None);
+    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| told("a new log", &error))?;
+    let spare = Spare { number: NUMBER - 1, bytes: BYTES as u64 };
+    Keeper::new(Task::Prepare(spare), BYTES).finish(&mut disk).map_err(|error| told("a spare", &error))?;
+    let mut keeper = Keeper::new(task, BYTES);
+    for _ in 0..before {
+        keeper.step(&mut disk).map_err(|setback| told("a step", &setback.error))?;
+    }
+    let Some(file) = put(&mut disk)? else { return Ok(false) };
+    let ended = loop {
+        match keeper.step(&mut disk) {
+            Ok(Progress::More) => {}
+            Ok(end) => break Err(format!("{end:?}")),
+            Err(setback) => break Ok(setback),
+        }
+    };
+    untouched(&mut disk, file).map_err(|error| told("the file", &error))?;
+    let setback = ended.map_err(|end| told("a name that is taken was given", &end))?;
+    if setback.fatal || !setback.error.to_string().contains(&segment_name(NUMBER)) {
+        return Err(told("a setback that passes and names the file was due", &setback.error));
+    }
+    keeper.give_up(&mut disk).map_err(|error| told("giving up", &error))?;
+    let names = disk.list().map_err(|error| told("listing", &error))?;
+    if names.len() != 3 {
+        return Err(told("segments 1 and 2 and the file were to be left", &format!("{names:?}")));
+    }
+    match recover(&mut disk, &plan(true, Class::PowerLoss)) {
+        Err(Error::ForeignFile { path }) if path.ends_with(segment_name(NUMBER)) => {}
+        other => return Err(told("opening is to name the file", &format!("{:?}", other.err()))),
+    }
+    untouched(&mut disk, file).map_err(|error| told("the file", &error))?;
+    disk.remove(&segment_name(NUMBER)).map_err(|error| told("moving it out", &error))?;
+    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| told("opening without it", &error))?;
+    Ok(true)
+}
+
+/// Puts the file there; nothing if the name is taken already.
+fn put(disk: &mut SimDisk) -> Result<Option<FileId>, String> {
+    let name = segment_name(NUMBER);
+    let file = match disk.create(&name) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
+        made => made.map_err(|error| error.to_string())?,
+    };
+    write_all(disk, &name, (file, 0), &[0x5A; BYTES], true).map_err(|error| error.to_string())?;
+    Ok(Some(file))
+}
+
+fn untouched(disk: &mut SimDisk, file: FileId) -> Result<(), String> {
+    let name = segment_name(NUMBER);
+    let found = disk.open(&name).map_err(|error| error.to_string())?;
+    let mut bytes = [0; BYTES];
+    let read = read_full(disk, &name, found, 0, &mut bytes).map_err(|error| error.to_string())?;
+    let same = found == file && read == BYTES && bytes == [0x5A; BYTES];
+    if same { Ok(()) } else { Err("it was replaced or written to".to_owned()) }
+}
