@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use std::cell::Cell;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -111,9 +112,102 @@ where
     })
 }
 
+/// Runs a thread for each of `writers`: all prepare, `begin` runs in the calling thread, then all work at once. Returns
+/// what `begin` returned and the results in the order of the writers, which `prepare` gets numbered from 0.
+///
+/// # Errors
+/// A thread that cannot be started, as [`spawn_scoped`]: none then works. Otherwise the first error in the order of the
+/// writers, after all have ended.
+///
+/// # Panics
+/// With the panic of a thread.
+pub fn run_together<W: Send, P, T: Send, B>(
+    writers: Vec<W>,
+    prepare: impl Fn(usize, W) -> Result<P> + Sync,
+    begin: impl FnOnce() -> B,
+    work: impl Fn(P) -> Result<T> + Sync,
+) -> Result<(B, Vec<T>)> {
+    let count = writers.len();
+    let lines = [StartingLine::new(count + 1), StartingLine::new(count + 1)];
+    let [ready, go] = [&lines[0], &lines[1]];
+    let run = |index, writer| {
+        let _guard = CallOffOnPanic([ready, go]);
+        let prepared = prepare(index, writer);
+        // Both lines are passed even after an error, because the other threads wait there.
+        if ready.wait() && go.wait() { prepared.and_then(&work).map(Some) } else { Ok(None) }
+    };
+    let run = &run;
+    std::thread::scope(|scope| {
+        let _guard = CallOffOnPanic([ready, go]);
+        let mut threads = Vec::new();
+        for (index, writer) in writers.into_iter().enumerate() {
+            let name = format!("writer {} of {count}", index + 1);
+            threads.push(spawn_scoped(scope, &name, move || run(index, writer)).inspect_err(|_| {
+                ready.call_off();
+                go.call_off();
+            })?);
+        }
+        // Called off only by a panic, which the joins below pass on.
+        let _ = ready.wait();
+        let begun = begin();
+        let _ = go.wait();
+        let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+        let results = joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
+        let results: Result<Vec<Option<T>>> = results.collect();
+        Ok((begun, results?.into_iter().flatten().collect()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn writers_prepare_before_the_beginning_and_work_after_it() {
+        let (prepared, worked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let result = run_together(
+            vec![10, 20, 30],
+            |index, writer| {
+                prepared.fetch_add(1, Ordering::SeqCst);
+                Ok((index, writer))
+            },
+            || (prepared.load(Ordering::SeqCst), worked.load(Ordering::SeqCst)),
+            |(index, writer)| {
+                worked.fetch_add(1, Ordering::SeqCst);
+                Ok(index + writer)
+            },
+        );
+        assert_eq!(result.expect("all run"), ((3, 0), vec![10, 21, 32]));
+    }
+
+    #[test]
+    fn the_first_error_is_returned_after_all_writers_have_ended() {
+        let worked = AtomicUsize::new(0);
+        let fails =
+            |index| Error::new("write", format!("journal {index}"), io::ErrorKind::StorageFull.into());
+        let result = run_together(
+            vec![(); 4],
+            |index, ()| if index == 2 { Err(fails(index)) } else { Ok(index) },
+            || (),
+            |index| {
+                worked.fetch_add(1, Ordering::SeqCst);
+                if index == 1 { Err(fails(index)) } else { Ok(()) }
+            },
+        );
+        assert_eq!(result.expect_err("one failed").path(), Path::new("journal 1"));
+        assert_eq!(worked.load(Ordering::SeqCst), 3, "the one whose preparation failed does not work");
+    }
+
+    #[test]
+    fn no_writer_works_if_one_cannot_be_started() {
+        plant_spawn_failure(Some(2));
+        let work = |()| -> Result<()> { unreachable!("called off") };
+        let result = run_together(vec![(); 4], |_, ()| Ok(()), || unreachable!("called off"), work);
+        plant_spawn_failure(None);
+        let error = result.expect_err("the third writer");
+        assert_eq!((error.operation(), error.path()), (START_THREAD, Path::new("writer 3 of 4")));
+    }
 
     #[test]
     fn all_begin_together_once_the_last_has_come() {

@@ -27,7 +27,7 @@ use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::{Durability, classify};
 use seawall_sys::method::{Depth, Method};
-use seawall_sys::starting_line::{CallOffOnPanic, START_THREAD, StartingLine, spawn_scoped};
+use seawall_sys::starting_line::{START_THREAD, run_together};
 use seawall_sys::thread::Times;
 use seawall_sys::{Error, OpenError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -334,65 +334,22 @@ fn commit_block<R: Rig>(
     for index in 0..plan.threads {
         let lane = rig.lane(row.method)?;
         let slice = slice_for(plan, row, index, round, budget.block_ns(rig.now_ns()));
-        writers.push((lane, slice, plan.pin_to.get(index % plan.pin_to.len().max(1)).copied()));
+        writers.push((lane, slice));
     }
-    let lines = [StartingLine::new(plan.threads + 1), StartingLine::new(plan.threads + 1)];
-    let [ready, go] = [&lines[0], &lines[1]];
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for (index, (lane, slice, cpu)) in (0_u64..).zip(writers) {
-            let seed = plan.seed ^ (index << 32);
-            let work = move || write_slice(plan, row, lane, &slice, cpu, seed, [ready, go], stop);
-            let who = format!("writer {} of {}", index + 1, plan.threads);
-            match spawn_scoped(scope, &who, work) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    ready.call_off();
-                    go.call_off();
-                    return Err(error.into());
-                }
-            }
-        }
-        // Called off only by a panic, which the joins below pass on.
-        let _ = ready.wait();
-        let (before, start_ns) = (rig.counts(), rig.now_ns());
-        let _ = go.wait();
-        let mut samples = Vec::new();
-        let mut failure = None;
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(sample)) => samples.push(sample),
-                Ok(Err(error)) => failure = Some(error),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        let counts = before.zip(rig.counts()).map(|(before, after)| after.since(&before));
-        let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
-        failure.map_or(Ok(Block { samples, start_ns, elapsed_ns, counts }), |error| Err(error.into()))
-    })
-}
-
-/// A writer's thread: prepares, waits for the others, commits.
-#[expect(clippy::too_many_arguments, reason = "a thread's whole world, handed over once")]
-fn write_slice<L: Lane>(
-    plan: &Plan,
-    row: &Row,
-    mut lane: L,
-    slice: &Slice,
-    cpu: Option<usize>,
-    seed: u64,
-    lines: [&StartingLine; 2],
-    stop: &AtomicBool,
-) -> Result<Sample, Error> {
-    let _guard = CallOffOnPanic(lines);
-    lane.load(Aligned::incompressible(plan.transaction_bytes, seed));
-    let prepared = lane.enter(cpu).and_then(|()| warm(plan, row, &mut lane, slice));
-    // Both lines are passed whatever happened, because the others wait there.
-    if !lines.iter().all(|line| line.wait()) {
-        return Ok(Sample::default());
-    }
-    prepared?;
-    measure::run(&mut lane, slice, plan.transaction_bytes as u64, stop)
+    let prepare = |index: usize, (mut lane, slice): (R::Lane, Slice)| {
+        lane.load(Aligned::incompressible(plan.transaction_bytes, plan.seed ^ ((index as u64) << 32)));
+        lane.enter(plan.pin_to.get(index % plan.pin_to.len().max(1)).copied())?;
+        warm(plan, row, &mut lane, &slice)?;
+        Ok((lane, slice))
+    };
+    let work = |(mut lane, slice): (R::Lane, Slice)| {
+        measure::run(&mut lane, &slice, plan.transaction_bytes as u64, stop)
+    };
+    let ((before, start_ns), samples) =
+        run_together(writers, prepare, || (rig.counts(), rig.now_ns()), work)?;
+    let counts = before.zip(rig.counts()).map(|(before, after)| after.since(&before));
+    let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
+    Ok(Block { samples, start_ns, elapsed_ns, counts })
 }
 
 /// Warms the stretch that the block is expected to write: known from the blocks before, else guessed.

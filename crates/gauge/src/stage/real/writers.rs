@@ -4,13 +4,13 @@
 
 use super::super::{Block, Until};
 use super::of_log;
-use crate::measure::{self, Sample, Slice};
+use crate::measure::{self, Slice};
 use crate::rig::Lane;
 use crate::rig::real::put_stamp;
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
-use seawall_sys::starting_line::{CallOffOnPanic, StartingLine, spawn_scoped};
+use seawall_sys::starting_line::run_together;
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{Error, OpenError, clock};
 use std::ops::Range;
@@ -48,60 +48,19 @@ pub(super) fn run<L: Lane>(
     lanes: Vec<(L, Slice)>,
     counts: &dyn Fn() -> Option<Counts>,
 ) -> Result<Block, OpenError> {
-    let writers = lanes.len();
-    let starting = [StartingLine::new(writers + 1), StartingLine::new(writers + 1)];
-    let [ready, go] = [&starting[0], &starting[1]];
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for (index, (lane, slice)) in (0_u64..).zip(lanes) {
-            let who = format!("writer {} of {writers}", index + 1);
-            match spawn_scoped(scope, &who, move || write(crew, lane, &slice, index, [ready, go])) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    ready.call_off();
-                    go.call_off();
-                    return Err(error.into());
-                }
-            }
-        }
-        // Called off only by a panic, which the joins below pass on.
-        let _ = ready.wait();
-        let (before, start_ns) = (counts(), clock::monotonic_ns());
-        let _ = go.wait();
-        let mut block = Block { start_ns, ..Block::default() };
-        let mut failure = None;
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(sample)) => block.samples.push(sample),
-                Ok(Err(error)) => failure = Some(error),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        block.counts = before.zip(counts()).map(|(before, after)| after.since(&before));
-        block.elapsed_ns = block.samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
-        failure.map_or(Ok(block), |error| Err(error.into()))
-    })
-}
-
-fn write<L: Lane>(
-    crew: &Crew<'_>,
-    mut lane: L,
-    slice: &Slice,
-    index: u64,
-    lines: [&StartingLine; 2],
-) -> Result<Sample, Error> {
-    let _guard = CallOffOnPanic(lines);
-    lane.load(Aligned::incompressible(crew.bytes, crew.seed ^ (index << 32)));
-    let turn = usize::try_from(index).unwrap_or(0) % crew.pin_to.len().max(1);
-    let prepared = lane.enter(crew.pin_to.get(turn).copied());
-    let bytes = crew.bytes as u64;
-    let warmed = prepared.and_then(|()| lane.warm(slice.base..slice.base + slice.capacity * bytes));
-    // Both lines are passed whatever happened, because the others wait there.
-    if !lines.iter().all(|line| line.wait()) {
-        return Ok(Sample::default());
-    }
-    warmed?;
-    measure::run(&mut lane, slice, bytes, crew.until.stop)
+    let prepare = |index: usize, (mut lane, slice): (L, Slice)| {
+        lane.load(Aligned::incompressible(crew.bytes, crew.seed ^ ((index as u64) << 32)));
+        lane.enter(crew.pin_to.get(index % crew.pin_to.len().max(1)).copied())?;
+        lane.warm(slice.base..slice.base + slice.capacity * crew.bytes as u64)?;
+        Ok((lane, slice))
+    };
+    let work =
+        |(mut lane, slice): (L, Slice)| measure::run(&mut lane, &slice, crew.bytes as u64, crew.until.stop);
+    let ((before, start_ns), samples) =
+        run_together(lanes, prepare, || (counts(), clock::monotonic_ns()), work)?;
+    let counts = before.zip(counts()).map(|(before, after)| after.since(&before));
+    let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
+    Ok(Block { samples, start_ns, elapsed_ns, counts, ..Block::default() })
 }
 
 /// A writer into the log: the whole commit is its sync.
