@@ -323,11 +323,8 @@ mod tests {
     use crate::error::Error;
     use crate::message::{Ack, Begin, RunId};
     use crate::stream::{Kind, Stream};
+    use crate::test_folder;
     use seawall_sys::durability::Class;
-
-    fn scratch() -> tempfile::TempDir {
-        tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder on the file system of the sources")
-    }
 
     fn run(number: usize) -> RunId {
         let mut id = [1; 16];
@@ -360,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_was_confirmed_is_there_after_the_witness_comes_back_and_stays_small() {
-        let dir = scratch();
+        let dir = test_folder();
         let mut ledger = Ledger::open(dir.path()).expect("opens");
         ledger.begin(&begin(1), &[stream(0)]).expect("begins");
         ledger.begin(&Begin { streams: 2, ..begin(2) }, &[stream(0), stream(1)]).expect("begins");
@@ -384,7 +381,7 @@ mod tests {
 
     #[test]
     fn what_runs_ahead_of_its_window_or_has_no_stream_is_refused() {
-        let dir = scratch();
+        let dir = test_folder();
         let mut ledger = Ledger::open(dir.path()).expect("opens");
         assert!(is_refused(ledger.tell(RunId::LATEST)));
         ledger.begin(&begin(1), &[stream(0)]).expect("begins");
@@ -403,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_full_ledger_forgets_judged_runs_only() {
-        let dir = scratch();
+        let dir = test_folder();
         let mut ledger = Ledger::open(dir.path()).expect("opens");
         for number in 0..RUNS_MAX {
             ledger.begin(&begin(number), &[stream(0)]).expect("begins");

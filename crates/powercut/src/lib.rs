@@ -48,3 +48,10 @@ pub use token::Token;
 
 /// The port that a witness listens on unless told otherwise.
 pub const PORT: u16 = 7643;
+
+/// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
+#[cfg(test)]
+fn test_folder() -> tempfile::TempDir {
+    let binary = std::env::current_exe().expect("a test has a binary");
+    tempfile::tempdir_in(binary.parent().expect("it lies in a folder")).expect("a folder beside the binary")
+}

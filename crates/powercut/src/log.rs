@@ -165,6 +165,7 @@ mod tests {
     use super::judge;
     use crate::journal::Held;
     use crate::stream::{Kind, Stream, ends_transaction};
+    use crate::test_folder;
     use crate::verdict::Counts;
     use crate::writer::log_options;
     use seawall::{Error, Log, Lsn};
@@ -182,10 +183,6 @@ mod tests {
             journal_bytes: 1 << 20,
             method: "log:buffered+fdatasync".to_owned(),
         }
-    }
-
-    fn scratch() -> tempfile::TempDir {
-        tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder on the file system of the sources")
     }
 
     /// Writes these records, those of a transaction together, each transaction committed.
@@ -209,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_log_with_everything_acknowledged_keeps_its_word_trimmed_or_not() {
-        let dir = scratch();
+        let dir = test_folder();
         let log = write(dir.path(), 0..64);
         drop(log);
         let counts = judged(dir.path(), 60, 0);
@@ -226,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_log_that_lost_its_end_is_convicted_by_the_oracle_with_the_count() {
-        let dir = scratch();
+        let dir = test_folder();
         drop(write(dir.path(), 0..64));
         let counts = judged(dir.path(), 72, 0);
         assert_eq!((counts.expected, counts.intact, counts.lost, counts.reordered), (72, 64, 8, 0));
@@ -238,7 +235,7 @@ mod tests {
 
     #[test]
     fn records_of_another_run_and_records_never_issued_are_phantoms() {
-        let dir = scratch();
+        let dir = test_folder();
         drop(write(dir.path(), 0..64));
         let held = Held { run: RUN + 1, acknowledged: 64, window: 8 };
         let counts = judge(&stream(), held, 0, dir.path()).expect("is judged");
@@ -249,7 +246,7 @@ mod tests {
 
     #[test]
     fn damage_to_what_was_acknowledged_is_a_verdict_and_no_error() {
-        let dir = scratch();
+        let dir = test_folder();
         write(dir.path(), 0..64).close().expect("closes");
         let segment = dir.path().join("00000000000000000001.seg");
         let mut bytes = std::fs::read(&segment).expect("reads");

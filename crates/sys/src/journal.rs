@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_state_is_made_as_the_file_system_confirms_or_refused_with_a_reason() {
-        let dir = tempfile::tempdir_in(".").expect("a folder");
+        let dir = crate::test_folder();
         for state in FileState::ALL {
             let path = dir.path().join(state.name());
             match make(&path, &recipe(state), &mut |_| true) {

@@ -66,3 +66,10 @@ pub use error::{Error, Result};
 pub use method::Method;
 #[cfg(feature = "testing")]
 pub use os::{confinement, mistakes};
+
+/// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
+#[cfg(test)]
+fn test_folder() -> tempfile::TempDir {
+    let binary = std::env::current_exe().expect("a test has a binary");
+    tempfile::tempdir_in(binary.parent().expect("it lies in a folder")).expect("a folder beside the binary")
+}

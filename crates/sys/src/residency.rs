@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn what_is_written_and_read_is_cached_and_what_is_dropped_is_not() {
-        let dir = tempfile::tempdir_in(".").expect("a folder on a disk");
+        let dir = crate::test_folder();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("written");
         let file = File::open(&path).expect("opened");

@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn what_is_cached_comes_from_the_cache_and_the_rest_past_it() {
-        let dir = tempfile::tempdir_in(".").expect("a directory on a disk");
+        let binary = std::env::current_exe().expect("a test has a binary");
+        let dir = tempfile::tempdir_in(binary.parent().expect("in a folder")).expect("a directory on a disk");
         let path = dir.path().join("segment");
         let content: Vec<u8> =
             (0..BYTES / 4).flat_map(|i| u32::try_from(i).expect("small").to_le_bytes()).collect();
