@@ -219,14 +219,20 @@ impl Part {
         }
     }
 
+    /// The file system under the block recorder that it needs, if it needs one.
+    fn ground(self) -> Option<&'static FileSystem> {
+        match self {
+            Self::BlockControls(ground) | Self::Faults(ground) | Self::Blocks(ground) => Some(ground),
+            Self::FileControls | Self::Files | Self::Kills(_) => None,
+        }
+    }
+
     /// Tells it from every other part.
     fn name(self) -> String {
-        match self {
-            Self::BlockControls(ground) | Self::Faults(ground) | Self::Blocks(ground) => {
-                format!("{} on {}", self.kind(), ground.name)
-            }
-            _ => self.kind().to_owned(),
-        }
+        self.ground().map_or_else(
+            || self.kind().to_owned(),
+            |ground| format!("{} on {}", self.kind(), ground.name),
+        )
     }
 
     fn run(self, run: &mut Run, seed: u64) -> io::Result<()> {
@@ -267,8 +273,45 @@ fn once(common: &Common) -> Result<bool, Box<dyn Error>> {
     crate::interrupt::listen()?;
     let mut run = begin(common, common.cap_seconds)?;
     let parts = parts(&mut run.report, common, 60);
-    let ended = parts.into_iter().try_for_each(|part| part.run(&mut run, common.seed));
+    let ended = side_by_side(&mut run, &parts, common.seed);
     finish(&mut run.report, common, ended.err())
+}
+
+/// Runs the parts of each file system, and those that need none, beside each other: each waits most of the time, for
+/// disks of its own. The parts of one file system run one after the other, and the kills by themselves behind all of
+/// them, because a busy machine leaves a victim too little time before it is killed.
+///
+/// # Errors
+/// The first of what ended a part; the other file systems' parts still run.
+fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
+    let (kills, parts): (Vec<Part>, Vec<Part>) =
+        parts.iter().copied().partition(|part| matches!(part, Part::Kills(_)));
+    let mut lanes: Vec<(Option<&str>, Vec<Part>)> = Vec::new();
+    for part in &parts {
+        let ground = part.ground().map(|ground| ground.name);
+        match lanes.iter_mut().find(|(lane, _)| *lane == ground) {
+            Some((_, lane)) => lane.push(*part),
+            None => lanes.push((ground, vec![*part])),
+        }
+    }
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let start = |(_, parts): (_, Vec<Part>)| {
+            let mut lane = run.beside();
+            scope.spawn(move || {
+                let ended = parts.into_iter().try_for_each(|part| part.run(&mut lane, seed));
+                (lane.report, ended)
+            })
+        };
+        let started: Vec<_> = lanes.into_iter().map(start).collect();
+        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    let mut first = Ok(());
+    for lane in ended {
+        let (report, ended) = lane.map_err(|_| io::Error::other("a part panicked"))?;
+        run.report.add(report);
+        first = first.and(ended);
+    }
+    first.and_then(|()| kills.into_iter().try_for_each(|part| part.run(run, seed)))
 }
 
 fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool, Box<dyn Error>> {

@@ -76,6 +76,18 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Adds what a run beside this one came to; who, when and where stay.
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { layers, fsync, checks, kills, controls, findings, skipped, .. } = other;
+        self.layers.extend(layers);
+        self.fsync.extend(fsync);
+        self.checks.extend(checks);
+        self.kills.extend(kills);
+        self.controls.extend(controls);
+        self.findings.extend(findings);
+        self.skipped.extend(skipped);
+    }
+
     /// What makes the run fail.
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut failures = self.findings.clone();

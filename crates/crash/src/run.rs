@@ -53,6 +53,14 @@ fn milliseconds_since(start_ns: u64) -> u64 {
 }
 
 impl Run {
+    /// Another run with the same settings, whose report begins empty.
+    pub(crate) fn beside(&self) -> Self {
+        let Self { binary, keep, jobs, every_state, deadline_ns, report: _ } = self;
+        let (binary, keep) = (binary.clone(), keep.clone());
+        let report = Report::default();
+        Self { binary, keep, jobs: *jobs, every_state: *every_state, deadline_ns: *deadline_ns, report }
+    }
+
     /// Whether to go on.
     pub(crate) fn goes_on(&self) -> io::Result<bool> {
         if monotonic_ns() > self.deadline_ns {
