@@ -13,10 +13,11 @@
 //! Invariant: a part that could not run is counted and printed as skipped; the work is the same on a slow machine,
 //! and a program that takes far too long has failed.
 
-use std::path::Path;
-
+use crate::error::{Error, Result};
+use crate::options::above_zero;
 use crate::shell::{cargo, command, output, root, status};
-use crate::{runner, second_kernel};
+use crate::{files, runner, second_kernel};
+use std::path::Path;
 
 /// States of the simulated disk for every change, and of the campaign.
 const STATES: [&str; 2] = ["5000000", "1000000000"];
@@ -27,7 +28,7 @@ const INJECTIONS: &str = "200";
 const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
-/// What the campaign has come to, and where it stands: committed together, so that any clone goes on from there.
+/// The campaign's figures and its progress: committed together, so that any clone continues from there.
 const RESULTS: &str = "results/crash";
 const STANDING: [&str; 3] =
     ["results/crash/logs-at-rest.txt", "results/crash/simulated.txt", "results/crash/crash-campaign.json"];
@@ -38,7 +39,7 @@ const BY_HAND: &str = "\n## Besides\n";
 ///
 /// # Errors
 /// What did not hold.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result {
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "--second-kernel") {
         return second_kernel::run(rest);
     }
@@ -60,7 +61,7 @@ fn simulated(example: &str, arguments: &[&str]) -> std::process::Command {
 }
 
 /// The third program, which wants the release binary beside it.
-fn real(arguments: &[&str]) -> Result<std::process::Command, String> {
+fn real(arguments: &[&str]) -> Result<std::process::Command> {
     status(cargo(&["build", "--release", "--quiet", "--package=seawall-cli"]))?;
     let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
     words.extend(arguments);
@@ -75,41 +76,41 @@ const PORTION: [&str; 8] =
 ///
 /// # Errors
 /// What did not hold.
-pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>, String> {
+pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>> {
     let built = runner::programs(&PORTION)?;
     let program = |label: &str| runner::program(&built, label);
-    status(command(&program("log/crash")?, &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
-    status(command(&program("log/rot")?, &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
+    status(command(program("log/crash")?, &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
+    status(command(program("log/rot")?, &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
     let mut arguments = vec!["--cap-seconds", CAP_SECONDS];
-    // Whoever wants the report elsewhere says so.
-    let told = more.iter().position(|argument| argument == "--results");
-    let report = told.and_then(|at| more.get(at + 1)).map_or(REPORT, String::as_str);
-    if told.is_none() {
+    let named = more.iter().position(|argument| argument == "--results");
+    let report = named.and_then(|at| more.get(at + 1)).map_or(REPORT, String::as_str);
+    if named.is_none() {
         arguments.extend(["--results", REPORT]);
     }
     arguments.extend(more.iter().map(String::as_str));
-    status(command(&program("crash/bin")?, &arguments))?;
+    status(command(program("crash/bin")?, &arguments))?;
     skipped(&root().join(report).join("crash.json"))
 }
 
-fn skipped(report: &Path) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let report: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let list = report["skipped"].as_array().ok_or("the report says nothing about what was skipped")?;
+fn skipped(report: &Path) -> Result<Vec<String>> {
+    let json = files::read_json(report)?;
+    let list = json["skipped"].as_array();
+    let list =
+        list.ok_or_else(|| Error::check(format!("{}: no list of what was skipped", report.display())))?;
     Ok(list.iter().map(|what| what.as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// The campaign: a third of the time for each of the three at most, and each goes on where it stopped.
-fn long(arguments: &[String]) -> Result<(), String> {
+fn long(arguments: &[String]) -> Result {
     let minutes = match arguments {
         [_] => 180,
-        [long, flag, value] if long == "--long" && flag == "--minutes" => {
-            value.parse::<u64>().map_err(|error| format!("--minutes {value}: {error}"))?
+        [long, flag, ..] if long == "--long" && flag == "--minutes" && arguments.len() <= 3 => {
+            above_zero::<u64>(flag, &mut arguments[2..].iter())?
         }
-        _ => return Err("the campaign is started by: cargo xtask crash --long [--minutes N]".to_owned()),
+        _ => return Err(Error::usage("the campaign is started by: cargo xtask crash --long [--minutes N]")),
     };
     let third = (minutes / 3).max(1).to_string();
-    std::fs::create_dir_all(root().join(RESULTS)).map_err(|error| format!("{RESULTS}: {error}"))?;
+    files::make_folder(&root().join(RESULTS))?;
     let timed = |standing| ["--progress", standing, "--minutes", &third];
     let [at_rest, simulated, campaign] = STANDING;
     keep(
@@ -125,10 +126,10 @@ fn long(arguments: &[String]) -> Result<(), String> {
     )
 }
 
-/// Runs a program on the simulated disk and keeps what it says among the results.
-fn keep((name, title): (&str, &str), example: &str, arguments: &[&str]) -> Result<(), String> {
-    let said = output(simulated(example, arguments))?;
-    println!("{said}");
+/// Runs a program on the simulated disk and keeps what it prints among the results.
+fn keep((name, title): (&str, &str), example: &str, arguments: &[&str]) -> Result {
+    let printed = output(simulated(example, arguments))?;
+    println!("{printed}");
     let command = format!(
         "cargo run --release -p seawall --features simulation --example {example} -- {}",
         arguments.join(" ")
@@ -138,16 +139,16 @@ fn keep((name, title): (&str, &str), example: &str, arguments: &[&str]) -> Resul
     let text = format!(
         "# {title}\n\n`cargo xtask crash --long` goes on from here; it runs `{command}`\n\n{}\n{}",
         if example == "crash" {
-            format!("```text\n{}\n```", said.trim_end())
+            format!("```text\n{}\n```", printed.trim_end())
         } else {
-            said.trim_end().to_owned()
+            printed.trim_end().to_owned()
         },
         by_hand(&before)
     );
-    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    files::write(&path, text)
 }
 
-/// What somebody wrote below the figures of a page, which new figures leave there.
+/// The part below the figures of a page that is written by hand and that new figures leave there.
 fn by_hand(page: &str) -> &str {
     page.find(BY_HAND).map_or("", |at| &page[at..])
 }
@@ -155,14 +156,17 @@ fn by_hand(page: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::{BY_HAND, by_hand, run, skipped};
+    use crate::options::{refuses, words};
 
     #[test]
     fn a_campaign_that_is_asked_for_wrongly_is_not_started() {
-        for wrong in
-            [&["--long", "--minutes"][..], &["--long", "--hours", "1"], &["--long", "--minutes", "x"]]
-        {
-            let words: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
-            assert!(run(&words).is_err(), "{wrong:?}");
+        for wrong in [
+            &["--long", "--minutes"][..],
+            &["--long", "--hours", "1"],
+            &["--long", "--minutes", "x"],
+            &["--long", "--minutes", "1", "2"],
+        ] {
+            assert!(run(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
         }
     }
 
@@ -175,7 +179,8 @@ mod tests {
 
     #[test]
     fn what_was_skipped_is_read_from_the_report() {
-        let path = std::env::temp_dir().join(format!("seawall-xtask-{}.json", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("crash.json");
         for (text, expected) in [
             (r#"{"skipped": ["files: not root"]}"#, Ok(vec!["files: not root".to_owned()])),
             (r#"{"skipped": []}"#, Ok(Vec::new())),
@@ -184,6 +189,5 @@ mod tests {
             std::fs::write(&path, text).expect("writes");
             assert_eq!(skipped(&path).map_err(|_| ()), expected);
         }
-        std::fs::remove_file(&path).expect("removes");
     }
 }

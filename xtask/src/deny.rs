@@ -1,17 +1,16 @@
 //! Checks licences, sources and advisories of all dependencies by cargo-deny and `deny.toml`.
 
+use crate::error::Result;
 use crate::peers;
 use crate::shell::{cargo, has, output, root, status};
 
 /// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
 pub(crate) fn present() -> bool {
     has("cargo-deny")
-        || std::env::var("HOME")
-            .is_ok_and(|home| std::path::Path::new(&home).join(".cargo/bin/cargo-deny").exists())
 }
 
 /// Runs cargo-deny, and installs it first where it is missing.
-pub(crate) fn run(_: &[String]) -> Result<(), String> {
+pub(crate) fn run(_: &[String]) -> Result {
     if let Some(left_out) = provided()? {
         println!("{left_out}");
     }
@@ -22,7 +21,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), String> {
 ///
 /// # Errors
 /// As there, and why it cannot be installed.
-pub(crate) fn provided() -> Result<Option<String>, String> {
+pub(crate) fn provided() -> Result<Option<String>> {
     if !present() {
         println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
         status(crate::shell::install("cargo-deny"))?;
@@ -36,9 +35,9 @@ pub(crate) fn provided() -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// What does not hold.
-pub(crate) fn check() -> Result<Option<String>, String> {
+pub(crate) fn check() -> Result<Option<String>> {
     let (manifest, config) = (peers::manifest(), root().join("deny.toml"));
-    let (manifest, config) = (manifest.display().to_string(), config.display().to_string());
+    let (manifest, config) = (manifest.to_string_lossy(), config.to_string_lossy());
     let of_peers = ["deny", "--manifest-path", &manifest, "--config", &config];
     for beginning in [&["deny"][..], &of_peers] {
         status(cargo(&[beginning, &["check", "licenses", "bans", "sources"]].concat()))?;
@@ -53,15 +52,12 @@ pub(crate) fn check() -> Result<Option<String>, String> {
 }
 
 /// Checks advisories if their database can be had; what was not checked, if it cannot.
-fn advisories(
-    fetch: impl FnOnce() -> Result<(), String>,
-    check: impl FnOnce() -> Result<(), String>,
-) -> Result<Option<String>, String> {
+fn advisories(fetch: impl FnOnce() -> Result, check: impl FnOnce() -> Result) -> Result<Option<String>> {
     match fetch() {
         Ok(()) => check().map(|()| None),
-        Err(why) => {
-            let why = why.lines().next().unwrap_or_default().chars().take(160).collect::<String>();
-            Ok(Some(format!("NOT checked: advisories, their database cannot be fetched: {why}")))
+        Err(error) => {
+            let first: String = error.to_string().lines().take(1).flat_map(str::chars).take(160).collect();
+            Ok(Some(format!("NOT checked: advisories, their database cannot be fetched: {first}")))
         }
     }
 }
@@ -69,17 +65,18 @@ fn advisories(
 #[cfg(test)]
 mod tests {
     use super::advisories;
+    use crate::error::Error;
     use crate::shell::root;
 
     #[test]
     fn advisories_are_checked_where_their_database_is_and_said_to_be_unchecked_where_it_is_not() {
-        let (held, broken) = (|| Ok(()), || Err("RUSTSEC-1".to_owned()));
-        assert_eq!(advisories(held, held), Ok(None));
-        assert_eq!(advisories(held, broken), Err("RUSTSEC-1".to_owned()));
-        let away = || Err("no route to host\nand more".to_owned());
-        let told = advisories(away, || unreachable!("nothing to check by")).expect("no failure");
+        let (held, broken) = (|| Ok(()), || Err(Error::check("RUSTSEC-1")));
+        assert!(matches!(advisories(held, held), Ok(None)));
+        assert!(matches!(advisories(held, broken), Err(Error::Check(text)) if text == "RUSTSEC-1"));
+        let away = || Err(Error::check("no route to host\nand more"));
+        let remark = advisories(away, || unreachable!("nothing to check by")).expect("no failure");
         assert_eq!(
-            told.as_deref(),
+            remark.as_deref(),
             Some("NOT checked: advisories, their database cannot be fetched: no route to host")
         );
     }

@@ -9,13 +9,16 @@
 //! Invariants: a missing tool is installed, or the command fails and names it; each run has a time limit; a finding
 //! is printed with the command that repeats it.
 
+use crate::error::{Error, Result};
+use crate::files;
+use crate::options::{above_zero, number, value};
 use crate::shell::{cargo, command, has, output, root, status, target, tests};
 use crate::tally::Counts;
 use std::fs::File;
 use std::process::Command;
 
 /// Fuzz targets, and the longest input of each in bytes.
-const FUZZ_TARGETS: [(&str, u32); 4] =
+pub(crate) const FUZZ_TARGETS: [(&str, u32); 4] =
     [("batch", 16_384), ("recovery", 16_384), ("results", 65_536), ("witness", 4_096)];
 const FUZZ_SECONDS: u32 = 60;
 /// What is shown of a target that found something.
@@ -29,7 +32,7 @@ const MIRI_RUNS: [(&str, &[&str]); 2] = [
 ];
 
 /// The orders of threads.
-pub(crate) fn loom() -> (Counts, Result<(), String>) {
+pub(crate) fn loom() -> (Counts, Result) {
     let mut run = cargo(&[
         "test",
         "--package=seawall",
@@ -49,7 +52,7 @@ pub(crate) fn loom() -> (Counts, Result<(), String>) {
 }
 
 /// Provides a component of the nightly toolchain, and the toolchain with it.
-fn provide_nightly(component: &str) -> Result<(), String> {
+fn provide_nightly(component: &str) -> Result {
     let installed =
         output(command("rustup", &["component", "list", "--installed", "--toolchain", "nightly"]))
             .unwrap_or_default();
@@ -75,10 +78,10 @@ fn nightly(arguments: &[&str], folder: &str) -> Command {
 }
 
 /// What Miri says of each row.
-pub(crate) fn miri() -> (Counts, Result<(), String>) {
+pub(crate) fn miri() -> (Counts, Result) {
     let mut all = Counts::default();
-    if let Err(reason) = provide_nightly("miri") {
-        return (all, Err(reason));
+    if let Err(error) = provide_nightly("miri") {
+        return (all, Err(error));
     }
     for (package, modules) in MIRI_RUNS {
         let mut words = vec!["miri", "test", "--quiet", "--package", package, "--lib", "--"];
@@ -94,14 +97,23 @@ pub(crate) fn miri() -> (Counts, Result<(), String>) {
     (all, Ok(()))
 }
 
-fn provide_cargo_fuzz() -> Result<(), String> {
-    let at_home = std::env::var("HOME")
-        .is_ok_and(|home| std::path::Path::new(&home).join(".cargo/bin/cargo-fuzz").exists());
-    if at_home || has("cargo-fuzz") {
-        return Ok(());
+/// Provides cargo-fuzz and builds the targets, one after the other: two builds at once would wait for each other.
+///
+/// # Errors
+/// What cannot be had here.
+pub(crate) fn prepare_fuzzing(targets: &[(&str, u32)]) -> Result {
+    provide_nightly("rust-src")?;
+    if !has("cargo-fuzz") {
+        println!("cargo-fuzz is missing: installing it from crates.io, which takes a minute or two");
+        status(crate::shell::install("cargo-fuzz"))?;
     }
-    println!("cargo-fuzz is missing: installing it from crates.io, which takes a minute or two");
-    status(crate::shell::install("cargo-fuzz"))
+    targets.iter().try_for_each(|(name, _)| status(cargo_fuzz(&["build", name])))
+}
+
+fn cargo_fuzz(words: &[&str]) -> Command {
+    let mut run = nightly(&[&["fuzz"], words].concat(), "fuzz");
+    run.current_dir(root().join("crates/log"));
+    run
 }
 
 /// How long, from which seed, and which targets.
@@ -112,45 +124,41 @@ struct Wish {
     targets: Vec<(&'static str, u32)>,
 }
 
-fn wish(arguments: &[String]) -> Result<Wish, String> {
+fn wish(arguments: &[String]) -> Result<Wish> {
     let mut wish = Wish { seconds: FUZZ_SECONDS, seed: 0, targets: FUZZ_TARGETS.to_vec() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         match word.as_str() {
-            "--seconds" => {
-                let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
-                wish.seconds =
-                    seconds.ok_or_else(|| format!("--seconds wants a number above 0, not {value}"))?;
-            }
-            "--seed" => {
-                let seed = value.parse().ok();
-                wish.seed = seed.ok_or_else(|| format!("--seed wants a number, not {value}"))?;
-            }
+            "--seconds" => wish.seconds = above_zero(word, &mut words)?,
+            "--seed" => wish.seed = number(word, &mut words)?,
             "--target" => {
-                wish.targets.retain(|(name, _)| name == value);
+                let value = value(word, &mut words)?;
+                wish.targets.retain(|(name, _)| *name == value);
                 if wish.targets.is_empty() {
                     let known = FUZZ_TARGETS.map(|(name, _)| name).join(", ");
-                    return Err(format!("there is no fuzz target `{value}`; there are: {known}"));
+                    return Err(Error::usage(format!(
+                        "there is no fuzz target `{value}`; there are: {known}"
+                    )));
                 }
             }
             other => {
-                return Err(format!("{other} is no option; there are --seconds N, --seed N and --target T"));
+                let known = "there are --seconds N, --seed N and --target T";
+                return Err(Error::usage(format!("{other} is no option; {known}")));
             }
         }
     }
     Ok(wish)
 }
 
-/// What a target that found nothing says at its end, in one line.
-fn summary(said: &str) -> Result<String, String> {
+/// What a target that found nothing printed at its end, in one line.
+fn summary(printed: &str) -> Result<String> {
     let number = |name: &str| {
-        let line = said.lines().find_map(|line| line.strip_prefix(name));
+        let line = printed.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|rest| rest.trim().parse::<u64>().ok());
-        number.ok_or_else(|| format!("the fuzzer ended well and did not say \"{name}\""))
+        number.ok_or_else(|| Error::check(format!("the fuzzer ended well and did not print \"{name}\"")))
     };
     let covered = |line: &str| line.split_once("cov: ")?.1.split(' ').next()?.parse::<u64>().ok();
-    let mut covers = said.lines().filter_map(covered);
+    let mut covers = printed.lines().filter_map(covered);
     let first = covers.next().unwrap_or(0);
     let last = covers.next_back().unwrap_or(first);
     let (runs, added) = (number("stat::number_of_executed_units:")?, number("stat::new_units_added:")?);
@@ -160,53 +168,41 @@ fn summary(said: &str) -> Result<String, String> {
     ))
 }
 
-fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
+fn last_lines(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
     lines[lines.len().saturating_sub(LINES_OF_A_FINDING)..].join("\n")
 }
 
 /// Runs the fuzz targets side by side, each for as long as asked.
-pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn fuzz(arguments: &[String]) -> Result {
     let wish = wish(arguments)?;
-    provide_nightly("rust-src")?;
-    provide_cargo_fuzz()?;
-    let home = root().join("crates/log");
-    let fuzz = |words: &[&str]| {
-        let mut run = nightly(&[&["fuzz"], words].concat(), "fuzz");
-        run.current_dir(&home);
-        run
-    };
+    prepare_fuzzing(&wish.targets)?;
     let mut running = Vec::new();
-    // Built one after the other: two builds at once would wait for each other.
-    for (name, _) in &wish.targets {
-        status(fuzz(&["build", name]))?;
-    }
     for (name, bytes_max) in &wish.targets {
         let learned = target().join("fuzz/learned").join(name);
-        std::fs::create_dir_all(&learned).map_err(|error| format!("{}: {error}", learned.display()))?;
+        files::make_folder(&learned)?;
         let (learned, corpus) = (learned.display().to_string(), format!("fuzz/corpus/{name}"));
         let (time, length) = (format!("-max_total_time={}", wish.seconds), format!("-max_len={bytes_max}"));
         let seed = format!("-seed={}", wish.seed);
         let words = ["run", name, &learned, &corpus, "--", &time, &length, &seed, "-print_final_stats=1"];
         println!("fuzzing {name} for {} s", wish.seconds);
         // Thousands of lines about nothing: they are shown when there is something.
-        let said = target().join("fuzz").join(format!("{name}.log"));
-        let cannot = |error| format!("{}: {error}", said.display());
-        let log = File::create(&said).map_err(cannot)?;
-        let mut run = fuzz(&words);
-        run.stdout(log.try_clone().map_err(cannot)?).stderr(log);
-        let child = run.spawn().map_err(|error| format!("cannot start cargo fuzz: {error}"))?;
-        running.push((*name, child, said));
+        let path = target().join("fuzz").join(format!("{name}.log"));
+        let log = File::create(&path).map_err(Error::at(path.display()))?;
+        let mut run = cargo_fuzz(&words);
+        run.stdout(log.try_clone().map_err(Error::at(path.display()))?).stderr(log);
+        let child = run.spawn().map_err(|cause| Error::Start { program: "cargo fuzz".to_owned(), cause })?;
+        running.push((*name, child, path));
     }
     let mut found = Vec::new();
-    for (name, mut child, said) in running {
+    for (name, mut child, path) in running {
         let well = child.wait().is_ok_and(|ended| ended.success());
-        let text = std::fs::read(&said).map_err(|error| format!("{}: {error}", said.display()))?;
+        let text = std::fs::read(&path).map_err(Error::at(path.display()))?;
         let text = String::from_utf8_lossy(&text);
         if well {
             println!("{name}: {}", summary(&text)?);
         } else {
-            println!("{name}, the end of {}:\n{}", said.display(), last_lines(&text));
+            println!("{name}, the end of {}:\n{}", path.display(), last_lines(&text));
             found.push(name);
         }
     }
@@ -219,18 +215,14 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), String> {
              where FILE is named above"
         );
     }
-    Err(format!("findings in {}", found.join(", ")))
+    Err(Error::check(format!("findings in {}", found.join(", "))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{FUZZ_TARGETS, last_lines, summary, wish};
+    use crate::options::{refuses, words};
     use crate::shell::root;
-
-    fn asked(words: &[&str]) -> Result<(u32, usize), String> {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        wish(&words).map(|wish| (wish.seconds, wish.targets.len()))
-    }
 
     #[test]
     fn every_target_of_the_table_is_there_with_a_corpus() {
@@ -242,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fuzzer_says_becomes_one_line() {
-        let said = "INFO: seed corpus\n#3\tINITED cov: 100 ft: 300 corp: 2/30b\n#9\tNEW    cov: 107 ft: 310\n#50\tDONE   cov: \
+    fn the_output_of_a_fuzzer_becomes_one_line() {
+        let printed = "INFO: seed corpus\n#3\tINITED cov: 100 ft: 300 corp: 2/30b\n#9\tNEW    cov: 107 ft: 310\n#50\tDONE   cov: \
                     109 ft: 320\nstat::number_of_executed_units: 50\nstat::new_units_added:          2\n";
-        let told = summary(said).expect("everything is said");
-        assert_eq!(told, "50 executions, 109 edges covered, 9 of them new, 2 inputs kept");
+        let line = summary(printed).expect("everything is there");
+        assert_eq!(line, "50 executions, 109 edges covered, 9 of them new, 2 inputs kept");
         assert!(summary("#50\tDONE cov: 1").is_err());
         let many = (0..200).map(|line| line.to_string()).collect::<Vec<_>>().join("\n");
         assert!(last_lines(&many).starts_with("120\n") && last_lines(&many).ends_with("\n199"));
@@ -255,11 +247,19 @@ mod tests {
 
     #[test]
     fn wishes_are_understood_or_refused_by_name() {
-        assert_eq!(asked(&[]), Ok((60, FUZZ_TARGETS.len())));
-        assert_eq!(asked(&["--seconds", "5", "--target", "batch"]), Ok((5, 1)));
-        assert!(asked(&["--seconds", "0"]).is_err_and(|told| told.contains("above 0")));
-        assert!(asked(&["--target", "nothing"]).is_err_and(|told| told.contains("recovery")));
-        assert!(asked(&["--minutes", "1"]).is_err_and(|told| told.contains("--seconds")));
-        assert!(asked(&["--seconds"]).is_err_and(|told| told.contains("needs a value")));
+        let asked = |asked: &[&str]| {
+            let wish = wish(&words(asked)).expect("is understood");
+            (wish.seconds, wish.targets.len())
+        };
+        assert_eq!(asked(&[]), (60, FUZZ_TARGETS.len()));
+        assert_eq!(asked(&["--seconds", "5", "--target", "batch"]), (5, 1));
+        for (asked, named) in [
+            (&["--seconds", "0"][..], "above 0"),
+            (&["--target", "nothing"], "recovery"),
+            (&["--minutes", "1"], "--seconds"),
+            (&["--seconds"], "needs a value"),
+        ] {
+            assert!(wish(&words(asked)).is_err_and(|error| refuses(&error, named)), "{asked:?}");
+        }
     }
 }

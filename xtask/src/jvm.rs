@@ -3,20 +3,23 @@
 //! Invariants: a JDK that lacks rows is reported: in CI it is a failure, elsewhere its rows count as skipped; all
 //! downloads and builds stay below the build folder.
 
+use crate::error::{Error, Result};
 use crate::jdks::{FOREIGN, Here, Jdk, find};
 use crate::shell::{command, has, root, target, tests};
 use crate::tally::Counts;
 
-/// Runs the module's tests; the error says why they could not be run at all.
-pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result<(), String>), String> {
-    let jdks = find(&[], &Here)?;
+/// Runs the module's tests; the outer error is that they could not be run at all.
+pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
+    let jdks = find(&[], &Here).map_err(Error::at("JDKs"))?;
     let newest = jdks.iter().filter(|jdk| jdk.compiles).max_by_key(|jdk| jdk.major);
-    let newest = newest.ok_or("no JDK from 17 on is here; `cargo xtask setup` installs one")?;
+    let newest = newest
+        .ok_or_else(|| Error::lacking("no JDK from 17 on is here; `cargo xtask setup` installs one"))?;
     if !has("mvn") {
-        return Err("Maven is missing; `cargo xtask setup` installs it".to_owned());
+        return Err(Error::lacking("Maven is missing; `cargo xtask setup` installs it"));
     }
     println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
-    let homes = std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(|error| error.to_string())?;
+    let homes =
+        std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(Error::at("the homes of the JDKs"))?;
     let folder = target().join("jvm");
     let arguments = [
         "--batch-mode".to_owned(),
@@ -40,7 +43,7 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result<(), String>), String> 
         format!("the newest JDK here is {}: the rows that need {FOREIGN} were not tested", newest.version);
     println!("SKIPPED: {lacking}");
     counts.ignored += 1;
-    Ok((counts, if in_ci { result.and(Err(lacking)) } else { result }))
+    Ok((counts, if in_ci { result.and(Err(Error::Lacking(lacking))) } else { result }))
 }
 
 fn versions(jdks: &[Jdk]) -> String {

@@ -2,35 +2,40 @@
 //!
 //! Invariant: each command's exit code states whether its checks passed; nothing is skipped silently.
 
+mod apart;
 mod crash;
 mod deny;
+mod error;
 mod explore;
-mod fidelity;
+mod files;
 /// The source of the gauge's own search, and not its crate: a change of the gauge would build this program anew, and
 /// all that the gauge stands on, with other features than the tests.
 #[path = "../../crates/jvm/src/find.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the gauge uses the rest")]
 mod jdks;
 mod jvm;
-mod observe;
+mod options;
+mod outcome;
 mod peers;
 mod replicated;
-mod rounds;
 mod runner;
 mod second_kernel;
 mod shell;
 mod soak;
+mod studies;
 mod tally;
 mod test;
 mod tools;
 mod wine;
 
+use error::{Error, Result};
 use std::process::ExitCode;
+use studies::{fidelity, observe};
 
 struct Command {
     name: &'static str,
     about: &'static str,
-    run: fn(&[String]) -> Result<(), String>,
+    run: fn(&[String]) -> Result,
 }
 
 const COMMANDS: [Command; 14] = [
@@ -54,7 +59,7 @@ const COMMANDS: [Command; 14] = [
     },
     Command {
         name: "soak",
-        about: "looks for faults with fresh seeds: --minutes N; goes on where results/soak says that it stopped",
+        about: "looks for faults with fresh seeds: --minutes N; continues from the standing in results/soak",
         run: soak::run,
     },
     Command {
@@ -73,16 +78,6 @@ const COMMANDS: [Command; 14] = [
         run: explore::fuzz,
     },
     Command {
-        name: "fidelity",
-        about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
-        run: fidelity::run,
-    },
-    Command {
-        name: "observe",
-        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
-        run: observe::run,
-    },
-    Command {
         name: "peers",
         about: "other write-ahead logs (okaywal, raft-engine, SQLite) beside this one and the raw disk, their syncs counted, in two minutes behind a build of three: [DIR] [--rounds N]",
         run: peers::run,
@@ -91,6 +86,17 @@ const COMMANDS: [Command; 14] = [
         name: "replicated",
         about: "a real JetStream of three nodes under `bench replicated`, its syncs counted, with TLS and a login too; --kafka: Kafka",
         run: replicated::run,
+    },
+    // Studies, no part of the tests.
+    Command {
+        name: "fidelity",
+        about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
+        run: fidelity::run,
+    },
+    Command {
+        name: "observe",
+        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
+        run: observe::run,
     },
 ];
 
@@ -103,15 +109,15 @@ fn main() -> ExitCode {
     };
     match (command.run)(rest) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("xtask {name}: {reason}");
-            ExitCode::FAILURE
+        Err(error) => {
+            eprintln!("xtask {name}: {error}");
+            if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all commands of the table have one signature")]
-fn help(_: &[String]) -> Result<(), String> {
+fn help(_: &[String]) -> Result {
     println!("cargo xtask COMMAND\n");
     for command in &COMMANDS {
         println!("  {:<9} {}", command.name, command.about);
@@ -119,21 +125,21 @@ fn help(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn setup(_: &[String]) -> Result<(), String> {
+fn setup(_: &[String]) -> Result {
     let lacking = tools::lacking();
-    println!("{}", tools::provide(&tools::TESTS)?);
-    if lacking == 0 { Ok(()) } else { Err(format!("{lacking} above to be had elsewhere")) }
+    tools::provide(&tools::TESTS)?;
+    if lacking == 0 { Ok(()) } else { Err(Error::lacking(format!("{lacking} above to be had elsewhere"))) }
 }
 
-fn loom(_: &[String]) -> Result<(), String> {
+fn loom(_: &[String]) -> Result {
     explore::loom().1
 }
 
-fn miri(_: &[String]) -> Result<(), String> {
+fn miri(_: &[String]) -> Result {
     explore::miri().1
 }
 
-fn wine(_: &[String]) -> Result<(), String> {
+fn wine(_: &[String]) -> Result {
     wine::test().1
 }
 

@@ -6,10 +6,14 @@
 //! Invariant: only the thread that commits is counted, between the two marks that it leaves, so that housekeeping of
 //! another thread is never counted as a sync.
 
-use crate::fidelity::tell_load;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::options::above_zero;
 use crate::shell::{cargo, command, output, root, status, target};
+use crate::studies::print_load;
 use crate::tools;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,23 +31,19 @@ struct Wish {
     rounds: Option<u32>,
 }
 
-fn wish(arguments: &[String]) -> Result<Wish, String> {
+fn wish(arguments: &[String]) -> Result<Wish> {
     let mut wish = Wish { folder: target().join("peers/journals"), rounds: None };
     let mut words = arguments.iter();
     let mut named = false;
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--rounds" => {
-                let value = words.next().ok_or("--rounds needs a value")?;
-                let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
-                wish.rounds =
-                    Some(rounds.ok_or_else(|| format!("--rounds wants a number above 0, not {value}"))?);
-            }
+            "--rounds" => wish.rounds = Some(above_zero(word, &mut words)?),
             option if option.starts_with('-') || named => {
-                return Err(format!("{option} is unknown; it is `cargo xtask peers [DIR] [--rounds N]`"));
+                let usage = "it is `cargo xtask peers [DIR] [--rounds N]`";
+                return Err(Error::usage(format!("{option} is unknown; {usage}")));
             }
             folder => {
-                wish.folder = std::path::absolute(folder).map_err(|error| format!("{folder}: {error}"))?;
+                wish.folder = std::path::absolute(folder).map_err(Error::at(folder))?;
                 named = true;
             }
         }
@@ -51,38 +51,44 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
     Ok(wish)
 }
 
-/// Builds the program, counts every row's calls, measures, and tells both.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+/// Provides what the benchmark needs and builds it; gives its program.
+///
+/// # Errors
+/// What cannot be had here.
+pub(crate) fn prepare() -> Result<PathBuf> {
+    tools::provide(&tools::PEERS)?;
+    status(here(&["build", "--release", "--locked", "--quiet"]))?;
+    Ok(target().join("peers/release/seawall-peers"))
+}
+
+/// Builds the program, counts every row's calls, measures, and prints both.
+pub(crate) fn run(arguments: &[String]) -> Result {
     let wish = wish(arguments)?;
     let folder = wish.folder.display().to_string();
-    std::fs::create_dir_all(&wish.folder)
-        .map_err(|error| format!("cannot make {folder}: {error}; name a folder to write in"))?;
-    println!("{}", tools::provide(&tools::PEERS)?);
-    status(here(&["build", "--release", "--locked", "--quiet"]))?;
-    let program = target().join("peers/release/seawall-peers").display().to_string();
-    let mut told = Vec::new();
+    files::make_folder(&wish.folder)?;
+    let program = prepare()?;
+    let mut lines = Vec::new();
     for name in output(command(&program, &["--list"]))?.lines() {
         let calls = counted(&program, name, &folder)?;
         if !calls.every_commit_is_synced() {
-            return Err(format!(
-                "{name} does not sync every commit ({}): it must not be set beside durable logs",
-                calls.told()
-            ));
+            return Err(Error::check(format!(
+                "{name} does not sync every commit ({calls}): it must not be set beside durable logs"
+            )));
         }
-        told.push(format!("{name}: {}", calls.told()));
+        lines.push(format!("{name}: {calls}"));
     }
-    tell_load();
+    print_load();
     let mut words = vec![folder];
     if let Some(rounds) = wish.rounds {
         words.extend(["--rounds".to_owned(), rounds.to_string()]);
     }
     status(command(&program, &words))?;
-    println!("\ncalls of one commit of one thread, counted by strace over {COMMITS}:\n{}", told.join("\n"));
+    println!("\ncalls of one commit of one thread, counted by strace over {COMMITS}:\n{}", lines.join("\n"));
     Ok(())
 }
 
 /// Format and lints of the package, which the workspace's do not reach.
-pub(crate) fn lint() -> Result<(), String> {
+pub(crate) fn lint() -> Result {
     status(here(&["fmt", "--check"]))?;
     status(here(&["clippy", "--locked", "--all-targets", "--quiet", "--", "-Dwarnings"]))
 }
@@ -107,26 +113,24 @@ fn here(arguments: &[&str]) -> Command {
 }
 
 /// Has a row commit under strace.
-fn counted(program: &str, name: &str, folder: &str) -> Result<Calls, String> {
+fn counted(program: &Path, name: &str, folder: &str) -> Result<Calls> {
     let traces = target().join("peers/traces").join(name);
     // Those of an earlier run would be counted too.
     let _ = std::fs::remove_dir_all(&traces);
-    std::fs::create_dir_all(&traces).map_err(|error| format!("cannot make {}: {error}", traces.display()))?;
-    let (prefix, count) = (traces.join("thread").display().to_string(), COMMITS.to_string());
-    output(command(
-        "strace",
-        &["-ff", "-o", &prefix, "-e", CALLS, program, folder, "--commits", name, &count],
-    ))?;
-    Calls::of(&read_all(&traces)?).ok_or_else(|| format!("{name}: strace saw no commits between the marks"))
+    files::make_folder(&traces)?;
+    let mut strace = command("strace", &["-ff", "-e", CALLS, "-o"]);
+    strace.arg(traces.join("thread")).arg(program).args([folder, "--commits", name, &COMMITS.to_string()]);
+    output(strace)?;
+    let unseen = || Error::check(format!("{name}: strace saw no commits between the marks"));
+    Calls::of(&read_all(&traces)?).ok_or_else(unseen)
 }
 
-fn read_all(folder: &Path) -> Result<Vec<String>, String> {
-    let cannot = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
-    let entries =
-        std::fs::read_dir(folder).map_err(cannot)?.collect::<Result<Vec<_>, _>>().map_err(cannot)?;
-    let text = |entry: &std::fs::DirEntry| std::fs::read(entry.path());
-    let texts = entries.iter().map(|entry| Ok(String::from_utf8_lossy(&text(entry)?).into_owned()));
-    texts.collect::<Result<_, _>>().map_err(cannot)
+fn read_all(folder: &Path) -> Result<Vec<String>> {
+    let text = |path: &PathBuf| {
+        let bytes = std::fs::read(path).map_err(Error::at(path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    files::list(folder)?.iter().map(text).collect()
 }
 
 /// What the committing thread called between the marks.
@@ -168,17 +172,21 @@ impl Calls {
     fn every_commit_is_synced(&self) -> bool {
         self.durable >= COMMITS
     }
+}
 
-    fn told(&self) -> String {
+/// The calls of one commit.
+impl fmt::Display for Calls {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each =
             |(name, count): (&String, &u32)| format!("{:.2} {name}", f64::from(*count) / f64::from(COMMITS));
-        self.counts.iter().map(each).collect::<Vec<_>>().join(", ")
+        out.write_str(&self.counts.iter().map(each).collect::<Vec<_>>().join(", "))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{COMMITS, Calls, wish};
+    use crate::options::{refuses, words};
 
     const BEGIN: &str =
         "openat(AT_FDCWD, \"/d/seawall-peers-begin\", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file)\n";
@@ -195,13 +203,13 @@ mod tests {
         let with_call = thread("", "write(3, \"a(\"..., 275) = 275\nfdatasync(4) = 0\n");
         let calls = Calls::of(&["write(9, \"\", 0) = 0\n".to_owned(), with_call]).expect("both marks");
         assert!(calls.every_commit_is_synced());
-        assert_eq!(calls.told(), "1.00 fdatasync, 1.00 write");
+        assert_eq!(calls.to_string(), "1.00 fdatasync, 1.00 write");
 
         let opened = "openat(AT_FDCWD, \"/d/1.seg\", O_RDWR|O_DSYNC|O_DIRECT|O_CLOEXEC) = 5\n";
         let write = "pwrite64(5, \"SWB1\"..., 4096, 8192) = 4096\n";
         let calls = Calls::of(&[thread("", write), opened.to_owned()]).expect("both marks");
         assert!(calls.every_commit_is_synced());
-        assert_eq!(calls.told(), "1.00 pwrite64 O_DSYNC");
+        assert_eq!(calls.to_string(), "1.00 pwrite64 O_DSYNC");
     }
 
     #[test]
@@ -209,19 +217,22 @@ mod tests {
         let other = "fdatasync(3) = 0\n".repeat(COMMITS as usize);
         let calls = Calls::of(&[thread("", "write(3, \"\"..., 256) = 256\n"), other]).expect("both marks");
         assert!(!calls.every_commit_is_synced(), "another thread's syncs are none of a commit's");
-        assert_eq!(calls.told(), "1.00 write");
+        assert_eq!(calls.to_string(), "1.00 write");
         assert_eq!(Calls::of(&[BEGIN.to_owned()]), None);
     }
 
     #[test]
     fn wishes_are_understood_or_refused_by_name() {
-        let of = |words: &[&str]| wish(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let asked = of(&["/var", "--rounds", "7"]).expect("both are known");
+        let asked = wish(&words(&["/var", "--rounds", "7"])).expect("both are known");
         assert_eq!((asked.folder.as_path(), asked.rounds), (std::path::Path::new("/var"), Some(7)));
-        assert!(of(&[]).is_ok_and(|asked| asked.rounds.is_none()));
-        assert!(of(&["--rounds", "0"]).is_err_and(|told| told.contains("above 0")));
-        assert!(of(&["--rounds"]).is_err_and(|told| told.contains("needs a value")));
-        assert!(of(&["--turns"]).is_err_and(|told| told.contains("--turns is unknown")));
-        assert!(of(&["/a", "/b"]).is_err_and(|told| told.contains("/b is unknown")));
+        assert!(wish(&[]).is_ok_and(|asked| asked.rounds.is_none()));
+        for (asked, named) in [
+            (&["--rounds", "0"][..], "above 0"),
+            (&["--rounds"], "needs a value"),
+            (&["--turns"], "--turns is unknown"),
+            (&["/a", "/b"], "/b is unknown"),
+        ] {
+            assert!(wish(&words(asked)).is_err_and(|error| refuses(&error, named)), "{asked:?}");
+        }
     }
 }

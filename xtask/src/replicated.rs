@@ -16,12 +16,14 @@ mod kafka;
 mod secured;
 mod syncs;
 
+use crate::error::{Error, Result};
+use crate::files;
 use crate::runner;
 use crate::shell::{cargo, command, output, status, target};
 use crate::tools::{self, Tool};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -30,7 +32,7 @@ use syncs::{Tracer, calls};
 /// Nodes of a cluster, and how many an acknowledgement counts.
 const NODES: usize = 3;
 const MAJORITY: usize = 2;
-/// Generous: whoever measures in quiet may pause us for minutes.
+/// Generous: the process may be paused for minutes.
 const ACK_TIMEOUT: &str = "10m";
 
 /// An engine under test.
@@ -42,11 +44,11 @@ struct Engine {
     needs: &'static [Tool],
 }
 
-/// What the rows of an engine in a cluster say of its syncs.
+/// The sync policy that the rows of an engine in a cluster report.
 struct Promise {
     /// The engine's id in the result.
     id: &'static str,
-    /// Whether it says that it syncs before it acknowledges.
+    /// Whether it reports to sync before it acknowledges.
     first: bool,
     /// What the names of its files have that others' have not; a server of NATS has one stream, and its own log of Raft.
     files: &'static str,
@@ -78,16 +80,16 @@ const KAFKA: Engine = Engine {
 };
 
 /// `cargo xtask replicated [--kafka]`.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result {
     match arguments {
         [] => nats(),
         [option] if option == "--kafka" => check(&KAFKA),
-        _ => Err("there is one option, --kafka: Kafka in place of NATS".to_owned()),
+        _ => Err(Error::usage("there is one option, --kafka: Kafka in place of NATS")),
     }
 }
 
 /// What the step of `cargo xtask test` runs.
-pub(crate) fn nats() -> Result<(), String> {
+pub(crate) fn nats() -> Result {
     check(&NATS)
 }
 
@@ -99,9 +101,9 @@ pub(crate) fn lacking() -> Option<String> {
     tools::GO.lacking()
 }
 
-fn check(engine: &Engine) -> Result<(), String> {
-    println!("{}", tools::provide(&tools::REPLICATED)?);
-    println!("{}", tools::provide(engine.needs)?);
+fn check(engine: &Engine) -> Result {
+    tools::provide(&tools::REPLICATED)?;
+    tools::provide(engine.needs)?;
     // The tests have NATS' client; no step builds Kafka's, nor what tests it.
     if engine.name == KAFKA.name {
         status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
@@ -128,7 +130,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn all(&self) -> Result<(), String> {
+    fn all(&self) -> Result {
         self.away()?;
         for (number, (sync, promises)) in self.engine.clusters.iter().enumerate() {
             let options = self.up(sync)?;
@@ -136,7 +138,7 @@ impl Bench<'_> {
             if number == 0 {
                 let left = self.left(&options)?;
                 if left != 0 {
-                    return Err(format!("a whole run left {left} streams behind"));
+                    return Err(Error::check(format!("a whole run left {left} streams behind")));
                 }
                 self.interrupted(&options)?;
                 if self.engine.name == NATS.name {
@@ -146,7 +148,7 @@ impl Bench<'_> {
             let nodes = self.nodes()?;
             self.down()?;
             if let Some(pid) = nodes.iter().find(|pid| runs(*pid)) {
-                return Err(format!("process {pid} still runs after `down`"));
+                return Err(Error::check(format!("process {pid} still runs after `down`")));
             }
             println!("{} {sync}: nothing runs after `down`", self.engine.name);
         }
@@ -159,8 +161,7 @@ impl Bench<'_> {
     }
 
     fn seawall(words: &[&str]) -> Command {
-        let program = target().join("debug/seawall").display().to_string();
-        command(&program, words)
+        command(target().join("debug/seawall"), words)
     }
 
     fn cluster(&self, words: &[&str]) -> Command {
@@ -174,24 +175,25 @@ impl Bench<'_> {
     }
 
     /// Starts a cluster; gives the options that name it to the bench.
-    fn up(&self, sync: &str) -> Result<Vec<String>, String> {
-        let told = output(self.cluster(&["up", self.engine.name, "--sync", sync]))?;
-        let options = told.trim().strip_prefix("seawall bench replicated ").map(str::to_owned);
-        let options = options.ok_or_else(|| format!("`cluster up` printed {told:?}"))?;
+    fn up(&self, sync: &str) -> Result<Vec<String>> {
+        let printed = output(self.cluster(&["up", self.engine.name, "--sync", sync]))?;
+        let options = printed.trim().strip_prefix("seawall bench replicated ");
+        let options = options.ok_or_else(|| Error::check(format!("`cluster up` printed {printed:?}")))?;
         println!("{} {sync}: {options}", self.engine.name);
         Ok(options.split(' ').map(str::to_owned).collect())
     }
 
-    fn down(&self) -> Result<(), String> {
-        output(self.cluster(&["down", self.engine.name])).map(|_| ())
+    fn down(&self) -> Result {
+        output(self.cluster(&["down", self.engine.name])).map(drop)
     }
 
     /// The nodes' processes.
-    fn nodes(&self) -> Result<Vec<u32>, String> {
-        let told = output(self.cluster(&["status", self.engine.name]))?;
+    fn nodes(&self) -> Result<Vec<u32>> {
+        let printed = output(self.cluster(&["status", self.engine.name]))?;
         let pid = |line: &str| line.split_once("process ")?.1.split_whitespace().next()?.parse().ok();
-        let pids: Vec<u32> = told.lines().filter_map(pid).collect();
-        if pids.len() == NODES { Ok(pids) } else { Err(format!("`cluster status` printed {told}")) }
+        let pids: Vec<u32> = printed.lines().filter_map(pid).collect();
+        let odd = || Error::check(format!("`cluster status` printed {printed}"));
+        if pids.len() == NODES { Ok(pids) } else { Err(odd()) }
     }
 
     fn bench(&self, options: &[String], more: &[&str]) -> Command {
@@ -207,7 +209,7 @@ impl Bench<'_> {
     }
 
     /// Lets the engines acknowledge records one at a time, and counts what their nodes sync meanwhile.
-    fn counted(&self, options: &[String], promises: &[Promise]) -> Result<(), String> {
+    fn counted(&self, options: &[String], promises: &[Promise]) -> Result {
         let result = self.folder.join("result.json");
         let name = result.display().to_string();
         let tracers =
@@ -215,11 +217,10 @@ impl Bench<'_> {
         let ran = output(self.bench(options, &["--writers", "1", "--time", "20s", "--json", &name]));
         let seen = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
-        let text = std::fs::read_to_string(&result).map_err(|error| format!("{name}: {error}"))?;
-        let json: Value = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let json = files::read_json(&result)?;
         for promise in promises {
             let commits = commits(&json, &format!("{}/1", promise.id))
-                .ok_or_else(|| format!("no row {}/1 in the result", promise.id))?;
+                .ok_or_else(|| Error::check(format!("no row {}/1 in the result", promise.id)))?;
             let syncs: Vec<u64> = seen.iter().map(|trace| calls(trace, promise.files)).collect();
             println!("{}: {commits} records acknowledged, fsyncs by node {syncs:?}", promise.id);
             kept(promise, commits, &syncs)?;
@@ -228,46 +229,46 @@ impl Bench<'_> {
     }
 
     /// A cluster that is away is an error with its address and a remedy.
-    fn away(&self) -> Result<(), String> {
+    fn away(&self) -> Result {
         let option = [format!("--{}", self.engine.name), "127.0.0.1:1".to_owned()];
-        std::fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
+        files::make_folder(&self.folder)?;
         refused(self.bench(&option, &["--time", "5s"]), &["127.0.0.1:1", "seawall cluster up"])
     }
 
     /// A server by itself is too small for three copies.
-    fn too_small(&self) -> Result<(), String> {
-        let program = std::fs::read_dir(engines(&self.folder)).map_err(|error| error.to_string())?;
-        let mut programs = program.flatten().map(|entry| entry.path());
+    fn too_small(&self) -> Result {
+        let mut programs = files::list(&engines(&self.folder))?.into_iter();
         let program = programs.find(|path| path.display().to_string().contains("nats-server"));
-        let program = program.ok_or("the NATS server is not where `cluster up` put it")?;
+        let program =
+            program.ok_or_else(|| Error::check("the NATS server is not where `cluster up` put it"))?;
         let store = self.folder.join("lone");
         let port = free_ports::<1>()?[0];
         let mut lone = Command::new(program);
         lone.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(&store);
         lone.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut lone = lone.spawn().map_err(|error| error.to_string())?;
+        let mut lone = lone.spawn().map_err(Error::at("a NATS server"))?;
         let outcome = listens(port).and_then(|()| {
             let option = ["--nats".to_owned(), format!("127.0.0.1:{port}")];
             refused(self.bench(&option, &["--time", "5s"]), &["too small", "three servers"])
         });
         let ended = lone.kill().and_then(|()| lone.wait()).and_then(|_| std::fs::remove_dir_all(&store));
-        outcome.and(ended.map_err(|error| error.to_string()))
+        outcome.and(ended.map_err(Error::at("a NATS server")))
     }
 
     /// How many streams or topics of ours are in the cluster.
-    fn streams(&self, options: &[String]) -> Result<u64, String> {
+    fn streams(&self, options: &[String]) -> Result<u64> {
         if self.engine.name == KAFKA.name {
             return kafka::topics(&self.folder.join("kafka-default/node-1/store"));
         }
-        let monitors = options.last().ok_or("no monitoring ports")?;
-        let told = get(monitors.split(',').next().unwrap_or_default(), "/jsz?streams=1")?;
-        let json: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-        json["streams"].as_u64().ok_or_else(|| "no number of streams".to_owned())
+        let monitors = options.last().map_or("", String::as_str);
+        let monitor = monitors.split(',').next().unwrap_or_default();
+        let answer = get(monitor, "/jsz?streams=1")?;
+        let json: Value = serde_json::from_str(&answer).map_err(Error::at(monitor))?;
+        json["streams"].as_u64().ok_or_else(|| Error::check(format!("{monitor} gave no number of streams")))
     }
 
-    /// How many are left a while after a run. Brokers of Kafka remove a topic when they hear of it, after the client has been
-    /// told that it is gone.
-    fn left(&self, options: &[String]) -> Result<u64, String> {
+    /// How many are left a while after a run: brokers of Kafka remove a topic after they answered the client that it is gone.
+    fn left(&self, options: &[String]) -> Result<u64> {
         let mut left = self.streams(options)?;
         for _ in 0..600 {
             if left == 0 {
@@ -280,101 +281,106 @@ impl Bench<'_> {
     }
 
     /// A run that is interrupted removes its stream.
-    fn interrupted(&self, options: &[String]) -> Result<(), String> {
+    fn interrupted(&self, options: &[String]) -> Result {
         let mut run = self.bench(options, &["--time", "10m"]);
         let mut run =
-            run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+            run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(Error::at("the bench"))?;
         let seen = (0..1200).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
             self.streams(options).is_ok_and(|streams| streams >= 1)
         });
         output(command("kill", &["-INT", &run.id().to_string()]))?;
-        let ended = run.wait().map_err(|error| error.to_string())?;
-        seen.ok_or("no stream of an interrupted run was ever seen")?;
+        let ended = run.wait().map_err(Error::at("the bench"))?;
+        seen.ok_or_else(|| Error::check("no stream of an interrupted run was ever seen"))?;
         let left = self.left(options)?;
         println!("interrupted: ended with {ended}, {left} streams left");
         if ended.code() != Some(130) || left != 0 {
-            return Err(format!("an interrupted run ended with {ended} and left {left} streams behind"));
+            let what = format!("an interrupted run ended with {ended} and left {left} streams behind");
+            return Err(Error::Check(what));
         }
         Ok(())
     }
 
     /// Ctrl-C of `up --foreground` ends its nodes.
-    fn foreground(&self) -> Result<(), String> {
+    fn foreground(&self) -> Result {
         let mut up = self.cluster(&["up", self.engine.name, "--foreground"]);
-        let mut up =
-            up.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut up = up
+            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Error::at("`up --foreground`"))?;
         let mut line = [0; 1];
         // Its first byte on standard output comes when the cluster is up.
         let read = up.stdout.as_mut().map(|stdout| stdout.read(&mut line));
         let nodes = self.nodes();
         output(command("kill", &["-INT", &up.id().to_string()]))?;
-        let ended = up.wait().map_err(|error| error.to_string())?;
+        let ended = up.wait().map_err(Error::at("`up --foreground`"))?;
         if !matches!(read, Some(Ok(1))) {
-            return Err("`up --foreground` printed nothing".to_owned());
+            return Err(Error::check("`up --foreground` printed nothing"));
         }
         let left = nodes?.into_iter().filter(runs).count();
         println!("foreground: ended with {ended}, {left} nodes left");
         if ended.success() && left == 0 {
             Ok(())
         } else {
-            Err(format!("`up --foreground` left {left} nodes"))
+            Err(Error::check(format!("`up --foreground` left {left} nodes")))
         }
     }
 }
 
-/// Whether the nodes' syncs are what the rows say.
-fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result<(), String> {
+/// Checks the nodes' syncs against what the rows report.
+fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result {
     let Promise { id, first, .. } = promise;
     if commits < 20.0 {
-        return Err(format!("{id}: only {commits} records, too few to say anything"));
+        return Err(Error::check(format!("{id}: only {commits} records, too few to say anything")));
     }
     let synced = syncs.iter().filter(|syncs| **syncs as f64 >= commits).count();
     if *first && synced < MAJORITY {
-        return Err(format!("{id} says that it syncs first, and only {synced} nodes did for every record"));
+        let what = format!("{id} says that it syncs first, and only {synced} nodes did for every record");
+        return Err(Error::Check(what));
     }
     if !first && syncs.iter().any(|syncs| *syncs as f64 > commits / 10.0) {
-        return Err(format!("{id} says that it syncs later, and nodes synced {syncs:?} times"));
+        return Err(Error::check(format!("{id} says that it syncs later, and nodes synced {syncs:?} times")));
     }
     Ok(())
 }
 
-/// So many ports on which nobody listens.
-fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    let held: Result<Vec<_>, _> = (0..N).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect();
-    let held = held.map_err(|error| error.to_string())?;
-    let ports: Result<Vec<u16>, _> =
-        held.iter().map(|free| free.local_addr().map(|address| address.port())).collect();
-    let ports = ports.map_err(|error| error.to_string())?;
-    ports.try_into().map_err(|_| "no ports".to_owned())
+/// `N` ports on which no process listens.
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let held: std::io::Result<Vec<_>> = (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+    let mut ports = [0; N];
+    for (port, free) in ports.iter_mut().zip(held.map_err(Error::at("127.0.0.1"))?) {
+        *port = free.local_addr().map_err(Error::at("127.0.0.1"))?.port();
+    }
+    Ok(ports)
 }
 
-/// Returns when somebody listens on `port`.
-fn listens(port: u16) -> Result<(), String> {
+/// Returns when a process listens on `port`.
+fn listens(port: u16) -> Result {
     for _ in 0..1800 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    Err(format!("nobody listens on port {port}"))
+    Err(Error::check(format!("no process listens on port {port}")))
 }
 
-/// Whether a process runs; one that has ended and that nobody has asked after yet (a zombie) does not.
+/// Whether a process runs; one that has ended and whose parent has not waited for it (a zombie) does not.
 fn runs(pid: &impl std::fmt::Display) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 /// Runs what must be refused with exit code 1 and these words.
-fn refused(mut command: Command, words: &[&str]) -> Result<(), String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(1) && words.iter().all(|word| told.contains(word)) {
-        println!("refused: {}", told.lines().last().unwrap_or_default());
+fn refused(mut command: Command, words: &[&str]) -> Result {
+    let output = command.output().map_err(Error::at("the bench"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(1) && words.iter().all(|word| stderr.contains(word)) {
+        println!("refused: {}", stderr.lines().last().unwrap_or_default());
         return Ok(());
     }
-    Err(format!("to be refused with {words:?}, but ended with {}: {told}", output.status))
+    Err(Error::check(format!("to be refused with {words:?}, but ended with {}: {stderr}", output.status)))
 }
 
 /// The acknowledged records of a row.
@@ -385,13 +391,14 @@ fn commits(result: &Value, id: &str) -> Option<f64> {
     figures.iter().find(|figure| figure["name"] == "commits")?["value"].as_f64()
 }
 
-fn get(address: &str, path: &str) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("{address}: {error}");
-    let mut stream = TcpStream::connect(address).map_err(told)?;
-    stream.set_read_timeout(Some(Duration::from_mins(5))).map_err(told)?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).map_err(told)?;
+fn get(address: &str, path: &str) -> Result<String> {
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(told)?;
+    let asked = TcpStream::connect(address).and_then(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_mins(5)))?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
+        stream.read_to_string(&mut answer)
+    });
+    asked.map_err(Error::at(address))?;
     Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 

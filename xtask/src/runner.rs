@@ -7,11 +7,15 @@
 //! Invariants: every build has the same packages and features, so that the steps share it; a test that was listed is run
 //! and counted or has failed; one that hangs is ended and named; the order in which tests start decides nothing.
 
+use crate::apart::wait;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::outcome::Tests;
 use crate::shell::{cargo, output, target};
 use crate::tally::Counts;
-use crate::test::{Tests, wait};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,7 +49,7 @@ pub(crate) struct Built {
 /// Which tests are run, and how.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
-    /// The tests that are ignored by their own word, in place of the others.
+    /// The tests that are marked `#[ignore]`, in place of the others.
     pub(crate) ignored: bool,
     /// Only those whose name begins so.
     pub(crate) prefix: &'a str,
@@ -57,7 +61,7 @@ pub(crate) struct Plan<'a> {
 ///
 /// # Errors
 /// They do not build.
-pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>, String> {
+pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["test", "--no-run"], selection)
 }
 
@@ -65,7 +69,7 @@ pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>, String> {
 ///
 /// # Errors
 /// They do not build.
-pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>, String> {
+pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["build"], selection)
 }
 
@@ -73,21 +77,21 @@ pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>, String> {
 ///
 /// # Errors
 /// It was not built.
-pub(crate) fn program(all: &[Built], label: &str) -> Result<String, String> {
+pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
     let found = all.iter().find(|built| built.label == label && !built.test);
-    let found = found.ok_or_else(|| format!("cargo says of no program {label} that it was built"))?;
-    Ok(found.executable.display().to_string())
+    let found = found.ok_or_else(|| Error::check(format!("cargo did not report a program {label}")))?;
+    Ok(found.executable.clone())
 }
 
-fn built_by(command: &[&str], selection: &[&str]) -> Result<Vec<Built>, String> {
+fn built_by(command: &[&str], selection: &[&str]) -> Result<Vec<Built>> {
     let quiet = ["--quiet", "--message-format=json-render-diagnostics"];
     let mut build = cargo(&[command, &quiet, &SHARED, selection].concat());
     build.stderr(Stdio::inherit());
-    let told = output(build)?;
-    Ok(told.lines().filter_map(|line| built(&serde_json::from_str(line).ok()?)).collect())
+    let messages = output(build)?;
+    Ok(messages.lines().filter_map(|line| built(&serde_json::from_str(line).ok()?)).collect())
 }
 
-/// The program that a message of cargo's tells of.
+/// The program that a message of cargo's reports.
 fn built(message: &Value) -> Option<Built> {
     let executable = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
@@ -99,64 +103,57 @@ fn built(message: &Value) -> Option<Built> {
     Some(Built { label: format!("{package}/{name}"), folder, executable, test })
 }
 
-/// Names of the tests in a binary; with `ignored` only those that are ignored by their own word.
-fn names(built: &Built, ignored: bool) -> Result<Vec<String>, String> {
+/// Names of the tests in a binary that `more` selects.
+fn names(built: &Built, more: &[&str]) -> Result<Vec<String>> {
     let mut list = Command::new(&built.executable);
-    list.args(["--list", "--format", "terse"]).current_dir(&built.folder);
-    if ignored {
-        list.arg("--ignored");
-    }
-    let told = output(list)?;
-    Ok(told.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+    list.args(["--list", "--format", "terse"]).args(more).current_dir(&built.folder);
+    Ok(output(list)?.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Every test of these binaries, with whether it is ignored by its own word.
+/// Every test of these binaries, with its binary and whether it is marked `#[ignore]`.
+fn every(all: &[Built]) -> Result<Vec<(&Built, String, bool)>> {
+    let mut found = Vec::new();
+    for built in all.iter().filter(|built| built.test) {
+        // A binary with a `main` of its own lists the same whatever it is asked: none of its tests is ignored.
+        let harness = names(built, &["--exact", "no test has this name"])?.is_empty();
+        let ignored = if harness { names(built, &["--ignored"])? } else { Vec::new() };
+        found.extend(names(built, &[])?.into_iter().map(|name| {
+            let left = ignored.contains(&name);
+            (built, name, left)
+        }));
+    }
+    Ok(found)
+}
+
+/// The names of the tests in these binaries, and whether each is marked `#[ignore]`.
 ///
 /// # Errors
 /// A binary cannot be asked.
-pub(crate) fn list(all: &[Built]) -> Result<Vec<(String, bool)>, String> {
-    let mut listed = Vec::new();
-    for built in all.iter().filter(|built| built.test) {
-        let ignored = if harness(built)? { names(built, true)? } else { Vec::new() };
-        for name in names(built, false)? {
-            let left = ignored.contains(&name);
-            listed.push((format!("{} {name}", built.label), left));
-        }
-    }
+pub(crate) fn list(all: &[Built]) -> Result<Vec<(String, bool)>> {
+    let named = |(built, name, ignored): (&Built, String, bool)| (format!("{} {name}", built.label), ignored);
+    let mut listed: Vec<_> = every(all)?.into_iter().map(named).collect();
     listed.sort();
     Ok(listed)
 }
 
-/// Whether Rust's own harness runs its tests. One with a `main` of its own says the same whatever it is asked.
-fn harness(built: &Built) -> Result<bool, String> {
-    let mut list = Command::new(&built.executable);
-    list.args(["--list", "--format", "terse", "--exact", "no test has this name"]).current_dir(&built.folder);
-    Ok(!output(list)?.lines().any(|line| line.ends_with(": test")))
-}
-
 /// Runs the tests of `all` that `plan` names.
 pub(crate) fn run(all: &[Built], plan: &Plan<'_>) -> Tests {
-    match try_run(all, plan) {
-        Ok(tests) => tests,
-        Err(reason) => Tests::from((Counts::default(), Err(reason))),
-    }
+    try_run(all, plan).unwrap_or_else(|error| Tests::from((Counts::default(), Err(error))))
 }
 
-fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests, String> {
+fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests> {
     let (mut due, mut counts) = (Vec::new(), Counts::default());
-    for built in all.iter().filter(|built| built.test) {
-        let ignored = if harness(built)? { names(built, true)? } else { Vec::new() };
-        for name in names(built, false)?.into_iter().filter(|name| name.starts_with(plan.prefix)) {
-            if ignored.contains(&name) == plan.ignored {
-                due.push((built, name));
-            } else {
-                counts.ignored += u64::from(!plan.ignored);
-            }
+    for (built, name, ignored) in every(all)?.into_iter().filter(|(_, name, _)| name.starts_with(plan.prefix))
+    {
+        if ignored == plan.ignored {
+            due.push((built, name));
+        } else {
+            counts.ignored += u64::from(!plan.ignored);
         }
     }
     let took = durations();
     let known = |(built, name): &(&Built, String)| took.get(&format!("{} {name}", built.label)).copied();
-    // One that nobody has run yet may be long.
+    // A test that has not been run yet may be long.
     due.sort_by(|one, other| {
         known(other)
             .unwrap_or(f64::MAX)
@@ -167,27 +164,27 @@ fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests, String> {
     Ok(sum(counts, ran, took))
 }
 
-/// What a test came to.
+/// How a test ended.
 struct Ran {
-    told: String,
+    label: String,
     seconds: f64,
     held: bool,
     skipped: Vec<String>,
 }
 
-fn run_all(due: &[(&Built, String)], plan: &Plan<'_>) -> Result<Vec<Ran>, String> {
-    let folder = target().join("xtask").join(format!("said-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn run_all(due: &[(&Built, String)], plan: &Plan<'_>) -> Result<Vec<Ran>> {
+    let folder = target().join("xtask").join(format!("output-{}", std::process::id()));
+    files::make_folder(&folder)?;
     let (next, ran) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{} tests, {workers} side by side", due.len());
     std::thread::scope(|scope| {
         for worker in 0..workers {
-            let said = folder.join(worker.to_string());
+            let printed = folder.join(worker.to_string());
             let (next, ran) = (&next, &ran);
             scope.spawn(move || {
                 while let Some((built, name)) = due.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let one = run_one(built, name, plan, &said);
+                    let one = run_one(built, name, plan, &printed);
                     ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(one);
                 }
             });
@@ -197,85 +194,82 @@ fn run_all(due: &[(&Built, String)], plan: &Plan<'_>) -> Result<Vec<Ran>, String
     Ok(ran.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// Runs a test; prints what it said if it failed.
-fn run_one(built: &Built, name: &str, plan: &Plan<'_>, said: &Path) -> Ran {
-    let told = format!("{} {name}", built.label);
+/// Runs a test, whose output goes to a file; prints it if the test failed.
+fn run_one(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Ran {
+    let label = format!("{} {name}", built.label);
     let started_ns = seawall_sys::clock::monotonic_ns();
-    let ended = ended(built, name, plan, said);
+    let ended = ended(built, name, plan, printed);
     let seconds = (seawall_sys::clock::monotonic_ns() - started_ns) as f64 / 1e9;
-    let text = std::fs::read(said).unwrap_or_default();
+    let text = std::fs::read(printed).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut counts = Counts::default();
     text.lines().for_each(|line| counts.add_line(line));
     // A `main` of a test's own prints no such line.
     let one = counts.passed == 1 || !text.contains("test result: ");
-    let failure = match ended {
-        Ok(()) if one => None,
-        Ok(()) => Some("ended well and ran no test".to_owned()),
-        Err(reason) => Some(reason),
-    };
-    if let Some(reason) = &failure {
-        println!("FAILED: {told}: {reason}\n{text}");
+    let ended =
+        ended.and_then(|()| if one { Ok(()) } else { Err(Error::check("ended well and ran no test")) });
+    if let Err(error) = &ended {
+        println!("FAILED: {label}: {error}\n{text}");
     }
     let skipped = text.lines().filter_map(|line| line.strip_prefix("SKIPPED: "));
-    let skipped = skipped.map(|what| format!("{told}: {what}")).collect();
-    Ran { told, seconds, held: failure.is_none(), skipped }
+    let skipped = skipped.map(|what| format!("{label}: {what}")).collect();
+    Ran { label, seconds, held: ended.is_ok(), skipped }
 }
 
-fn ended(built: &Built, name: &str, plan: &Plan<'_>, said: &Path) -> Result<(), String> {
-    let cannot = |error: std::io::Error| format!("cannot be run: {error}");
-    let log = File::create(said).map_err(cannot)?;
-    let mut words = plan.wrapper.iter().map(PathBuf::from).collect::<Vec<_>>();
-    words.push(built.executable.clone());
-    let (program, before) = words.split_first().ok_or("there is no program")?;
-    let mut test = Command::new(program);
-    test.args(before).args(["--exact", name]);
+fn ended(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Result {
+    let failed = |cause| Error::Start { program: built.label.clone(), cause };
+    let log = File::create(printed).map_err(failed)?;
+    let program = built.executable.as_os_str();
+    let mut words = plan.wrapper.iter().map(OsStr::new).chain([program]);
+    let mut test = Command::new(words.next().unwrap_or(program));
+    test.args(words).args(["--exact", name]);
     if plan.ignored {
         test.arg("--ignored");
     }
     test.current_dir(&built.folder).env("CARGO_MANIFEST_DIR", &built.folder).stdin(Stdio::null());
-    test.stdout(log.try_clone().map_err(cannot)?).stderr(log);
-    let mut child = test.spawn().map_err(cannot)?;
-    match wait(&mut child, LIMIT).map_err(cannot)? {
+    test.stdout(log.try_clone().map_err(failed)?).stderr(log);
+    let mut child = test.spawn().map_err(failed)?;
+    match wait(&mut child, LIMIT).map_err(failed)? {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("ended with {status}")),
+        Some(status) => Err(Error::Ended { program: built.label.clone(), status, stderr: String::new() }),
         None => {
             let _ = child.kill();
             let _ = child.wait();
-            Err(format!("still running after {} s, the limit of a test; it was ended", LIMIT.as_secs()))
+            let seconds = LIMIT.as_secs();
+            Err(Error::check(format!("still running after {seconds} s, the limit of a test; it was ended")))
         }
     }
 }
 
 fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Tests {
     let (mut failed, mut slowest, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
-    for Ran { told, seconds, held, skipped: here } in ran {
+    for Ran { label, seconds, held, skipped: here } in ran {
         counts.passed += u64::from(held);
         counts.failed += u64::from(!held);
         if !held {
-            failed.push(told.clone());
+            failed.push(label.clone());
         }
-        took.insert(told.clone(), seconds);
-        slowest.push((told, seconds));
+        took.insert(label.clone(), seconds);
+        slowest.push((label, seconds));
         skipped.extend(here);
     }
     keep(&took);
-    let result = if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) };
-    Tests { counts, result, slowest, skipped }.plus(Tests::from((Counts::default(), Ok(()))), SLOWEST)
+    let failure = (!failed.is_empty()).then(|| format!("failed: {}", failed.join(", ")));
+    Tests { counts, failure, slowest, skipped }.plus(Tests::from((Counts::default(), Ok(()))), SLOWEST)
 }
 
 /// Seconds by test of earlier runs; they decide the order and nothing else.
 fn durations() -> BTreeMap<String, f64> {
     let text = std::fs::read_to_string(target().join(DURATIONS)).unwrap_or_default();
     let line = |line: &str| {
-        line.split_once('\t').and_then(|(seconds, told)| Some((told.to_owned(), seconds.parse().ok()?)))
+        line.split_once('\t').and_then(|(seconds, label)| Some((label.to_owned(), seconds.parse().ok()?)))
     };
     text.lines().filter_map(line).collect()
 }
 
 fn keep(took: &BTreeMap<String, f64>) {
     let text: String =
-        took.iter().fold(String::new(), |text, (told, seconds)| text + &format!("{seconds:.3}\t{told}\n"));
+        took.iter().fold(String::new(), |text, (label, seconds)| text + &format!("{seconds:.3}\t{label}\n"));
     // Without it the next run is a little slower.
     let _ = std::fs::write(target().join(DURATIONS), text);
 }
@@ -318,15 +312,15 @@ mod tests {
     #[test]
     fn a_test_is_run_by_its_name_and_counted() {
         let prefix = "runner::tests::one_that_fails";
-        let told = run(&[this()], &Plan { prefix, ..Plan::default() });
-        assert_eq!((told.counts.passed, told.counts.failed, told.result), (1, 0, Ok(())));
-        assert_eq!(told.slowest.len(), 1);
+        let ran = run(&[this()], &Plan { prefix, ..Plan::default() });
+        assert_eq!((ran.counts.passed, ran.counts.failed, ran.failure), (1, 0, None));
+        assert_eq!(ran.slowest.len(), 1);
         let asked = format!("{FAILS}=1");
-        let told = run(&[this()], &Plan { prefix, wrapper: &["env", &asked], ..Plan::default() });
-        assert_eq!((told.counts.passed, told.counts.failed), (0, 1));
-        assert!(told.result.is_err_and(|reason| reason.contains("xtask/bin runner::tests::one_that_fails")));
-        let told = run(&[this()], &Plan { prefix, ignored: true, ..Plan::default() });
-        assert_eq!(told.counts.passed + told.counts.failed, 0);
+        let ran = run(&[this()], &Plan { prefix, wrapper: &["env", &asked], ..Plan::default() });
+        assert_eq!((ran.counts.passed, ran.counts.failed), (0, 1));
+        assert!(ran.failure.is_some_and(|reason| reason.contains("xtask/bin runner::tests::one_that_fails")));
+        let ran = run(&[this()], &Plan { prefix, ignored: true, ..Plan::default() });
+        assert_eq!(ran.counts.passed + ran.counts.failed, 0);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! Invariant: a program that cannot be started is an error with its name, never an empty output.
 
+use crate::error::{Error, Result};
 use crate::tally::Counts;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The repository's root: the folder above this package.
 pub(crate) fn root() -> &'static Path {
@@ -19,7 +20,7 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// `program` with `arguments`, to be run in the repository's root.
-pub(crate) fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+pub(crate) fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[S]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
     command
@@ -38,13 +39,21 @@ pub(crate) fn install(tool: &str) -> Command {
     install
 }
 
-/// Whether a program of this name is on the path.
+/// Whether a program of this name, or a file of this whole name, is here.
 pub(crate) fn has(program: &str) -> bool {
+    find_program(program).is_some()
+}
+
+/// Where the program of this name is.
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Administrators' tools are not on every user's path.
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    // Administrators' tools are not on every user's path, nor are cargo's.
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let more = cargo.map(|home| home.join("bin")).into_iter().chain(["/usr/sbin".into(), "/sbin".into()]);
+    let folders = std::env::split_paths(&path).chain(more);
     let mut names = folders.map(|folder: PathBuf| folder.join(program));
-    names.any(|name| name.is_file())
+    names.find(|name| name.is_file())
 }
 
 /// Whether this process may mount file systems: it is root on Linux.
@@ -53,44 +62,43 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Runs it to its end with its output passed through.
-pub(crate) fn status(mut command: Command) -> Result<(), String> {
-    let name = name_of(&command);
-    let status = command.status().map_err(|error| format!("cannot start `{name}`: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`{name}` ended with {status}")) }
+pub(crate) fn status(mut command: Command) -> Result {
+    let status = command.status();
+    success(&command, status, String::new())
 }
 
 /// Runs it to its end and gives what it printed.
-pub(crate) fn output(mut command: Command) -> Result<String, String> {
-    let name = name_of(&command);
-    let output = command.output().map_err(|error| format!("cannot start `{name}`: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let told = String::from_utf8_lossy(&output.stderr);
-        Err(format!("`{name}` ended with {}: {}", output.status, told.trim()))
-    }
+pub(crate) fn output(mut command: Command) -> Result<String> {
+    let (stdout, stderr, status) = match command.output() {
+        Ok(output) => (output.stdout, output.stderr, Ok(output.status)),
+        Err(cause) => (Vec::new(), Vec::new(), Err(cause)),
+    };
+    success(&command, status, String::from_utf8_lossy(&stderr).trim().to_owned())?;
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
 /// Runs it to its end, passes its output on, and adds up the tests that it reports.
-pub(crate) fn tests(mut command: Command) -> (Counts, Result<(), String>) {
-    let name = name_of(&command);
+pub(crate) fn tests(mut command: Command) -> (Counts, Result) {
     let mut counts = Counts::default();
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return (counts, Err(format!("cannot start `{name}`: {error}"))),
-    };
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+    let child = command.stdout(Stdio::piped()).spawn();
+    let status = child.and_then(|mut child| {
+        let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+        for line in lines.map_while(std::io::Result::ok) {
             counts.add_line(&line);
             println!("{line}");
         }
-    }
-    let outcome = match child.wait() {
+        child.wait()
+    });
+    (counts, success(&command, status, String::new()))
+}
+
+/// Whether a program ran and ended well.
+fn success(command: &Command, status: std::io::Result<ExitStatus>, stderr: String) -> Result {
+    match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{name}` ended with {status}")),
-        Err(error) => Err(format!("`{name}`: {error}")),
-    };
-    (counts, outcome)
+        Ok(status) => Err(Error::Ended { program: name_of(command), status, stderr }),
+        Err(cause) => Err(Error::Start { program: name_of(command), cause }),
+    }
 }
 
 fn name_of(command: &Command) -> String {

@@ -1,32 +1,41 @@
 //! `cargo xtask soak --minutes N`: looks for faults with inputs that no test has, for as long as asked.
 //!
 //! ```text
-//!   results/soak/standing.json   minutes, turns, the last seed and the findings of each part
+//!   results/soak/standing.json   seconds, turns, build and findings of each part, and the next seed
 //!   results/soak/README.md       the same as a table
-//!   results/soak/...             where the parts' own programs stand
+//!   results/soak/...             the progress of the parts' own programs
 //! ```
 //!
-//! The part that had the least of its share comes next, for [`TURN_MINUTES`] at most, so that many short runs come to the
-//! same as a long one. All of it is committed: any clone goes on from there.
+//! The part that had the least of its share comes next. A turn takes the part's share of the minutes asked for, at most
+//! [`TURN_MINUTES`], in a process of its own. All of the folder is committed, so that any clone continues from there, and
+//! many short runs do the same as a long one.
 //!
-//! Invariants: no turn uses a seed that an earlier one used; the standing is written after every turn; a part that cannot
-//! run here is told and leaves its minutes to the others; a finding ends nothing but the command's success.
+//! Invariants: no turn uses a seed that an earlier one used, even one that was interrupted; the standing is written
+//! before and after every turn; a part that cannot run here is printed as skipped, is not counted, and leaves its
+//! minutes to the others; a finding does not end the run, and fails the command at its end.
 
-use crate::shell::{command, is_root, output, root, status};
-use crate::{explore, peers, runner, second_kernel};
-use serde_json::{Value, json};
+use crate::apart::{Ran, Starter};
+use crate::error::{Error, Result};
+use crate::options::{above_zero, number, value};
+use crate::outcome::Outcome;
+use crate::shell::{command, is_root, output, root, status, target};
+use crate::{explore, files, peers, runner, second_kernel};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const FOLDER: &str = "results/soak";
 const TURN_MINUTES: u64 = 10;
-/// The first seeds: none of the tests and campaigns comes as far.
+/// The first seeds: no test and no campaign comes as far.
 const FIRST_SEED: u64 = 1_000_000_000;
 /// More than any soak does.
 const WITHOUT_END: &str = "1000000000000000";
 /// A power cut in an emulator takes half a minute and less.
 const CUTS_A_MINUTE: u64 = 2;
+/// How much longer than asked a turn may take: it may have to build first, and ends with a whole piece of work.
+const LONGER: Duration = Duration::from_hours(1);
 
 /// A row of the table.
 struct Part {
@@ -35,179 +44,218 @@ struct Part {
     share: u64,
     /// A turn takes at least so long.
     least_minutes: u64,
-    /// Why it cannot run here, if it cannot.
-    lacking: fn() -> Option<String>,
-    /// Looks for so long from a fresh seed; tells what it came to.
-    run: fn(&Turn) -> Result<String, String>,
+    /// Provides and builds what it needs; its error is why the part cannot run here.
+    prepare: fn() -> Result,
+    /// Looks for faults from a fresh seed; gives a line about what was tried. Its error is a finding.
+    run: fn(&Turn) -> Result<String>,
 }
 
-/// What a part is given.
+/// What a part is asked for.
 struct Turn {
     minutes: u64,
     seed: u64,
-    /// Where it keeps its standing.
+    /// Where it keeps its progress.
     folder: PathBuf,
 }
 
-const PARTS: [Part; 6] = [
-    Part { name: "simulated crashes", share: 4, least_minutes: 1, lacking: nothing, run: simulated },
-    Part { name: "logs at rest", share: 2, least_minutes: 1, lacking: nothing, run: at_rest },
-    Part { name: "real programs", share: 4, least_minutes: 1, lacking: no_root, run: real_programs },
-    Part { name: "fuzzing", share: 4, least_minutes: 1, lacking: nothing, run: fuzzing },
-    Part { name: "second kernel", share: 4, least_minutes: 3, lacking: no_root, run: cuts },
-    Part { name: "peers", share: 1, least_minutes: 4, lacking: nothing, run: beside_peers },
+#[rustfmt::skip]
+const PARTS: [Part; 7] = [
+    Part { name: "simulated crashes", share: 4, least_minutes: 1, prepare: simulators, run: simulated },
+    Part { name: "logs at rest",      share: 2, least_minutes: 1, prepare: simulators, run: at_rest },
+    Part { name: "writers",           share: 2, least_minutes: 1, prepare: programs, run: writers },
+    Part { name: "real programs",     share: 4, least_minutes: 1, prepare: programs_as_root, run: real_programs },
+    Part { name: "fuzzing",           share: 4, least_minutes: 1, prepare: || explore::prepare_fuzzing(&explore::FUZZ_TARGETS), run: fuzzing },
+    Part { name: "second kernel",     share: 4, least_minutes: 2, prepare: || second_kernel::prepare().map(drop), run: cuts },
+    Part { name: "peers",             share: 1, least_minutes: 3, prepare: || peers::prepare().map(drop), run: beside_peers },
 ];
 
-fn nothing() -> Option<String> {
-    None
-}
-
-fn no_root() -> Option<String> {
-    (!is_root()).then(|| "needs root on Linux".to_owned())
-}
-
-/// What a part came to in all turns.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// All turns of a part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Done {
-    minutes: u64,
+    seconds: u64,
     turns: u64,
+    /// The commit that the last turn was built from.
+    build: String,
     last: String,
     findings: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Standing {
     next_seed: u64,
     parts: BTreeMap<String, Done>,
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq)]
+enum Wish {
+    Soak {
+        minutes: u64,
+    },
+    /// What [`crate::apart`] starts: one turn, whose outcome goes to a file.
+    Turn {
+        part: String,
+        minutes: u64,
+        seed: u64,
+        outcome: PathBuf,
+    },
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// A wrong word, what was found, or that the standing cannot be read or written.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let minutes = wish(arguments)?;
-    let folder = root().join(FOLDER);
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
-    let mut standing = Standing::read(&folder)?;
-    let mut unable: BTreeSet<&str> = BTreeSet::new();
-    for part in &PARTS {
-        if let Some(reason) = (part.lacking)() {
-            println!("SKIPPED: {}: {reason}", part.name);
-            unable.insert(part.name);
+pub(crate) fn run(arguments: &[String]) -> Result {
+    match wish(arguments)? {
+        Wish::Soak { minutes } => soak(minutes),
+        Wish::Turn { part, minutes, seed, outcome } => {
+            let part = PARTS.iter().find(|row| row.name == part);
+            let part = part.ok_or_else(|| Error::usage("the soak has no such part"))?;
+            turn(part, &Turn { minutes, seed, folder: root().join(FOLDER) }).write(&outcome)
         }
     }
-    let (started_ns, mut found) = (seawall_sys::clock::monotonic_ns(), 0_usize);
+}
+
+fn wish(arguments: &[String]) -> Result<Wish> {
+    let mut words = arguments.iter();
+    match words.next().map(String::as_str) {
+        Some("--minutes") if arguments.len() <= 2 => {
+            Ok(Wish::Soak { minutes: above_zero("--minutes", &mut words)? })
+        }
+        Some("--part") => Ok(Wish::Turn {
+            part: value("--part", &mut words)?.to_owned(),
+            minutes: above_zero("the minutes", &mut words)?,
+            seed: number("the seed", &mut words)?,
+            outcome: words.nth(1).ok_or_else(|| Error::usage("--outcome FILE is missing"))?.into(),
+        }),
+        _ => Err(Error::usage("it is `cargo xtask soak --minutes N`, N above 0")),
+    }
+}
+
+fn soak(minutes: u64) -> Result {
+    let folder = root().join(FOLDER);
+    files::make_folder(&folder)?;
+    let mut standing = Standing::read(&folder)?;
+    let (starter, build) = (Starter::new()?, build());
+    let (mut skipped, mut found) = (BTreeSet::new(), 0_usize);
+    let started_ns = seawall_sys::clock::monotonic_ns();
     loop {
         let spent = (seawall_sys::clock::monotonic_ns() - started_ns) / 60_000_000_000;
         let left = minutes.saturating_sub(spent);
-        let Some(part) = standing.next(&unable, left) else { break };
-        let turn = Turn {
-            minutes: left.min(TURN_MINUTES.max(part.least_minutes)),
-            seed: standing.next_seed,
-            folder: folder.clone(),
-        };
-        println!("\n== {}: {} minutes, seed {} ==", part.name, turn.minutes, turn.seed);
-        let outcome = (part.run)(&turn);
-        match &outcome {
-            Ok(told) => println!("{told}"),
-            Err(reason) => println!("FINDING: {reason}"),
+        let Some(part) = standing.next(&skipped, left) else { break };
+        let minutes = part.turn_minutes(minutes).min(left);
+        let seed = standing.take_seed();
+        standing.write(&folder)?;
+        println!("\n== {}: {minutes} minutes, seed {seed} ==", part.name);
+        let words = ["soak", "--part", part.name, &minutes.to_string(), &seed.to_string()];
+        let ran = starter.run(&words, Duration::from_mins(minutes) + LONGER);
+        match &ran.outcome {
+            Outcome::Skipped(reason) => {
+                println!("SKIPPED: {}: {reason}", part.name);
+                skipped.insert(part.name);
+                continue;
+            }
+            Outcome::HeldWith(line) => println!("{line}"),
+            other => {
+                println!("FINDING: {}", finding(other));
+                found += 1;
+            }
         }
-        found += usize::from(outcome.is_err());
-        standing.add(part.name, &turn, outcome);
+        standing.add(part.name, seed, &build, ran);
         standing.write(&folder)?;
     }
     println!("\n{}", standing.table());
-    if found == 0 { Ok(()) } else { Err(format!("{found} turns found something: {FOLDER}/README.md")) }
+    for name in &skipped {
+        println!("SKIPPED, not counted as held: {name}");
+    }
+    if found == 0 {
+        return Ok(());
+    }
+    Err(Error::check(format!("{found} turns found something: {FOLDER}/README.md")))
 }
 
-fn wish(arguments: &[String]) -> Result<u64, String> {
-    let usage = || "it is `cargo xtask soak --minutes N`, N above 0".to_owned();
-    let [flag, value] = arguments else { return Err(usage()) };
-    let minutes = value.parse().ok().filter(|minutes| flag == "--minutes" && *minutes > 0);
-    minutes.ok_or_else(usage)
+/// One turn of a part, in the process that it has of its own.
+fn turn(part: &Part, turn: &Turn) -> Outcome {
+    if let Err(error) = (part.prepare)() {
+        return Outcome::Skipped(error.to_string());
+    }
+    (part.run)(turn).map_or_else(Outcome::from, Outcome::HeldWith)
+}
+
+fn finding(outcome: &Outcome) -> String {
+    if let Outcome::Broken(reason) = outcome { reason.clone() } else { format!("{outcome:?}") }
+}
+
+/// The commit that is checked out, and whether the sources differ from it.
+fn build() -> String {
+    let commit = output(command("git", &["rev-parse", "--short", "HEAD"]));
+    let sources = ["status", "--porcelain", "--", "crates", "xtask", "Cargo.toml", "Cargo.lock"];
+    match (commit, output(command("git", &sources))) {
+        (Ok(commit), Ok(changed)) if changed.is_empty() => commit.trim().to_owned(),
+        (Ok(commit), Ok(_)) => format!("{} and changes", commit.trim()),
+        _ => "unknown".to_owned(),
+    }
+}
+
+impl Part {
+    /// The minutes of a turn, of so many that were asked for.
+    fn turn_minutes(&self, asked: u64) -> u64 {
+        let shares: u64 = PARTS.iter().map(|part| part.share).sum();
+        (asked * self.share / shares).clamp(self.least_minutes, TURN_MINUTES)
+    }
 }
 
 impl Standing {
     /// What the folder holds, or the start.
-    fn read(folder: &Path) -> Result<Self, String> {
+    fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("standing.json");
-        let damaged = || format!("{} is no standing of a soak; remove it to start anew", path.display());
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                Self::from_json(&serde_json::from_str(&text).map_err(|_| damaged())?).ok_or_else(damaged)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Self { next_seed: FIRST_SEED, parts: BTreeMap::new() })
-            }
-            Err(error) => Err(format!("{}: {error}", path.display())),
+        if !path.exists() {
+            return Ok(Self { next_seed: FIRST_SEED, parts: BTreeMap::new() });
         }
-    }
-
-    fn from_json(json: &Value) -> Option<Self> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let done = |value: &Value| {
-            Some(Done {
-                minutes: value["minutes"].as_u64()?,
-                turns: value["turns"].as_u64()?,
-                last: text(&value["last"])?,
-                findings: value["findings"].as_array()?.iter().map(text).collect::<Option<_>>()?,
-            })
-        };
-        let parts = json["parts"].as_object()?.iter();
-        Some(Self {
-            next_seed: json["next_seed"].as_u64()?,
-            parts: parts.map(|(name, value)| Some((name.clone(), done(value)?))).collect::<Option<_>>()?,
+        serde_json::from_value(files::read_json(&path)?).map_err(|cause| Error::At {
+            place: format!("{} is no standing of a soak; remove it to start anew", path.display()),
+            cause: cause.into(),
         })
     }
 
-    fn to_json(&self) -> Value {
-        let done = |done: &Done| {
-            let Done { minutes, turns, last, findings } = done;
-            json!({ "minutes": minutes, "turns": turns, "last": last, "findings": findings })
-        };
-        let parts: serde_json::Map<String, Value> =
-            self.parts.iter().map(|(name, part)| (name.clone(), done(part))).collect();
-        json!({ "next_seed": self.next_seed, "parts": parts })
-    }
-
-    /// Writes it down, all or nothing, and the table beside it.
-    fn write(&self, folder: &Path) -> Result<(), String> {
-        let (path, draft) = (folder.join("standing.json"), folder.join("standing.new"));
-        let text = format!("{:#}\n", self.to_json());
-        let page = format!(
-            "# How far the soak came\n\n`cargo xtask soak --minutes N` goes on from here, in any clone.\n\n{}",
-            self.table()
-        );
-        let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &path));
-        let written = written.and_then(|()| std::fs::write(folder.join("README.md"), page));
-        written.map_err(|error| format!("the standing could not be written to {}: {error}", folder.display()))
+    /// Writes it to a new file that replaces the old one, and the table beside it.
+    fn write(&self, folder: &Path) -> Result {
+        let (path, new) = (folder.join("standing.json"), folder.join("standing.new"));
+        files::write(&new, serde_json::to_vec_pretty(self).map_err(Error::at(new.display()))?)?;
+        std::fs::rename(&new, &path).map_err(Error::at(path.display()))?;
+        let about =
+            "# The standing of the soak\n\n`cargo xtask soak --minutes N` continues from here, in any clone.";
+        files::write(&folder.join("README.md"), format!("{about}\n\n{}", self.table()))
     }
 
     /// The part that had the least of its share and fits in what is left.
-    fn next(&self, unable: &BTreeSet<&str>, left: u64) -> Option<&'static Part> {
-        let had = |part: &Part| self.parts.get(part.name).map_or(0, |done| done.minutes) * 1000 / part.share;
-        let able = PARTS.iter().filter(|part| !unable.contains(part.name) && part.least_minutes <= left);
+    fn next(&self, skipped: &BTreeSet<&str>, left: u64) -> Option<&'static Part> {
+        let had = |part: &Part| self.parts.get(part.name).map_or(0, |done| done.seconds) * 1000 / part.share;
+        let able = PARTS.iter().filter(|part| !skipped.contains(part.name) && part.least_minutes <= left);
         able.min_by_key(|part| had(part))
     }
 
-    fn add(&mut self, name: &str, turn: &Turn, outcome: Result<String, String>) {
-        let done = self.parts.entry(name.to_owned()).or_default();
-        done.minutes += turn.minutes;
-        done.turns += 1;
-        match outcome {
-            Ok(told) => done.last = told,
-            Err(reason) => done.findings.push(format!("seed {}: {reason}", turn.seed)),
-        }
+    fn take_seed(&mut self) -> u64 {
         self.next_seed += 1;
+        self.next_seed - 1
+    }
+
+    fn add(&mut self, name: &str, seed: u64, build: &str, ran: Ran) {
+        let done = self.parts.entry(name.to_owned()).or_default();
+        done.seconds += Duration::try_from_secs_f64(ran.wall_seconds).unwrap_or_default().as_secs();
+        done.turns += 1;
+        build.clone_into(&mut done.build);
+        match ran.outcome {
+            Outcome::HeldWith(line) => done.last = line,
+            other => done.findings.push(format!("seed {seed}: {}", finding(&other))),
+        }
     }
 
     fn table(&self) -> String {
-        let mut text =
-            "| part | minutes | turns | findings | last turn |\n| --- | ---: | ---: | ---: | --- |\n"
-                .to_owned();
-        for (name, Done { minutes, turns, last, findings }) in &self.parts {
-            let _ = writeln!(text, "| {name} | {minutes} | {turns} | {} | {last} |", findings.len());
+        let mut text = "| part | minutes | turns | findings | last build | last turn |\n| --- | ---: | ---: | ---: | --- | --- |\n".to_owned();
+        for (name, Done { seconds, turns, build, last, findings }) in &self.parts {
+            let (minutes, found) = (*seconds as f64 / 60.0, findings.len());
+            let _ = writeln!(text, "| {name} | {minutes:.1} | {turns} | {found} | {build} | {last} |");
         }
         for (name, done) in &self.parts {
             for finding in &done.findings {
@@ -218,87 +266,141 @@ impl Standing {
     }
 }
 
-/// Runs a program on the simulated disk that keeps its own standing in `file`; tells the lines that `told` names.
-fn kept(turn: &Turn, example: &str, file: &str, more: &[&str], told: &str) -> Result<String, String> {
-    let built = runner::programs(&["--example", example])?;
-    let (standing, minutes, seed) =
-        (turn.folder.join(file), turn.minutes.to_string(), FIRST_SEED.to_string());
-    let standing = standing.display().to_string();
-    let words = [&["--progress", &standing, "--minutes", &minutes, "--seed", &seed], more].concat();
-    let said = output(command(&runner::program(&built, &format!("log/{example}"))?, &words))?;
-    println!("{said}");
-    let line = said.lines().find(|line| line.contains(told));
-    Ok(line.ok_or_else(|| format!("the example {example} did not say \"{told}\""))?.trim().to_owned())
+/// The build of the tests, with the two examples that judge simulated disks.
+const SIMULATORS: [&str; 4] = ["--example", "crash", "--example", "rot"];
+const PROGRAMS: [&str; 4] = ["--bin", "seawall", "--bin", "seawall-crash"];
+
+fn simulators() -> Result {
+    runner::programs(&SIMULATORS).map(drop)
 }
 
-fn simulated(turn: &Turn) -> Result<String, String> {
-    kept(turn, "crash", "simulated.txt", &["--states", WITHOUT_END], "states judged")
+fn programs() -> Result {
+    if !cfg!(target_os = "linux") {
+        return Err(Error::lacking("needs Linux"));
+    }
+    runner::programs(&PROGRAMS).map(drop)
 }
 
-fn at_rest(turn: &Turn) -> Result<String, String> {
-    kept(turn, "rot", "logs-at-rest.txt", &["--logs", WITHOUT_END], "mid-log:")
+fn programs_as_root() -> Result {
+    if is_root() { programs() } else { Err(Error::lacking("mounting file systems needs root on Linux")) }
 }
 
-fn real_programs(turn: &Turn) -> Result<String, String> {
-    let built = runner::programs(&["--bin", "seawall", "--bin", "seawall-crash"])?;
-    let (standing, minutes, seed) =
-        (turn.folder.join("real-programs.json"), turn.minutes.to_string(), FIRST_SEED.to_string());
-    let (standing, folder) = (standing.display().to_string(), turn.folder.display().to_string());
-    let words =
-        ["long", "--results", &folder, "--progress", &standing, "--minutes", &minutes, "--seed", &seed];
-    status(command(&runner::program(&built, "crash/bin")?, &words))?;
-    Ok("real-programs.json".to_owned())
+/// The last line of a program's output that holds `words`.
+fn line_of(printed: &str, words: &str) -> Result<String> {
+    println!("{printed}");
+    let line = printed.lines().rfind(|line| line.contains(words));
+    Ok(line.ok_or_else(|| Error::check(format!("no line with \"{words}\"")))?.trim().to_owned())
 }
 
-/// With seeds that no turn had; what is found and what is learned stays below the build folder.
-fn fuzzing(turn: &Turn) -> Result<String, String> {
-    let seed = (turn.seed - FIRST_SEED + 2).to_string();
-    explore::fuzz(&[
-        "--seconds".to_owned(),
-        (turn.minutes * 60).to_string(),
-        "--seed".to_owned(),
-        seed.clone(),
-    ])?;
-    Ok(format!("seed {seed}"))
+/// Runs a program on the simulated disk that keeps its own progress in `file`; gives the line that holds `words`.
+fn simulate(turn: &Turn, example: &str, file: &str, more: &[&str], words: &str) -> Result<String> {
+    let program = runner::program(&runner::programs(&SIMULATORS)?, &format!("log/{example}"))?;
+    let progress = turn.folder.join(file).display().to_string();
+    let (minutes, seed) = (turn.minutes.to_string(), FIRST_SEED.to_string());
+    let timed = ["--progress", &progress, "--minutes", &minutes, "--seed", &seed];
+    line_of(&output(command(program, &[&timed, more].concat()))?, words)
 }
 
-fn cuts(turn: &Turn) -> Result<String, String> {
+fn simulated(turn: &Turn) -> Result<String> {
+    simulate(turn, "crash", "simulated.txt", &["--states", WITHOUT_END], "states judged")
+}
+
+fn at_rest(turn: &Turn) -> Result<String> {
+    simulate(turn, "rot", "logs-at-rest.txt", &["--logs", WITHOUT_END], "mid-log:")
+}
+
+fn crash_program() -> Result<PathBuf> {
+    runner::program(&runner::programs(&PROGRAMS)?, "crash/bin")
+}
+
+/// Writers, trims, followers and views on one log, whose process is killed again and again.
+fn writers(turn: &Turn) -> Result<String> {
+    let (seconds, seed) = ((turn.minutes * 60).to_string(), turn.seed.to_string());
+    let folder = target().display().to_string();
+    let words = ["soak", "--seconds", &seconds, "--dir", &folder, "--seed", &seed];
+    line_of(&output(command(crash_program()?, &words))?, "lives killed")
+}
+
+/// The campaign on recorded file systems and failing disks, which goes on where it stopped.
+fn real_programs(turn: &Turn) -> Result<String> {
+    let progress = turn.folder.join("real-programs.json").display().to_string();
+    let (minutes, seed) = (turn.minutes.to_string(), FIRST_SEED.to_string());
+    let words = ["long", "--progress", &progress, "--minutes", &minutes, "--seed", &seed];
+    line_of(&output(command(crash_program()?, &words))?, "states, ")
+}
+
+/// With seeds that no turn had; findings and new inputs stay below the build folder.
+fn fuzzing(turn: &Turn) -> Result<String> {
+    let (seconds, seed) = ((turn.minutes * 60).to_string(), (turn.seed - FIRST_SEED + 2).to_string());
+    explore::fuzz(&["--seconds", &seconds, "--seed", &seed].map(str::to_owned))?;
+    Ok(format!("{} targets, seed {seed}", explore::FUZZ_TARGETS.len()))
+}
+
+fn cuts(turn: &Turn) -> Result<String> {
     let path = turn.folder.join("second-kernel.json");
-    let before = std::fs::read_to_string(path).unwrap_or_default();
-    let before =
-        serde_json::from_str::<Value>(&before).ok().and_then(|json| json["cuts"].as_u64()).unwrap_or(0);
+    let before = if path.exists() { files::read_json(&path)?["cuts"].as_u64().unwrap_or(0) } else { 0 };
     let wanted = (before + turn.minutes * CUTS_A_MINUTE).to_string();
     let folder = turn.folder.display().to_string();
     let words = ["--cuts", &wanted, "--results", &folder, "--seed", "1000001"];
-    second_kernel::run(&words.map(str::to_owned))?;
-    Ok(format!("{wanted} cuts"))
+    status(second_kernel::prepare()?.cuts(&words))?;
+    Ok(format!("{wanted} power cuts judged in all"))
 }
 
 /// Each of the other logs, and whether it still syncs every commit.
-fn beside_peers(_: &Turn) -> Result<String, String> {
+fn beside_peers(_: &Turn) -> Result<String> {
     peers::run(&[])?;
     Ok("every row syncs every commit".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeMap, BTreeSet, FIRST_SEED, PARTS, Standing, Turn, wish};
+    use super::{BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Ran, Standing, Wish, wish};
+    use crate::options::{refuses, words};
 
     fn new() -> Standing {
         Standing { next_seed: FIRST_SEED, parts: BTreeMap::new() }
     }
 
-    fn turn(standing: &Standing, minutes: u64) -> Turn {
-        Turn { minutes, seed: standing.next_seed, folder: "results".into() }
+    fn ran(outcome: Outcome, wall_seconds: f64) -> Ran {
+        Ran { outcome, wall_seconds, cpu_seconds: None }
+    }
+
+    fn held(line: &str) -> Outcome {
+        Outcome::HeldWith(line.to_owned())
     }
 
     #[test]
     fn minutes_are_understood_or_refused() {
-        let of = |words: &[&str]| wish(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        assert_eq!(of(&["--minutes", "7"]), Ok(7));
-        for wrong in [&[][..], &["--minutes"], &["--minutes", "0"], &["--hours", "1"], &["--minutes", "x"]] {
-            assert!(of(wrong).is_err_and(|told| told.contains("--minutes N")), "{wrong:?}");
+        assert_eq!(wish(&words(&["--minutes", "7"])).expect("is understood"), Wish::Soak { minutes: 7 });
+        for wrong in [
+            &[][..],
+            &["--minutes"],
+            &["--minutes", "0"],
+            &["--minutes", "-1"],
+            &["--hours", "1"],
+            &["--minutes", "x"],
+            &["--minutes", "1", "2"],
+        ] {
+            assert!(wish(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_turn_is_asked_for_by_part_minutes_and_seed() {
+        let asked =
+            wish(&words(&["--part", "fuzzing", "3", "17", "--outcome", "/x"])).expect("is understood");
+        let (part, outcome) = ("fuzzing".to_owned(), "/x".into());
+        assert_eq!(asked, Wish::Turn { part, minutes: 3, seed: 17, outcome });
+    }
+
+    #[test]
+    fn a_turn_takes_its_share_of_what_was_asked_for() {
+        for part in &PARTS {
+            assert_eq!(part.turn_minutes(1), part.least_minutes);
+            assert_eq!(part.turn_minutes(100_000), super::TURN_MINUTES);
+        }
+        let all: u64 = PARTS.iter().map(|part| part.turn_minutes(15)).sum();
+        assert!(all <= 15, "{all}: a quarter of an hour reaches every part");
     }
 
     #[test]
@@ -307,8 +409,8 @@ mod tests {
         let shares: u64 = PARTS.iter().map(|part| part.share).sum();
         for _ in 0..shares * 10 {
             let part = standing.next(&BTreeSet::new(), 10).expect("fits");
-            let turn = turn(&standing, 10);
-            standing.add(part.name, &turn, Ok(String::new()));
+            let seed = standing.take_seed();
+            standing.add(part.name, seed, "build", ran(held(""), 600.0));
         }
         for part in &PARTS {
             let turns = standing.parts[part.name].turns;
@@ -319,8 +421,8 @@ mod tests {
 
     #[test]
     fn what_cannot_run_or_does_not_fit_leaves_its_minutes_to_the_others() {
-        let unable: BTreeSet<&str> = PARTS[1..].iter().map(|part| part.name).collect();
-        assert_eq!(new().next(&unable, 1).map(|part| part.name), Some(PARTS[0].name));
+        let skipped: BTreeSet<&str> = PARTS[1..].iter().map(|part| part.name).collect();
+        assert_eq!(new().next(&skipped, 1).map(|part| part.name), Some(PARTS[0].name));
         assert!(new().next(&BTreeSet::new(), 0).is_none());
         let short = new().next(&BTreeSet::new(), 1).expect("one is short");
         assert!(short.least_minutes == 1);
@@ -329,16 +431,20 @@ mod tests {
     #[test]
     fn a_standing_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(Standing::read(folder.path()), Ok(new()));
+        let read = || Standing::read(folder.path()).expect("is read");
+        assert_eq!(read(), new());
         let mut standing = new();
-        let first = turn(&standing, 3);
-        standing.add("fuzzing", &first, Ok("seed 2".to_owned()));
-        let second = turn(&standing, 4);
-        standing.add("fuzzing", &second, Err("findings in batch".to_owned()));
+        standing.add("fuzzing", 1, "abc", ran(held("seed 2"), 180.0));
+        standing.add("fuzzing", 2, "abd", ran(Outcome::Broken("findings in batch".to_owned()), 246.9));
         standing.write(folder.path()).expect("writes");
-        assert_eq!(Standing::read(folder.path()), Ok(standing.clone()));
-        assert!(standing.table().contains("| fuzzing | 7 | 2 | 1 | seed 2 |"), "{}", standing.table());
+        assert_eq!(read(), standing);
+        assert!(
+            standing.table().contains("| fuzzing | 7.1 | 2 | 1 | abd | seed 2 |"),
+            "{}",
+            standing.table()
+        );
+        assert!(standing.table().contains("fuzzing, seed 2: findings in batch"));
         std::fs::write(folder.path().join("standing.json"), "{}").expect("writes");
-        assert!(Standing::read(folder.path()).is_err_and(|told| told.contains("remove it")));
+        assert!(Standing::read(folder.path()).is_err_and(|error| error.to_string().contains("remove it")));
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: an ignored test is not passed; it is skipped unless a later step runs it.
 
+use serde::{Deserialize, Serialize};
+
 /// Tests, or steps that are one check each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Held.
     pub(crate) passed: u64,

@@ -11,24 +11,20 @@
 //! Invariants: every step runs even if earlier ones failed, so that one run reports everything; the last lines count
 //! only the tests that ran and name the steps left out.
 
-mod apart;
 mod changed;
-mod outcome;
 mod steps;
 mod summary;
 
-pub(crate) use apart::wait;
-pub(crate) use outcome::Tests;
-
+use crate::apart::Starter;
+use crate::error::{Error, Result};
 use crate::runner;
-use apart::Starter;
 use std::path::PathBuf;
 use std::time::Duration;
 use steps::{STEPS, Step, Tier};
 use summary::Summary;
 
-/// No step may take longer: whatever hangs is ended, so that CI does not wait for ever. Generous, because a machine may be
-/// slow and builds may be cold.
+/// No step may take longer: a step that hangs is ended, so that CI does not wait for ever. Generous, because a machine may
+/// be slow and builds may be cold.
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// What the command line asks for.
@@ -41,7 +37,7 @@ enum Wish {
     },
     Named(Vec<String>),
     List,
-    /// What [`apart`] starts: one step, whose outcome goes to a file.
+    /// What [`crate::apart`] starts: one step, whose outcome goes to a file.
     Step {
         name: String,
         outcome: PathBuf,
@@ -49,12 +45,12 @@ enum Wish {
 }
 
 /// Runs what was asked for, then the summary.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result {
     match wish(arguments)? {
         Wish::List => list(),
         Wish::Step { name, outcome } => (step(&name)?.run)().write(&outcome),
         Wish::Named(names) => {
-            let steps: Vec<&Step> = names.iter().map(|name| step(name)).collect::<Result<_, _>>()?;
+            let steps: Vec<&Step> = names.iter().map(|name| step(name)).collect::<Result<_>>()?;
             run_steps(&steps, &[])
         }
         Wish::Tier { full, changed } => {
@@ -70,24 +66,24 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-fn run_steps(steps: &[&Step], left_out: &[&str]) -> Result<(), String> {
+fn run_steps(steps: &[&Step], left_out: &[&str]) -> Result {
     let starter = Starter::new()?;
     let mut summary = Summary::default();
     for step in steps {
         println!("\n== {} ==", step.name);
-        summary.add(step, starter.run(step.name, LIMIT), in_ci());
+        summary.add(step, starter.run(&["test", "--step", step.name], LIMIT), in_ci());
     }
     summary.close(left_out)
 }
 
-fn step(name: &str) -> Result<&'static Step, String> {
+fn step(name: &str) -> Result<&'static Step> {
     STEPS.iter().find(|step| step.name == name).ok_or_else(|| {
         let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        format!("there is no step `{name}`; there are: {}", known.join(", "))
+        Error::usage(format!("there is no step `{name}`; there are: {}", known.join(", ")))
     })
 }
 
-fn wish(arguments: &[String]) -> Result<Wish, String> {
+fn wish(arguments: &[String]) -> Result<Wish> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Ok(match words[..] {
         ["--list"] => Wish::List,
@@ -100,10 +96,10 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
         ["--full", "--changed", rev] => Wish::Tier { full: true, changed: Some(rev.to_owned()) },
         _ => match words.iter().find(|word| word.starts_with('-')) {
             Some(option) => {
-                return Err(format!(
+                return Err(Error::usage(format!(
                     "{option} is unknown or stands in the wrong place; it is `cargo xtask test [--full] [--changed [REV]]`, \
                      `cargo xtask test STEP ...` or `cargo xtask test --list`"
-                ));
+                )));
             }
             None => Wish::Named(arguments.to_vec()),
         },
@@ -111,7 +107,7 @@ fn wish(arguments: &[String]) -> Result<Wish, String> {
 }
 
 /// Steps first, then tests.
-fn list() -> Result<(), String> {
+fn list() -> Result {
     println!("| step | tier | budget, s | matters to |\n| --- | --- | ---: | --- |");
     for Step { name, tier, paths, budget_seconds, .. } in &STEPS {
         let paths = if paths.is_empty() { "everything".to_owned() } else { paths.join(" ") };
@@ -132,27 +128,25 @@ pub(crate) fn in_ci() -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Wish, run, step, wish};
-
-    fn of(words: &[&str]) -> Result<Wish, String> {
-        wish(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-    }
+    use crate::options::{refuses, words};
 
     #[test]
     fn wishes_are_understood_or_refused() {
-        let tier = |full, changed: Option<&str>| Ok(Wish::Tier { full, changed: changed.map(str::to_owned) });
+        let tier = |full, changed: Option<&str>| Wish::Tier { full, changed: changed.map(str::to_owned) };
+        let of = |asked: &[&str]| wish(&words(asked)).expect("is understood");
         assert_eq!(of(&[]), tier(false, None));
         assert_eq!(of(&["--full"]), tier(true, None));
         assert_eq!(of(&["--changed"]), tier(false, Some("HEAD")));
         assert_eq!(of(&["--full", "--changed", "main"]), tier(true, Some("main")));
-        assert_eq!(of(&["--list"]), Ok(Wish::List));
-        assert_eq!(of(&["format", "lints"]), Ok(Wish::Named(vec!["format".to_owned(), "lints".to_owned()])));
-        assert!(of(&["--fast"]).is_err_and(|told| told.contains("--fast is unknown")));
-        assert!(of(&["format", "--full"]).is_err());
+        assert_eq!(of(&["--list"]), Wish::List);
+        assert_eq!(of(&["format", "lints"]), Wish::Named(words(&["format", "lints"])));
+        assert!(wish(&words(&["--fast"])).is_err_and(|error| refuses(&error, "--fast is unknown")));
+        assert!(wish(&words(&["format", "--full"])).is_err());
     }
 
     #[test]
     fn an_unknown_step_is_refused_with_those_that_there_are() {
-        assert!(step("nonsense").is_err_and(|told| told.contains("call sequences")));
-        assert!(run(&["nonsense".to_owned()]).is_err());
+        assert!(step("nonsense").is_err_and(|error| refuses(&error, "call sequences")));
+        assert!(run(&words(&["nonsense"])).is_err());
     }
 }

@@ -1,22 +1,25 @@
 //! Lists the tools that `cargo xtask test` needs, and installs the missing ones.
 //!
-//! Invariant: a missing tool is installed (Debian, as root) or named together with its package, or with its project
-//! where Debian has none that is new enough ([`ELSEWHERE`]); it is never skipped silently.
+//! Invariant: a missing tool is installed (where there is apt-get, as root) or named together with its package on Debian,
+//! or with its project where Debian has none that is new enough ([`ELSEWHERE`]); it is never skipped silently.
 
+use crate::error::{Error, Result};
 use crate::jdks::{FOREIGN, Here, find};
-use crate::shell::{command, has, is_root, output, status};
+use crate::shell::{command, find_program, has, is_root, output, status};
+use std::path::PathBuf;
 
 /// A program that something here runs.
+#[derive(Clone, Copy)]
 pub(crate) struct Tool {
-    /// A program on the path, or a file by its whole name.
+    /// A program on the path, or a file by its whole name; others behind `|` do as well.
     probe: &'static str,
-    /// Debian's package.
+    /// Debian's packages.
     package: &'static str,
     /// What it is needed for.
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 18] = [
+pub(crate) const TESTS: [Tool; 17] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -27,14 +30,20 @@ pub(crate) const TESTS: [Tool; 18] = [
     Tool { probe: "mkfs.xfs", package: "xfsprogs", purpose: "flush counts on xfs" },
     Tool { probe: "mkfs.btrfs", package: "btrfs-progs", purpose: "flush counts on btrfs" },
     Tool { probe: "eatmydata", package: "eatmydata", purpose: "a lie to be caught" },
-    Tool { probe: "x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64", purpose: "the Windows build" },
-    Tool { probe: "wine", package: "wine", purpose: "the Windows tests" },
-    Tool { probe: "wine64", package: "wine64", purpose: "the Windows tests" },
+    WINDOWS[0],
+    WINDOWS[1],
     Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`" },
     Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
     Tool { probe: "qemu-io", package: "qemu-utils", purpose: "a client for the block device of the tests" },
     Tool { probe: "chromium", package: "chromium", purpose: "the HTML report in a browser" },
+];
+
+/// What the Windows tests need.
+pub(crate) const WINDOWS: [Tool; 2] = [
+    Tool { probe: "x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64", purpose: "the Windows build" },
+    // Newer Wines have one loader for both kinds of programs.
+    Tool { probe: "wine|wine64", package: "wine wine64", purpose: "the Windows tests" },
 ];
 
 /// What a step of `test` needs and Debian 12 has not, or too old: it is named, and the step counts as skipped; in CI, as failed.
@@ -77,20 +86,20 @@ impl Elsewhere {
 /// Names what is missing of [`ELSEWHERE`]; gives how many.
 pub(crate) fn lacking() -> usize {
     let lacking: Vec<String> = ELSEWHERE.iter().filter_map(Elsewhere::lacking).collect();
-    for told in &lacking {
-        println!("{told}");
+    for missing in &lacking {
+        println!("{missing}");
     }
     lacking.len()
 }
 
 /// The minor version of Go 1, where `seawall cluster` looks for it.
 fn go_version() -> Option<u32> {
-    let told = |go: &str| output(command(go, &["version"])).ok();
-    minor(&told("go").or_else(|| told("/usr/local/go/bin/go"))?)
+    let version = |go: &str| output(command(go, &["version"])).ok();
+    minor(&version("go").or_else(|| version("/usr/local/go/bin/go"))?)
 }
 
-fn minor(told: &str) -> Option<u32> {
-    let version = told.split_whitespace().find_map(|word| word.strip_prefix("go1."))?;
+fn minor(text: &str) -> Option<u32> {
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("go1."))?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
@@ -137,77 +146,77 @@ pub(crate) const PEERS: [Tool; 2] = [
     Tool { probe: "strace", package: "strace", purpose: "the syncs of each commit" },
 ];
 
-/// Provides these; tells what was done.
+/// Provides these and prints what was done.
 ///
 /// # Errors
 /// What is missing, by package, where this process may not install it or installing failed.
-pub(crate) fn provide(tools: &[Tool]) -> Result<String, String> {
+pub(crate) fn provide(tools: &[Tool]) -> Result {
     if !cfg!(target_os = "linux") {
-        return Ok("the tests on real file systems need Linux; nothing to install".to_owned());
+        println!("the tests on real file systems need Linux; nothing to install");
+        return Ok(());
     }
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !present(tool)).collect();
     if missing.is_empty() {
-        return Ok(format!("all {} tools are here", tools.len()));
+        println!("all {} tools are here", tools.len());
+        return Ok(());
     }
     for tool in &missing {
         println!("missing: {} (Debian's package {}), needed for {}", tool.probe, tool.package, tool.purpose);
     }
-    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    let probes = |tools: Vec<&Tool>| tools.iter().map(|tool| tool.probe).collect::<Vec<_>>().join(", ");
+    let mut packages: Vec<&str> = missing.iter().flat_map(|tool| tool.package.split(' ')).collect();
     packages.dedup();
     if !(is_root() && has("apt-get")) {
-        let probes: Vec<&str> = missing.iter().map(|tool| tool.probe).collect();
-        return Err(format!(
+        return Err(Error::lacking(format!(
             "install what provides {} (on Debian, as root: apt-get install {})",
-            probes.join(", "),
+            probes(missing),
             packages.join(" ")
-        ));
+        )));
     }
     install(&packages)?;
-    let still: Vec<&str> = missing.iter().filter(|tool| !present(tool)).map(|tool| tool.probe).collect();
+    let still: Vec<&Tool> = missing.into_iter().filter(|tool| !present(tool)).collect();
     if still.is_empty() {
-        Ok(format!("installed {}", packages.join(" ")))
+        println!("installed {}", packages.join(" "));
+        Ok(())
     } else {
-        Err(format!("still missing after installing their packages: {}", still.join(" ")))
+        Err(Error::lacking(format!("still missing after installing their packages: {}", probes(still))))
     }
 }
 
-fn install(packages: &[&str]) -> Result<(), String> {
+fn install(packages: &[&str]) -> Result {
     let apt = |arguments: &[&str]| {
         let mut apt = command("apt-get", arguments);
         apt.env("DEBIAN_FRONTEND", "noninteractive");
         apt
     };
     output(apt(&["update", "-q"]))?;
-    let mut arguments = vec!["install", "-q", "-y", "--no-install-recommends"];
-    arguments.extend(packages);
-    status(apt(&arguments))
+    status(apt(&[&["install", "-q", "-y", "--no-install-recommends"], packages].concat()))
 }
 
 fn present(tool: &Tool) -> bool {
-    match tool.probe {
+    tool.probe.split('|').any(|name| match name {
         "pg_test_fsync" => pg_test_fsync().is_some(),
-        // Wine's packages put the loader in a folder of their own.
-        "wine64" => has("wine64") || std::path::Path::new("/usr/lib/wine/wine64").exists(),
         name => has(name),
-    }
+    })
 }
 
-/// Debian keeps PostgreSQL's programs apart, one folder a version; the newest is taken.
-pub(crate) fn pg_test_fsync() -> Option<std::path::PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-    let mut found: Vec<_> = versions
+/// PostgreSQL's `pg_test_fsync`, whose folder holds its other programs: on the path, or in Debian's folder of the newest
+/// version.
+pub(crate) fn pg_test_fsync() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions
         .map(|version| version.path().join("bin/pg_test_fsync"))
         .filter(|path| path.exists())
         .collect();
     found.sort();
-    found.pop()
+    found.pop().or_else(|| find_program("pg_test_fsync"))
 }
 
 /// Adds the standard library of a foreign target to this toolchain, if it is missing.
 ///
 /// # Errors
 /// rustup is missing or could not.
-pub(crate) fn provide_target(target: &str) -> Result<(), String> {
+pub(crate) fn provide_target(target: &str) -> Result {
     let installed = output(command("rustup", &["target", "list", "--installed"]))?;
     if installed.lines().any(|line| line == target) {
         return Ok(());
@@ -223,8 +232,8 @@ mod tests {
     fn what_is_missing_elsewhere_is_named_with_its_remedy() {
         for tool in ELSEWHERE {
             assert_eq!(super::Elsewhere { found: || true, ..tool }.lacking(), None);
-            let told = super::Elsewhere { found: || false, ..tool }.lacking().expect("missing");
-            assert!([tool.what, tool.purpose, tool.remedy].iter().all(|word| told.contains(word)), "{told}");
+            let text = super::Elsewhere { found: || false, ..tool }.lacking().expect("missing");
+            assert!([tool.what, tool.purpose, tool.remedy].iter().all(|word| text.contains(word)), "{text}");
         }
     }
 

@@ -229,10 +229,8 @@ impl Part {
 
     /// Tells it from every other part.
     fn name(self) -> String {
-        self.ground().map_or_else(
-            || self.kind().to_owned(),
-            |ground| format!("{} on {}", self.kind(), ground.name),
-        )
+        self.ground()
+            .map_or_else(|| self.kind().to_owned(), |ground| format!("{} on {}", self.kind(), ground.name))
     }
 
     fn run(self, run: &mut Run, seed: u64) -> io::Result<()> {

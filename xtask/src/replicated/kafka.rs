@@ -4,6 +4,8 @@
 
 use super::secured::Certificates;
 use super::{free_ports, listens};
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::output;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,25 +29,21 @@ impl Nodes {
         certificates: &Certificates,
         user: &str,
         password: &str,
-    ) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("a node of Kafka: {error}");
-        let engines = std::fs::read_dir(super::engines(folder)).map_err(told)?;
-        let archives = engines.flatten().map(|entry| entry.path());
-        let archives = archives
-            .filter(|path| path.is_dir())
-            .find(|path| path.display().to_string().contains("kafka-"))
-            .ok_or("Kafka is not where `cluster up` put it")?;
+    ) -> Result<Self> {
+        let failed = |cause| Error::Start { program: "a node of Kafka".to_owned(), cause };
+        let mut engines = files::list(&super::engines(folder))?.into_iter().filter(|path| path.is_dir());
+        let archives = engines.find(|path| path.display().to_string().contains("kafka-"));
+        let archives = archives.ok_or_else(|| Error::check("Kafka is not where `cluster up` put it"))?;
         let home = folder.join("kafka-secured");
         let _ = std::fs::remove_dir_all(&home);
-        std::fs::create_dir_all(&home).map_err(told)?;
+        files::make_folder(&home)?;
         let store = home.join("store.pem");
-        let pem = |path: &Path| std::fs::read_to_string(path).map_err(told);
-        std::fs::write(&store, pem(&certificates.key)? + &pem(&certificates.certificate)?).map_err(told)?;
+        files::write(&store, files::read(&certificates.key)? + &files::read(&certificates.certificate)?)?;
         let mut started = Self { children: Vec::new(), ports: free_ports()?, home };
         for node in 0..nodes {
             let name = format!("node-{}.properties", node + 1);
             let text = started.config(node, nodes, &store, user, password);
-            std::fs::write(started.home.join(&name), text).map_err(told)?;
+            files::write(&started.home.join(&name), text)?;
             let java = |main: &str, arguments: &[&str]| {
                 let mut java = Command::new("java");
                 java.args(["-Xmx256m", "-XX:+UseSerialGC", "-cp"]).arg(archives.join("*")).arg(main);
@@ -56,11 +54,10 @@ impl Nodes {
                 "kafka.tools.StorageTool",
                 &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name],
             ))?;
-            let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(told)?;
+            let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(failed)?;
             let mut java = java("kafka.Kafka", &[&name]);
-            java.stdout(log.try_clone().map_err(told)?).stderr(log);
-            let child = java.spawn().map_err(told)?;
-            started.children.push(child);
+            java.stdout(log.try_clone().map_err(failed)?).stderr(log);
+            started.children.push(java.spawn().map_err(failed)?);
         }
         for node in 0..nodes {
             listens(started.ports[node * PER_NODE])?;
@@ -116,8 +113,10 @@ impl Drop for Nodes {
 }
 
 /// How many topics of ours a node holds: a topic that was removed keeps its folder for a minute, under another name.
-pub(super) fn topics(store: &Path) -> Result<u64, String> {
-    let entries = std::fs::read_dir(store).map_err(|error| format!("{}: {error}", store.display()))?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    Ok(names.filter(|name| name.starts_with("seawall-") && !name.ends_with("-delete")).count() as u64)
+pub(super) fn topics(store: &Path) -> Result<u64> {
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("seawall-") && !name.ends_with("-delete")
+    };
+    Ok(files::list(store)?.iter().filter(|path| named(path)).count() as u64)
 }

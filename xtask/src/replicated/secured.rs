@@ -9,6 +9,8 @@
 
 use super::kafka::Nodes;
 use super::{Bench, refused};
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{command, output};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,7 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    fn make(folder: &Path) -> Result<Self, String> {
+    fn make(folder: &Path) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         let (authority, authority_key) = (file("authority.pem"), file("authority.key"));
         let made = Self { certificate: file("node.pem"), key: file("node.key"), authority };
@@ -44,8 +46,8 @@ impl Certificates {
     }
 }
 
-/// `JetStream` with TLS and a user that may not delete streams: the run is told whole, and what it left behind.
-pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result<(), String> {
+/// `JetStream` with TLS and a user that may not delete streams: the run is reported, and what it left behind.
+pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result {
     let certificates = Certificates::make(&bench.folder)?;
     let more = format!(
         "authorization {{ users: [ {{ user: {USER}, password: \"{PASSWORD}\", permissions: {{ publish: {{ deny: [\"$JS.API.STREAM.DELETE.>\"] }} }} }} ] }}\ntls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
@@ -55,8 +57,7 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result<
     for (number, pid) in (1..).zip(bench.nodes()?) {
         let config = bench.folder.join(format!("nats-{sync}/node-{number}/nats.conf"));
         let file = std::fs::OpenOptions::new().append(true).open(&config);
-        file.and_then(|mut file| file.write_all(more.as_bytes()))
-            .map_err(|error| format!("{}: {error}", config.display()))?;
+        file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(Error::at(config.display()))?;
         output(command("kill", &["-HUP", &pid.to_string()]))?;
     }
     let run = |authority: Option<&Path>, password: &str| {
@@ -69,8 +70,8 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result<
     };
     // Until each has read it, one of them may still be open to all.
     for _ in 0..300 {
-        let told = run(Some(&certificates.authority), "wrong").output().map_err(|error| error.to_string())?;
-        if !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("NATS_USER") {
+        let ran = run(Some(&certificates.authority), "wrong").output().map_err(Error::at("the bench"))?;
+        if !ran.status.success() && String::from_utf8_lossy(&ran.stderr).contains("NATS_USER") {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -81,20 +82,21 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result<
 }
 
 /// A run whose stream could not be removed prints its table, names the stream, and fails.
-fn left_behind(mut run: Command) -> Result<(), String> {
-    let ended = run.output().map_err(|error| error.to_string())?;
-    let (table, told) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+fn left_behind(mut run: Command) -> Result {
+    let ended = run.output().map_err(Error::at("the bench"))?;
+    let (table, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     let words = ["the stream seawall-", "may be left behind", "nats stream rm"];
     let kept = table.contains("NATS JetStream") && table.contains("buffered+fdatasync");
-    if ended.status.code() == Some(1) && kept && words.iter().all(|word| told.contains(word)) {
-        println!("left behind, and told beside the result: {}", told.lines().last().unwrap_or_default());
+    if ended.status.code() == Some(1) && kept && words.iter().all(|word| stderr.contains(word)) {
+        println!("left behind, and named beside the result: {}", stderr.lines().last().unwrap_or_default());
         return Ok(());
     }
-    Err(format!("the table and {words:?} were to be told, but it ended with {}: {table}{told}", ended.status))
+    let status = ended.status;
+    Err(Error::check(format!("without the table or {words:?} it ended with {status}: {table}{stderr}")))
 }
 
 /// Kafka with TLS and a login: refused without either, too small with one broker, measured with three.
-pub(super) fn kafka(bench: &Bench<'_>) -> Result<(), String> {
+pub(super) fn kafka(bench: &Bench<'_>) -> Result {
     let certificates = Certificates::make(&bench.folder)?;
     let config = bench.folder.join("client.properties");
     let properties = |password: &str, authority: bool| {
@@ -105,8 +107,7 @@ pub(super) fn kafka(bench: &Bench<'_>) -> Result<(), String> {
         };
         let login =
             format!("sasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={password}\n{authority}");
-        std::fs::write(&config, format!("security.protocol=SASL_SSL\n{login}"))
-            .map_err(|error| error.to_string())
+        files::write(&config, format!("security.protocol=SASL_SSL\n{login}"))
     };
     let run = |nodes: &Nodes| {
         let name = config.display().to_string();
@@ -120,14 +121,14 @@ pub(super) fn kafka(bench: &Bench<'_>) -> Result<(), String> {
     refused(run(&lone), &["no answer", "uthentication", "--kafka-config"])?;
     properties(PASSWORD, false)?;
     refused(run(&lone), &["no answer", "certificate", "ssl.ca.location"])?;
-    std::fs::write(&config, "ssl.truststore.location=x\n").map_err(|error| error.to_string())?;
+    files::write(&config, "ssl.truststore.location=x\n")?;
     refused(run(&lone), &["ssl.truststore.location", "librdkafka"])?;
     drop(lone);
     let three = Nodes::start(&bench.folder, 3, &certificates, USER, PASSWORD)?;
     properties(PASSWORD, true)?;
     let table = output(run(&three))?;
     if !table.contains("flush.messages=1") || table.contains(PASSWORD) {
-        return Err(format!("no row of Kafka by TLS and login in {table}"));
+        return Err(Error::check(format!("no row of Kafka by TLS and login in {table}")));
     }
     println!("kafka: measured by SASL_SSL");
     Ok(())

@@ -1,5 +1,7 @@
 //! Counts the syncs of a node per file by strace.
 
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::output;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,12 +14,11 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
-    pub(super) fn on(pid: u32, folder: &Path) -> Result<Self, String> {
+    pub(super) fn on(pid: u32, folder: &Path) -> Result<Self> {
         let trace = folder.join(format!("syncs-{pid}"));
         let mut strace = Command::new("strace");
         strace.args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(&trace);
-        let child = strace.stderr(Stdio::null()).spawn().map_err(|error| format!("strace: {error}"))?;
-        // Attached when the kernel says so.
+        let child = strace.stderr(Stdio::null()).spawn().map_err(Error::at("strace"))?;
         let traced = || {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
@@ -28,14 +29,14 @@ impl Tracer {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        Err(format!("strace did not attach to process {pid}"))
+        Err(Error::check(format!("strace did not attach to process {pid}")))
     }
 
     /// What was written down.
-    pub(super) fn end(mut self) -> Result<String, String> {
+    pub(super) fn end(mut self) -> Result<String> {
         output(crate::shell::command("kill", &["-INT", &self.child.id().to_string()]))?;
-        self.child.wait().map_err(|error| error.to_string())?;
-        let text = std::fs::read_to_string(&self.trace).map_err(|error| error.to_string())?;
+        self.child.wait().map_err(Error::at("strace"))?;
+        let text = files::read(&self.trace)?;
         let _ = std::fs::remove_file(&self.trace);
         Ok(text)
     }

@@ -4,13 +4,14 @@
 //! are in `results/tests/README.md`.
 
 use super::in_ci;
-use super::outcome::{Outcome, Tests};
+use crate::error::Result;
+use crate::outcome::{Outcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, tests};
 use crate::{crash, deny, explore, jvm, peers, replicated, tools, wine};
 use std::process::Command;
 
-/// When a step runs unasked.
+/// When a step runs without being named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tier {
     /// Before every commit: needs no root, and downloads nothing but crates.
@@ -103,21 +104,11 @@ const BROWSER: &str = "gauge/browser";
 fn set_up() -> Outcome {
     // The steps that need those count as skipped, or in CI as failed.
     tools::lacking();
-    match tools::provide(&tools::TESTS) {
-        Ok(told) => {
-            println!("{told}");
-            Outcome::Held
-        }
-        Err(reason) => Outcome::Broken(reason),
-    }
+    tools::provide(&tools::TESTS).into()
 }
 
 fn check(command: Command) -> Outcome {
-    held(status(command))
-}
-
-fn held(result: Result<(), String>) -> Outcome {
-    result.map_or_else(Outcome::Broken, |()| Outcome::Held)
+    status(command).into()
 }
 
 /// With the features that tests and harnesses turn on, and the log with none, as it is depended on.
@@ -125,10 +116,10 @@ fn lints() -> Outcome {
     let warnings = ["--quiet", "--", "-Dwarnings"];
     let all = [&["clippy", "--all-targets"], &SHARED[..], &warnings].concat();
     let plain = [&["clippy", "--package=seawall"][..], &warnings].concat();
-    held(status(cargo(&all)).and_then(|()| status(cargo(&plain))))
+    status(cargo(&all)).and_then(|()| status(cargo(&plain))).into()
 }
 
-/// Every test of the workspace that is not ignored by its own word, but those of [`promises`].
+/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`].
 fn all_tests() -> Outcome {
     built(&[], |label| !PROMISES.contains(&label), &Plan::default(), Outcome::Tests)
 }
@@ -145,13 +136,11 @@ fn built(
     plan: &Plan<'_>,
     outcome: fn(Tests) -> Outcome,
 ) -> Outcome {
-    match runner::build(selection) {
-        Ok(mut all) => {
-            all.retain(|built| wanted(&built.label));
-            outcome(runner::run(&all, plan))
-        }
-        Err(reason) => Outcome::Broken(reason),
-    }
+    let ran = runner::build(selection).map(|mut all| {
+        all.retain(|built| wanted(&built.label));
+        outcome(runner::run(&all, plan))
+    });
+    ran.unwrap_or_else(Outcome::from)
 }
 
 fn documented_examples() -> Outcome {
@@ -160,7 +149,7 @@ fn documented_examples() -> Outcome {
 
 fn documentation() -> Outcome {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
-    // Private items are documented too: who reads this documentation works on this code.
+    // Private items are documented too: the readers of this documentation work on this code.
     doc.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private-intra-doc-links");
     check(doc)
 }
@@ -169,11 +158,11 @@ fn documentation() -> Outcome {
 fn tests_of_peers() -> Outcome {
     match peers::lint() {
         Ok(()) => explored(tests(peers::tests())),
-        Err(reason) => Outcome::Broken(reason),
+        lint => lint.into(),
     }
 }
 
-fn explored(ran: (crate::tally::Counts, Result<(), String>)) -> Outcome {
+fn explored(ran: (crate::tally::Counts, Result)) -> Outcome {
     Outcome::Tests(Tests::from(ran))
 }
 
@@ -181,12 +170,12 @@ fn explored(ran: (crate::tally::Counts, Result<(), String>)) -> Outcome {
 const FUZZING: [&str; 4] = ["--seed", "1", "--seconds", "20"];
 
 fn fuzzing() -> Outcome {
-    held(explore::fuzz(&FUZZING.map(str::to_owned)))
+    explore::fuzz(&FUZZING.map(str::to_owned)).into()
 }
 
 fn builds_for(target: &str) -> Outcome {
-    if let Err(reason) = tools::provide_target(target) {
-        return Outcome::Skipped(format!("no standard library for {target}: {reason}"));
+    if let Err(error) = tools::provide_target(target) {
+        return Outcome::Skipped(format!("no standard library for {target}: {error}"));
     }
     check(cargo(&["check", "--workspace", "--all-targets", "--quiet", "--target", target]))
 }
@@ -210,7 +199,7 @@ fn on_real_systems(module: &'static str) -> Outcome {
 fn report_in_a_browser() -> Outcome {
     if !has("chromium") {
         return Outcome::Skipped(
-            "Chromium is missing: nobody looked at the HTML report; `cargo xtask setup` installs it"
+            "Chromium is missing, so the HTML report was not looked at; `cargo xtask setup` installs it"
                 .to_owned(),
         );
     }
@@ -222,7 +211,7 @@ fn report_in_a_browser() -> Outcome {
 fn on_jvms() -> Outcome {
     match jvm::test(in_ci()) {
         Ok(ran) => explored(ran),
-        Err(reason) => Outcome::Skipped(reason),
+        Err(error) => Outcome::Skipped(error.to_string()),
     }
 }
 
@@ -231,7 +220,7 @@ fn crashes() -> Outcome {
     match crash::bounded(&[]) {
         Ok(skipped) if skipped.is_empty() => Outcome::Held,
         Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
-        Err(reason) => Outcome::Broken(reason),
+        Err(error) => error.into(),
     }
 }
 
@@ -239,25 +228,16 @@ fn crashes() -> Outcome {
 fn replicated_commit() -> Outcome {
     match replicated::lacking() {
         Some(reason) => Outcome::Skipped(reason),
-        None => held(replicated::nats()),
-    }
-}
-
-/// Held, but for what is named.
-fn held_but(result: Result<Option<String>, String>) -> Outcome {
-    match result {
-        Ok(None) => Outcome::Held,
-        Ok(Some(left_out)) => Outcome::HeldBut(left_out),
-        Err(reason) => Outcome::Broken(reason),
+        None => replicated::nats().into(),
     }
 }
 
 fn dependencies() -> Outcome {
     if in_ci() {
         // Installs it first if need be, which takes minutes: CI has them.
-        held_but(deny::provided())
+        deny::provided().into()
     } else if deny::present() {
-        held_but(deny::check())
+        deny::check().into()
     } else {
         Outcome::Skipped("cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned())
     }

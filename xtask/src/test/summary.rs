@@ -4,22 +4,23 @@
 //! want of root, a loop device or a tool is a failure; an exceeded budget is printed and fails nothing, because
 //! machines differ.
 
-use super::apart::Ran;
-use super::outcome::{Outcome, Tests};
 use super::steps::Step;
+use crate::apart::Ran;
+use crate::error::{Error, Result};
+use crate::outcome::{Outcome, Tests};
 use crate::runner::SLOWEST;
 use crate::tally::Counts;
 
-/// What the steps came to so far.
+/// The outcomes of the steps so far.
 #[derive(Default)]
 pub(super) struct Summary {
     rows: Vec<String>,
     counts: Counts,
     skipped: u64,
-    /// Tests that were ignored by their own word and not run by a later step so far.
+    /// Tests that are marked `#[ignore]` and that no later step has run so far.
     owed: u64,
     slowest: Vec<(String, f64)>,
-    /// What tests said that they could not do here.
+    /// What tests reported that they could not do here.
     unable: Vec<String>,
     over_budget: Vec<String>,
     wall_seconds: f64,
@@ -29,12 +30,12 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn add(&mut self, step: &Step, ran: Ran, in_ci: bool) {
         let Ran { outcome, wall_seconds, cpu_seconds } = ran;
-        let told = self.count(outcome, in_ci);
-        println!("{told}");
+        let text = self.count(outcome, in_ci);
+        println!("{text}");
         let cpu = cpu_seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.0}"));
         let Step { name, budget_seconds, .. } = step;
         self.rows
-            .push(format!("| {name:<20} | {wall_seconds:>5.0} | {cpu:>5} | {budget_seconds:>6} | {told} |"));
+            .push(format!("| {name:<20} | {wall_seconds:>5.0} | {cpu:>5} | {budget_seconds:>6} | {text} |"));
         if wall_seconds > f64::from(*budget_seconds) {
             self.over_budget.push(format!("{name}: {wall_seconds:.0} s, budget {budget_seconds} s"));
         }
@@ -48,9 +49,9 @@ impl Summary {
                 self.counts.passed += 1;
                 "held".to_owned()
             }
-            Outcome::HeldBut(reason) => {
+            Outcome::HeldWith(remark) => {
                 self.counts.passed += 1;
-                format!("held; {reason}")
+                format!("held; {remark}")
             }
             Outcome::Broken(reason) => {
                 self.counts.failed += 1;
@@ -76,24 +77,24 @@ impl Summary {
     }
 
     fn add_tests(&mut self, tests: Tests) -> String {
-        let Tests { counts, result, slowest, skipped } = tests;
+        let Tests { counts, failure, slowest, skipped } = tests;
         self.counts = self.counts.plus(counts);
         self.slowest.extend(slowest);
         self.unable.extend(skipped);
-        match result {
-            Err(reason) => {
+        match failure {
+            Some(reason) => {
                 // A runner that failed without a failed test did not build or did not end well.
                 self.counts.failed += u64::from(counts.failed == 0);
                 format!("FAILED: {reason}")
             }
-            Ok(()) if counts.passed == 0 => {
+            None if counts.passed == 0 => {
                 self.counts.failed += 1;
                 "FAILED: no test was run".to_owned()
             }
-            Ok(()) if counts.ignored > 0 => {
+            None if counts.ignored > 0 => {
                 format!("{} tests passed, {} left to other steps", counts.passed, counts.ignored)
             }
-            Ok(()) => format!("{} tests passed", counts.passed),
+            None => format!("{} tests passed", counts.passed),
         }
     }
 
@@ -101,7 +102,7 @@ impl Summary {
     ///
     /// # Errors
     /// Something did not hold.
-    pub(super) fn close(mut self, left_out: &[&str]) -> Result<(), String> {
+    pub(super) fn close(mut self, left_out: &[&str]) -> Result {
         println!("\n== summary ==\n");
         println!("| {:<20} | {:>5} | {:>5} | {:>6} | outcome |", "step", "s", "CPU s", "budget");
         println!("| {:-<20} | ----: | ----: | -----: | --- |", "");
@@ -116,14 +117,14 @@ impl Summary {
         for (name, seconds) in self.slowest.iter().take(SLOWEST) {
             println!("  {seconds:>6.1} s  {name}");
         }
-        for told in &self.over_budget {
-            println!("over its budget, which fails nothing: {told}");
+        for step in &self.over_budget {
+            println!("over its budget, which fails nothing: {step}");
         }
-        for told in &self.unable {
-            println!("could do nothing here: {told}");
+        for test in &self.unable {
+            println!("could do nothing here: {test}");
         }
         if left_out.is_empty() && self.owed > 0 {
-            println!("SKIPPED: {} tests are ignored by their own word, and no step ran them", self.owed);
+            println!("SKIPPED: {} tests are marked `#[ignore]`, and no step ran them", self.owed);
             self.skipped += self.owed;
         }
         if !left_out.is_empty() {
@@ -135,14 +136,14 @@ impl Summary {
         }
         let Self { counts, skipped, .. } = self;
         println!("{} passed, {} failed, {skipped} skipped", counts.passed, counts.failed);
-        if counts.failed == 0 { Ok(()) } else { Err("not everything held".to_owned()) }
+        if counts.failed == 0 { Ok(()) } else { Err(Error::check("not everything held")) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::steps::{STEPS, Step};
-    use super::{Counts, Outcome, Ran, Summary, Tests};
+    use super::{Counts, Error, Outcome, Ran, Result, Summary, Tests};
 
     const STEP: &Step = &STEPS[0];
 
@@ -156,15 +157,15 @@ mod tests {
         (summary.counts.passed, summary.counts.failed, summary.skipped, summary.close(&[]).is_ok())
     }
 
-    fn tests(passed: u64, failed: u64, result: Result<(), String>) -> Outcome {
+    fn tests(passed: u64, failed: u64, result: Result) -> Outcome {
         Outcome::Tests(Tests::from((Counts { passed, failed, ignored: 0 }, result)))
     }
 
     #[test]
     fn every_outcome_is_counted_for_what_it_is() {
-        let ended = || Err("ended".to_owned());
+        let ended = || Err(Error::check("ended"));
         assert_eq!(after(Outcome::Held, true), (1, 0, 0, true));
-        assert_eq!(after(Outcome::HeldBut("NOT checked: advisories".into()), true), (1, 0, 0, true));
+        assert_eq!(after(Outcome::HeldWith("NOT checked: advisories".into()), true), (1, 0, 0, true));
         assert_eq!(after(Outcome::Broken("why".into()), false), (0, 1, 0, false));
         assert_eq!(after(tests(7, 0, Ok(())), true), (7, 0, 0, true));
         assert_eq!(after(tests(6, 1, ended()), true), (6, 1, 0, false));
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_exceeded_is_told_and_fails_nothing() {
+    fn a_budget_that_is_exceeded_is_printed_and_fails_nothing() {
         let mut summary = Summary::default();
         let slow = Ran { outcome: Outcome::Held, wall_seconds: 1e6, cpu_seconds: None };
         summary.add(STEP, slow, true);

@@ -17,6 +17,7 @@
 //! Invariants: every write and sync runs through a row of the method table; files lie in the given folder and are
 //! removed.
 
+use crate::error::{Error, Result};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::durability::FileState;
@@ -80,8 +81,8 @@ impl Replayed {
     }
 }
 
-fn row(id: &str) -> Result<&'static Method, String> {
-    methods::find(id).ok_or_else(|| format!("this system has no method {id}"))
+fn row(id: &str) -> Result<&'static Method> {
+    methods::find(id).ok_or_else(|| Error::lacking(format!("this system has no method {id}")))
 }
 
 /// A file of one replay, written by one row, and the count of its syncs.
@@ -94,34 +95,34 @@ struct Written {
     in_syncs_ns: u64,
 }
 
-/// Syncs or sleeps, and tells how long that took, nanoseconds.
-fn sync_or_sleep(how: Syncs, sync: impl FnOnce() -> Result<(), seawall_sys::Error>) -> Result<u64, String> {
+/// Syncs or sleeps; gives how long that took, nanoseconds.
+fn sync_or_sleep(how: Syncs, sync: impl FnOnce() -> Result<(), seawall_sys::Error>) -> Result<u64> {
     let began_ns = monotonic_ns();
     match how {
-        Syncs::Made => sync().map_err(|error| error.to_string())?,
+        Syncs::Made => sync().map_err(Error::at("a sync"))?,
         Syncs::Slept(ns) => std::thread::sleep(Duration::from_nanos(ns)),
     }
     Ok(monotonic_ns() - began_ns)
 }
 
 impl Written {
-    fn open(path: &Path, id: &str, bytes: u64, how: Syncs) -> Result<Self, String> {
+    fn open(path: &Path, id: &str, bytes: u64, how: Syncs) -> Result<Self> {
         let target = Target { path: path.to_path_buf(), journal_bytes: bytes, write_bytes: PAGE_BYTES };
-        let commit = open(row(id)?, &target).map_err(|error| error.to_string())?;
+        let commit = open(row(id)?, &target).map_err(Error::at(path.display()))?;
         let mut data = Aligned::zeroed(PAGE_BYTES);
         data.as_mut_slice().iter_mut().zip((0..=250_u8).cycle()).for_each(|(byte, value)| *byte = value);
         Ok(Self { commit, bytes: data, stamp: 0, how, syncs: 0, in_syncs_ns: 0 })
     }
 
-    fn write(&mut self, at: u64, bytes: usize) -> Result<(), String> {
+    fn write(&mut self, at: u64, bytes: usize) -> Result {
         self.stamp += 1;
         let stamp = self.stamp.to_le_bytes();
         let len = bytes.min(stamp.len());
         self.bytes.as_mut_slice()[..len].copy_from_slice(&stamp[..len]);
-        self.commit.write(at, &self.bytes.as_slice()[..bytes]).map_err(|error| error.to_string())
+        self.commit.write(at, &self.bytes.as_slice()[..bytes]).map_err(Error::at("a write"))
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result {
         self.syncs += 1;
         self.in_syncs_ns += sync_or_sleep(self.how, || self.commit.sync())?;
         Ok(())
@@ -133,7 +134,7 @@ struct Removed(PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // The figures have been told; the folder is removed as a whole afterwards.
+        // The folder is removed as a whole afterwards.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -142,31 +143,31 @@ impl Drop for Removed {
 pub(super) struct Segment(Removed);
 
 impl Segment {
-    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+    pub(super) fn make(folder: &Path) -> Result<Self> {
         let path = folder.join("replayed-segment");
         let fill_bytes = PAGE_BYTES as u64;
         let recipe =
             Recipe { state: FileState::Recycled, bytes: SEGMENT_BYTES, fill_bytes, keep_cached: true };
-        make(&path, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
+        make(&path, &recipe, &mut |_| true).map_err(Error::at(path.display()))?;
         Ok(Self(Removed(path)))
     }
 
     /// Commits by the row `id` for `time_ns` nanoseconds, each asked for by a client.
-    pub(super) fn replay(&self, id: &str, how: Syncs, time_ns: u64) -> Result<Replayed, String> {
-        let told = |error: io::Error| format!("a pipe between client and server: {error}");
-        let (mut requests, ask) = io::pipe().map_err(told)?;
-        let (answers, mut answer) = io::pipe().map_err(told)?;
+    pub(super) fn replay(&self, id: &str, how: Syncs, time_ns: u64) -> Result<Replayed> {
+        let failed = |error: io::Error| Error::at("a pipe between client and server")(error);
+        let (mut requests, ask) = io::pipe().map_err(failed)?;
+        let (answers, mut answer) = io::pipe().map_err(failed)?;
         let mut file = Written::open(&self.0.0, id, SEGMENT_BYTES, how)?;
         std::thread::scope(|scope| {
             scope.spawn(move || client(ask, answers));
             let mut request = [0; REQUEST_BYTES];
             let (began_ns, mut commits, mut elapsed_ns) = (monotonic_ns(), 0, 0);
             while elapsed_ns < time_ns {
-                requests.read_exact(&mut request).map_err(told)?;
+                requests.read_exact(&mut request).map_err(failed)?;
                 let page = commits / COMMITS_A_PAGE % (SEGMENT_BYTES / PAGE_BYTES as u64);
                 file.write(page * PAGE_BYTES as u64, PAGE_BYTES)?;
                 file.sync()?;
-                answer.write_all(&[0; ANSWER_BYTES]).map_err(told)?;
+                answer.write_all(&[0; ANSWER_BYTES]).map_err(failed)?;
                 commits += 1;
                 elapsed_ns = monotonic_ns() - began_ns;
             }
@@ -208,12 +209,12 @@ pub(super) fn sqlite(
     synchronous: Synchronous,
     how: Syncs,
     commits: u64,
-) -> Result<Replayed, String> {
+) -> Result<Replayed> {
     let database = Removed(folder.join("replayed-database"));
     let bytes = (TABLE_PAGES + 2) * SQLITE_PAGE as u64;
     let fill_bytes = SQLITE_PAGE as u64;
     let recipe = Recipe { state: FileState::Recycled, bytes, fill_bytes, keep_cached: true };
-    make(&database.0, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
+    make(&database.0, &recipe, &mut |_| true).map_err(Error::at(database.0.display()))?;
     let mut table = Written::open(&database.0, "buffered+fdatasync", bytes, how)?;
     match journal {
         Journal::Wal => wal(folder, &mut table, synchronous, commits),
@@ -226,18 +227,13 @@ fn page_of(commit: u64) -> u64 {
     (1 + commit * 7 % TABLE_PAGES) * SQLITE_PAGE as u64
 }
 
-fn wal(
-    folder: &Path,
-    table: &mut Written,
-    synchronous: Synchronous,
-    commits: u64,
-) -> Result<Replayed, String> {
+fn wal(folder: &Path, table: &mut Written, synchronous: Synchronous, commits: u64) -> Result<Replayed> {
     const HEADER: u64 = 32;
     const FRAME_HEADER: u64 = 24;
     let frame = FRAME_HEADER + SQLITE_PAGE as u64;
     let path = Removed(folder.join("replayed-database-wal"));
     let began_ns = monotonic_ns();
-    File::create_new(&path.0).map_err(|error| format!("cannot make {}: {error}", path.0.display()))?;
+    File::create_new(&path.0).map_err(Error::at(path.0.display()))?;
     let bytes = HEADER + frame * (CHECKPOINT_FRAMES + 1);
     let mut log = Written::open(&path.0, "buffered+fdatasync", bytes, table.how)?;
     let mut frames = 0;
@@ -265,21 +261,15 @@ fn wal(
     Ok(Replayed { commits, elapsed_ns: monotonic_ns() - began_ns, syncs, in_syncs_ns })
 }
 
-fn rollback(
-    folder: &Path,
-    table: &mut Written,
-    synchronous: Synchronous,
-    commits: u64,
-) -> Result<Replayed, String> {
+fn rollback(folder: &Path, table: &mut Written, synchronous: Synchronous, commits: u64) -> Result<Replayed> {
     /// The journal's header, then each page with its number before and its checksum behind it.
     const RECORDS: [(u64, usize); 7] =
         [(0, 512), (512, 4), (516, SQLITE_PAGE), (4612, 4), (4616, 4), (4620, SQLITE_PAGE), (8716, 4)];
     let path = folder.join("replayed-database-journal");
-    let told = |error: std::io::Error| format!("{}: {error}", path.display());
     let (began_ns, mut syncs, mut in_syncs_ns) = (monotonic_ns(), 0, 0);
     for commit in 0..commits {
         let removed = Removed(path.clone());
-        File::create_new(&path).map_err(told)?;
+        File::create_new(&path).map_err(Error::at(path.display()))?;
         let mut journal = Written::open(&path, "buffered+fdatasync", 16 << 10, table.how)?;
         RECORDS.into_iter().try_for_each(|(at, bytes)| journal.write(at, bytes))?;
         if synchronous == Synchronous::Full {
@@ -312,11 +302,11 @@ mod tests {
 
     #[test]
     fn a_replay_syncs_as_often_as_sqlite_was_seen_to() {
-        let folder = std::env::temp_dir().join(format!("seawall-replay-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let scratch = tempfile::tempdir().expect("a folder");
+        let folder = scratch.path();
         let syncs = |journal, synchronous, commits| {
-            let made = sqlite(&folder, journal, synchronous, Syncs::Made, commits).expect("replayed");
-            let slept = sqlite(&folder, journal, synchronous, Syncs::Slept(1000), commits).expect("replayed");
+            let made = sqlite(folder, journal, synchronous, Syncs::Made, commits).expect("replayed");
+            let slept = sqlite(folder, journal, synchronous, Syncs::Slept(1000), commits).expect("replayed");
             assert_eq!(made.syncs, slept.syncs, "asleep it does the same");
             assert!(slept.in_syncs_ns >= 1000 * slept.syncs && slept.in_syncs_ns <= slept.elapsed_ns);
             made.syncs
@@ -326,8 +316,7 @@ mod tests {
         // A header and two ends of a checkpoint each time the log starts at the front.
         assert_eq!(syncs(Journal::Wal, Synchronous::Normal, 1500), 2 * 3);
         assert_eq!(syncs(Journal::Wal, Synchronous::Full, 1500), 2 * 3 + 1500);
-        let left = std::fs::read_dir(&folder).expect("readable").count();
-        std::fs::remove_dir_all(&folder).expect("removed");
+        let left = std::fs::read_dir(folder).expect("readable").count();
         assert_eq!(left, 0, "files of a replay are removed");
     }
 }

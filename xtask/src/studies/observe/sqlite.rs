@@ -5,6 +5,8 @@
 
 use super::replay::{Journal, Synchronous};
 use super::sleeper::Sleeper;
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{command, output};
 use seawall_sys::clock::monotonic_ns;
 use std::fmt::Write as _;
@@ -20,7 +22,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+    pub(super) fn make(folder: &Path) -> Result<Self> {
         let database = Self { folder: folder.to_path_buf() };
         let script = format!(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER, filler TEXT);
@@ -32,17 +34,16 @@ impl Database {
     }
 
     /// What the shell says of itself.
-    pub(super) fn version() -> Result<String, String> {
+    pub(super) fn version() -> Result<String> {
         let text = output(command("sqlite3", &["--version"]))?;
         Ok(text.split_whitespace().next().unwrap_or("unknown").to_owned())
     }
 
     /// Runs `script`; gives the nanoseconds that it took.
-    fn shell(&self, script: &str, asleep: Option<&Sleeper>) -> Result<u64, String> {
+    fn shell(&self, script: &str, asleep: Option<&Sleeper>) -> Result<u64> {
         let path = self.folder.join("script.sql");
-        std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        let input =
-            std::fs::File::open(&path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        files::write(&path, script)?;
+        let input = std::fs::File::open(&path).map_err(Error::at(path.display()))?;
         let database = self.folder.join("observed.db").display().to_string();
         let mut shell = command("sqlite3", &["-bail", database.as_str()]);
         shell.stdin(Stdio::from(input)).current_dir(&self.folder);
@@ -60,7 +61,7 @@ impl Database {
         synchronous: Synchronous,
         commits: u64,
         asleep: Option<(&Sleeper, u64)>,
-    ) -> Result<f64, String> {
+    ) -> Result<f64> {
         let mode = match journal {
             Journal::Wal => "WAL",
             Journal::Delete => "DELETE",
@@ -79,8 +80,8 @@ impl Database {
         let mut script = head;
         for commit in 0..commits {
             let row = commit * 37 % ROWS + 1;
-            writeln!(script, "UPDATE t SET v = v + 1 WHERE id = {row};")
-                .map_err(|error| error.to_string())?;
+            // Writing to a string cannot fail.
+            let _ = writeln!(script, "UPDATE t SET v = v + 1 WHERE id = {row};");
         }
         let Some((sleeper, sleep_ns)) = asleep else {
             return Ok(self.shell(&script, None)?.saturating_sub(start_ns) as f64 / commits as f64);
@@ -90,7 +91,7 @@ impl Database {
         let slept = sleeper.slept()?;
         sleeper.sleep_for(None)?;
         if slept.syncs == 0 {
-            return Err("SQLite was to sleep instead of syncing, and never did".to_owned());
+            return Err(Error::check("SQLite was to sleep instead of syncing, and never did"));
         }
         Ok(spent_ns.saturating_sub(start_ns + slept.ns) as f64 / commits as f64)
     }

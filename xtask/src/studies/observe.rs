@@ -20,8 +20,11 @@ mod sleeper;
 mod sqlite;
 mod verdict;
 
-use crate::rounds::{Options, median};
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::target;
+use crate::studies::print_load;
+use crate::studies::rounds::{Options, median};
 use crate::tools;
 use postgres::Cluster;
 use replay::{Journal, Segment, Synchronous, Syncs};
@@ -63,13 +66,13 @@ impl Drop for Scratch {
 }
 
 /// Runs both products and prints the table.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result {
     let options = Options { folder: target(), rounds: 12, seconds: 0.4 }.changed_by(arguments, 0.1)?;
-    println!("{}", tools::provide(&tools::OBSERVE)?);
-    let scratch = Scratch(options.folder.join(format!("seawall-observe-{}", std::process::id())));
-    std::fs::create_dir(&scratch.0)
-        .map_err(|error| format!("cannot make {}: {error}; name another with --dir", scratch.0.display()))?;
-    crate::fidelity::tell_load();
+    tools::provide(&tools::OBSERVE)?;
+    let scratch = options.folder.join(format!("seawall-observe-{}", std::process::id()));
+    std::fs::create_dir(&scratch).map_err(Error::at(scratch.display()))?;
+    let scratch = Scratch(scratch);
+    print_load();
     let mut cases = postgres_cases(&scratch.0, &options)?;
     cases.extend(sqlite_cases(&scratch.0, &options)?);
     drop(scratch);
@@ -77,9 +80,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     judge(&cases)
 }
 
-fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
+fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>> {
     let own = folder.join("pg");
-    std::fs::create_dir(&own).map_err(|error| format!("cannot make {}: {error}", own.display()))?;
+    files::make_folder(&own)?;
     let segment = Segment::make(folder)?;
     let sleeper = Sleeper::make(&own)?;
     let cluster = Cluster::start(&own, &sleeper)?;
@@ -92,7 +95,7 @@ fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String>
     let own_part = transactions(budget_ns, cluster.commit(TRIAL)?);
     let mut parts = vec![TRIAL; cases.len()];
     for round in 0..=options.rounds {
-        let mut found = vec![None; cases.len()];
+        let mut found = vec![[0.0; 3]; cases.len()];
         let sleep_ns = segment.replay("buffered+fdatasync", Syncs::Made, whole(budget_ns / 4.0))?.sync_ns();
         let own_ns = cluster.commit_asleep(&sleeper, sleep_ns, own_part)?;
         let written = segment.replay("buffered", Syncs::Slept(sleep_ns), whole(budget_ns / 2.0))?;
@@ -104,25 +107,26 @@ fn postgres_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String>
             let observed_ns = cluster.commit(parts[at])?;
             parts[at] = transactions(budget_ns, observed_ns);
             let after = segment.replay(cases[at].method, Syncs::Made, whole(budget_ns / 2.0))?.mean_ns();
-            found[at] = Some((f64::midpoint(before, after) - written_ns, observed_ns));
+            found[at] = [own_ns, f64::midpoint(before, after) - written_ns, observed_ns];
         }
-        eprintln!("{POSTGRES}: round {round} of {} done{}", options.rounds, warming(round));
-        if round > 0 {
-            for (case, (sync_ns, observed_ns)) in cases.iter_mut().zip(found.into_iter().flatten()) {
-                case.own_ns.push(own_ns);
-                case.sync_ns.push(sync_ns);
-                case.observed_ns.push(observed_ns);
-            }
-        }
+        end_round(&mut cases, &found, round, options.rounds);
     }
     Ok(cases)
 }
 
-fn warming(round: usize) -> &'static str {
-    if round == 0 { " (to warm up, not counted)" } else { "" }
+/// Adds what each case took, in nanoseconds a commit: its own work, its syncs, and observed. Round 0 is to warm up.
+fn end_round(cases: &mut [Case], found: &[[f64; 3]], round: usize, rounds: usize) {
+    let warming = if round == 0 { " (to warm up, not counted)" } else { "" };
+    let product = cases.first().map_or("", |case| case.product);
+    eprintln!("{product}: round {round} of {rounds} done{warming}");
+    for (case, [own_ns, sync_ns, observed_ns]) in cases.iter_mut().zip(found).filter(|_| round > 0) {
+        case.own_ns.push(*own_ns);
+        case.sync_ns.push(*sync_ns);
+        case.observed_ns.push(*observed_ns);
+    }
 }
 
-fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
+fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>> {
     let database = Database::make(folder)?;
     let sleeper = Sleeper::make(folder)?;
     println!("{SQLITE} {}, one UPDATE of one row a transaction", Database::version()?);
@@ -137,7 +141,7 @@ fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
         .collect();
     let budget_ns = options.seconds * 1e9;
     for round in 0..=options.rounds {
-        let mut found = vec![None; cases.len()];
+        let mut found = vec![[0.0; 3]; cases.len()];
         for turn in 0..cases.len() {
             let at = (round + turn) % cases.len();
             let (_, journal, synchronous) = LEVELS[at];
@@ -152,17 +156,10 @@ fn sqlite_cases(folder: &Path, options: &Options) -> Result<Vec<Case>, String> {
             let observed_ns = database.commit(journal, synchronous, commits, None)?;
             let synced = before.map_or_else(replayed, Ok)?;
             let written = replay::sqlite(folder, journal, synchronous, Syncs::Slept(sleep_ns), commits)?;
-            found[at] = Some((own_ns, synced.mean_ns() - written.awake_ns(), observed_ns));
+            found[at] = [own_ns, synced.mean_ns() - written.awake_ns(), observed_ns];
             cases[at].syncs = synced.syncs as f64 / synced.commits as f64;
         }
-        eprintln!("{SQLITE}: round {round} of {} done{}", options.rounds, warming(round));
-        if round > 0 {
-            for (case, (own_ns, sync_ns, observed_ns)) in cases.iter_mut().zip(found.into_iter().flatten()) {
-                case.own_ns.push(own_ns);
-                case.sync_ns.push(sync_ns);
-                case.observed_ns.push(observed_ns);
-            }
-        }
+        end_round(&mut cases, &found, round, options.rounds);
     }
     Ok(cases)
 }
@@ -219,21 +216,21 @@ fn print(cases: &[Case]) {
     );
 }
 
-fn judge(cases: &[Case]) -> Result<(), String> {
+fn judge(cases: &[Case]) -> Result {
     let missed = cases.iter().filter(|case| !case.holds()).count();
     let pairs = misranked(cases);
     for (faster, slower) in &pairs {
         println!("order: {faster} was observed to be faster than {slower}, and predicted to be slower");
     }
     if pairs.is_empty() {
-        println!("order: as predicted, except where the rounds do not tell");
+        println!("order: as predicted, except where the rounds do not show it");
     }
     let percent = TOLERANCE * 100.0;
     match (missed, pairs.len()) {
         (0, 0) => Ok(()),
-        (missed, wrong) => Err(format!(
+        (missed, wrong) => Err(Error::check(format!(
             "{missed} of {} cases are not within {percent:.0} %, {wrong} pair(s) in the other order",
             cases.len()
-        )),
+        ))),
     }
 }

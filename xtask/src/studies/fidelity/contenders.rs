@@ -2,6 +2,8 @@
 //!
 //! Invariant: before each run the shared journal is synced and evicted from the cache, as Seawall does with its own.
 
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{command, output};
 use crate::tools::pg_test_fsync;
 use seawall_sys::durability::FileState;
@@ -42,36 +44,36 @@ struct Journal {
 }
 
 impl Journal {
-    fn new(folder: &Path, bytes: u64) -> Result<Self, String> {
+    fn new(folder: &Path, bytes: u64) -> Result<Self> {
         let path = folder.join(format!("yardstick-journal-{}.tmp", std::process::id()));
         let recipe = Recipe { state: FileState::ZeroFilled, bytes, fill_bytes: 1 << 20, keep_cached: false };
-        let made = make(&path, &recipe, &mut |_| true).map_err(|error| error.to_string())?;
+        let made = make(&path, &recipe, &mut |_| true).map_err(Error::at(path.display()))?;
         Ok(Self { path, file: made.file })
     }
 
     /// Synced and dropped from the cache.
-    fn rested(&self) -> Result<String, String> {
-        settle(&self.file, &self.path, true).map_err(|error| error.to_string())?;
+    fn rested(&self) -> Result<String> {
+        settle(&self.file, &self.path, true).map_err(Error::at(self.path.display()))?;
         Ok(self.path.display().to_string())
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // The figures have been told; a file left in the build tree is no reason to fail.
+        // The figures are printed; a file left in the build tree is no reason to fail.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 impl Bench {
-    pub(super) fn new(seawall: PathBuf, plain: PathBuf, folder: &Path) -> Result<Self, String> {
+    pub(super) fn new(seawall: PathBuf, plain: PathBuf, folder: &Path) -> Result<Self> {
         let journal = Journal::new(folder, JOURNAL_BYTES)?;
         Ok(Self { seawall, plain, folder: folder.to_path_buf(), journal })
     }
 
     /// So many commits by `method` as take about `seconds`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped just before")]
-    pub(super) fn calibrate(&self, method: &str, seconds: f64) -> Result<u64, String> {
+    pub(super) fn calibrate(&self, method: &str, seconds: f64) -> Result<u64> {
         let mut commits_per_s: f64 = 0.0;
         // The best of three, because a hiccup of the first would make all that follow too short to tell.
         for _ in 0..3 {
@@ -81,7 +83,7 @@ impl Bench {
     }
 
     /// The C loop.
-    pub(super) fn plain(&self, method: &str, commits: u64) -> Result<Figures, String> {
+    pub(super) fn plain(&self, method: &str, commits: u64) -> Result<Figures> {
         let figures =
             self.plain_on(&self.journal, method, [TRANSACTION_BYTES, JOURNAL_BYTES, commits], true)?;
         Ok(Figures { commits_per_s: figures[0], p50_ns: Some(figures[1]) })
@@ -94,77 +96,43 @@ impl Bench {
         method: &str,
         [bytes, journal_bytes, commits]: [u64; 3],
         timed: bool,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>> {
         let path = journal.rested()?;
         let [bytes, journal_bytes, commits] =
             [bytes, journal_bytes, commits].map(|figure| figure.to_string());
         let timed = if timed { "1" } else { "0" };
-        let text = output(command(
-            &self.plain.display().to_string(),
-            &[method, &path, &bytes, &journal_bytes, &commits, timed],
-        ))?;
+        let text = output(command(&self.plain, &[method, &path, &bytes, &journal_bytes, &commits, timed]))?;
         let figures: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        if figures.len() == 3 { Ok(figures) } else { Err(format!("the C loop printed {text:?}")) }
+        let odd = || Error::check(format!("the C loop printed {text:?}"));
+        if figures.len() == 3 { Ok(figures) } else { Err(odd()) }
     }
 
     /// `seawall bench`.
-    pub(super) fn seawall(&self, method: &str, commits: u64) -> Result<Figures, String> {
-        let (commits_per_s, p50_ns) =
-            self.seawall_in(&self.folder, method, [TRANSACTION_BYTES, JOURNAL_BYTES, commits])?;
-        Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
+    pub(super) fn seawall(&self, method: &str, commits: u64) -> Result<Figures> {
+        self.seawall_in(&self.folder, method, [TRANSACTION_BYTES, JOURNAL_BYTES, commits], &[])
     }
 
     /// `seawall bench` on a journal of one transaction, left in the cache: what `pg_test_fsync` writes.
-    pub(super) fn rewriting(&self, method: &str, commits: u64) -> Result<Figures, String> {
+    pub(super) fn rewriting(&self, method: &str, commits: u64) -> Result<Figures> {
         let sizes = [TRANSACTION_BYTES, TRANSACTION_BYTES, commits];
-        let (commits_per_s, p50_ns) = self.seawall_with(&self.folder, method, sizes, &["--keep-cached"])?;
-        Ok(Figures { commits_per_s, p50_ns: Some(p50_ns) })
+        self.seawall_in(&self.folder, method, sizes, &["--keep-cached"])
     }
 
-    fn seawall_in(&self, folder: &Path, method: &str, sizes: [u64; 3]) -> Result<(f64, f64), String> {
-        self.seawall_with(folder, method, sizes, &[])
-    }
-
-    fn seawall_with(
-        &self,
-        folder: &Path,
-        method: &str,
-        [bytes, journal_bytes, commits]: [u64; 3],
-        more: &[&str],
-    ) -> Result<(f64, f64), String> {
+    fn seawall_in(&self, folder: &Path, method: &str, sizes: [u64; 3], more: &[&str]) -> Result<Figures> {
         let json = self.folder.join(format!("seawall-{}.json", std::process::id()));
-        let [bytes, journal_bytes, commits] =
-            [bytes, journal_bytes, commits].map(|figure| figure.to_string());
-        let (folder, json_name) = (folder.display().to_string(), json.display().to_string());
-        let mut arguments = vec![
-            "bench",
-            &folder,
-            "--methods",
-            method,
-            "--size",
-            &bytes,
-            "--journal",
-            &journal_bytes,
-            "--transactions",
-            &commits,
-            "--rounds",
-            "1",
-            "--no-out",
-            "--no-progress",
-            "--allow-memory",
-            "--json",
-            &json_name,
-        ];
-        arguments.extend(more);
-        output(command(&self.seawall.display().to_string(), &arguments))?;
-        let result = std::fs::read_to_string(&json);
+        let [bytes, journal_bytes, commits] = sizes.map(|size| size.to_string());
+        let mut bench = command(&self.seawall, &["bench", "--methods", method]);
+        bench.args(["--size", &bytes, "--journal", &journal_bytes, "--transactions", &commits]);
+        bench.args(["--rounds", "1", "--no-out", "--no-progress", "--allow-memory"]);
+        bench.args(more).arg("--json").arg(&json).arg(folder);
+        output(bench)?;
+        let result = files::read_json(&json);
         let _ = std::fs::remove_file(&json);
-        let result = result.map_err(|error| format!("{json_name}: {error}"))?;
-        figures(&result).ok_or_else(|| format!("seawall did not measure {method}"))
+        figures(&result?).ok_or_else(|| Error::check(format!("seawall did not measure {method}")))
     }
 
     /// fio, with the options that make the same calls.
-    pub(super) fn fio(&self, method: &str, commits: u64) -> Result<Figures, String> {
+    pub(super) fn fio(&self, method: &str, commits: u64) -> Result<Figures> {
         let options: &[&str] = match method {
             "buffered+fdatasync" => &["--ioengine=psync", "--fdatasync=1"],
             "buffered+fsync" => &["--ioengine=psync", "--fsync=1"],
@@ -179,39 +147,28 @@ impl Bench {
                 "--direct=1",
                 "--sync=dsync",
             ],
-            other => return Err(format!("there are no options of fio for {other}")),
+            other => return Err(Error::check(format!("there are no options of fio for {other}"))),
         };
         let path = self.journal.rested()?;
-        let mut arguments: Vec<String> =
-            ["--name=fidelity", "--rw=write", "--fallocate=none", "--overwrite=1"]
-                .into_iter()
-                .chain([
-                    "--lat_percentiles=1",
-                    "--clat_percentiles=0",
-                    "--percentile_list=50",
-                    "--output-format=json",
-                ])
-                .chain(["--thread=1"])
-                .chain(options.iter().copied())
-                .map(str::to_owned)
-                .collect();
-        arguments.push(format!("--filename={path}"));
-        arguments.push(format!("--size={JOURNAL_BYTES}"));
-        arguments.push(format!("--bs={TRANSACTION_BYTES}"));
-        arguments.push(format!("--io_size={}", commits * TRANSACTION_BYTES));
+        let mut fio = command("fio", &["--name=fidelity", "--rw=write", "--fallocate=none", "--overwrite=1"]);
+        fio.args(["--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50"]);
+        fio.args(["--output-format=json", "--thread=1"]).args(options);
+        fio.args([format!("--filename={path}"), format!("--size={JOURNAL_BYTES}")]);
+        fio.arg(format!("--bs={TRANSACTION_BYTES}"));
+        fio.arg(format!("--io_size={}", commits * TRANSACTION_BYTES));
         let one_call = !method.starts_with("buffered+");
-        read_fio(&output(command("fio", &arguments))?, commits, one_call)
+        read_fio(&output(fio)?, commits, one_call)
     }
 
     /// fdatasync and fsync behind two writes of 8 KiB; the rest of its tests is not waited for.
-    pub(super) fn postgres(&self) -> Result<Vec<(&'static str, Figures)>, String> {
-        let program = pg_test_fsync().ok_or("pg_test_fsync is missing")?;
+    pub(super) fn postgres(&self) -> Result<Vec<(&'static str, Figures)>> {
+        let program = pg_test_fsync().ok_or_else(|| Error::lacking("pg_test_fsync is missing"))?;
         let file = self.folder.join(format!("pg_test_fsync-{}.tmp", std::process::id()));
-        let mut child =
-            command(&program.display().to_string(), &["-s", "1", "-f", &file.display().to_string()])
-                .stdout(Stdio::piped())
-                .spawn()
-                .map_err(|error| format!("cannot start pg_test_fsync: {error}"))?;
+        let mut child = command(program, &["-s", "1", "-f"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Error::at("pg_test_fsync"))?;
         let mut reader = PostgresReader::default();
         if let Some(stdout) = child.stdout.take() {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -228,18 +185,18 @@ impl Bench {
         if reader.found.len() == 2 {
             Ok(reader.found)
         } else {
-            Err("pg_test_fsync gave no figures".to_owned())
+            Err(Error::check("pg_test_fsync gave no figures"))
         }
     }
 
     /// What Seawall's loop costs beyond the calls, nanoseconds a commit: in memory, where the calls cost least.
-    pub(super) fn overhead_ns(&self) -> Result<f64, String> {
+    pub(super) fn overhead_ns(&self) -> Result<f64> {
         let memory = Path::new("/dev/shm");
         let journal = Journal::new(memory, SMALL_JOURNAL_BYTES)?;
         let sizes = [SMALL_BYTES, SMALL_JOURNAL_BYTES, SMALL_COMMITS];
         let (mut own, mut bare) = (Vec::new(), Vec::new());
         for _ in 0..15 {
-            own.push(1e9 / self.seawall_in(memory, "buffered", sizes)?.0);
+            own.push(1e9 / self.seawall_in(memory, "buffered", sizes, &[])?.commits_per_s);
             bare.push(self.plain_on(&journal, "buffered", sizes, false)?[2] / SMALL_COMMITS as f64);
         }
         // The least of each: other work on the CPUs only ever adds.
@@ -255,15 +212,15 @@ impl Bench {
 
 /// Commits per second from the run time, which fio gives in whole milliseconds. `one_call`: the write is the
 /// commit; otherwise fio's median is that of the write alone, and medians of parts do not add.
-fn read_fio(text: &str, commits: u64, one_call: bool) -> Result<Figures, String> {
+fn read_fio(text: &str, commits: u64, one_call: bool) -> Result<Figures> {
     // Warnings may stand before the object.
-    let json = &text[text.find('{').ok_or("fio printed no JSON")?..];
-    let json: Value = serde_json::from_str(json).map_err(|error| format!("fio's JSON: {error}"))?;
+    let json = &text[text.find('{').unwrap_or(text.len())..];
+    let json: Value = serde_json::from_str(json).map_err(Error::at("fio's JSON"))?;
     let write = &json["jobs"][0]["write"];
     let done = write["total_ios"].as_u64().unwrap_or(0);
     let runtime_ms = write["runtime"].as_f64().unwrap_or(0.0);
     if done != commits || runtime_ms <= 0.0 {
-        return Err(format!("fio made {done} of {commits} commits in {runtime_ms} ms"));
+        return Err(Error::check(format!("fio made {done} of {commits} commits in {runtime_ms} ms")));
     }
     let p50 = write["lat_ns"]["percentile"]["50.000000"].as_f64();
     Ok(Figures {
@@ -300,17 +257,18 @@ impl PostgresReader {
 }
 
 /// Commits a second and their median in nanoseconds, from the result of one round of one method.
-fn figures(result: &str) -> Option<(f64, f64)> {
-    let result: serde_json::Value = serde_json::from_str(result).ok()?;
+fn figures(result: &Value) -> Option<Figures> {
     let measured = &result["methods"][0]["outcome"]["measured"];
     let (commits, elapsed_ns) = (measured["commits"].as_f64()?, measured["elapsed_ns"].as_f64()?);
-    (commits > 0.0 && elapsed_ns > 0.0)
-        .then_some((commits * 1e9 / elapsed_ns, measured["rounds"][0]["p50_ns"].as_f64()?))
+    let p50_ns = measured["rounds"][0]["p50_ns"].as_f64()?;
+    let figures = Figures { commits_per_s: commits * 1e9 / elapsed_ns, p50_ns: Some(p50_ns) };
+    (commits > 0.0 && elapsed_ns > 0.0).then_some(figures)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn only_the_section_on_two_writes_is_read() {
@@ -337,20 +295,22 @@ mod tests {
     fn a_run_of_fio_that_fell_short_is_an_error() {
         let json = r#"fio: a warning
             {"jobs": [{"write": {"total_ios": 10, "runtime": 5, "lat_ns": {"percentile": {"50.000000": 400}}}}]}"#;
-        assert_eq!(read_fio(json, 10, true), Ok(Figures { commits_per_s: 2000.0, p50_ns: Some(400.0) }));
-        assert_eq!(read_fio(json, 10, false), Ok(Figures { commits_per_s: 2000.0, p50_ns: None }));
+        let read = |one_call| read_fio(json, 10, one_call).expect("all were made");
+        assert_eq!(read(true), Figures { commits_per_s: 2000.0, p50_ns: Some(400.0) });
+        assert_eq!(read(false), Figures { commits_per_s: 2000.0, p50_ns: None });
         assert!(read_fio(json, 11, true).is_err());
     }
 
     #[test]
     fn the_figures_of_a_result_are_read() {
         let result = |commits: u32| {
-            format!(
-                r#"{{"methods":[{{"outcome":{{"measured":{{"commits":{commits},"elapsed_ns":2000000000,"rounds":[{{"p50_ns":7}}]}}}}}}]}}"#
-            )
+            let measured =
+                json!({"commits": commits, "elapsed_ns": 2_000_000_000, "rounds": [{"p50_ns": 7}]});
+            json!({"methods": [{"outcome": {"measured": measured}}]})
         };
-        assert_eq!(super::figures(&result(10)), Some((5.0, 7.0)));
+        let five = Figures { commits_per_s: 5.0, p50_ns: Some(7.0) };
+        assert_eq!(super::figures(&result(10)), Some(five));
         assert_eq!(super::figures(&result(0)), None);
-        assert_eq!(super::figures(r#"{"methods":[{"outcome":{"failed":{"error":"x"}}}]}"#), None);
+        assert_eq!(super::figures(&json!({"methods": [{"outcome": {"failed": {"error": "x"}}}]})), None);
     }
 }

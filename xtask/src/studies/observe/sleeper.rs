@@ -8,6 +8,7 @@
 //!
 //! Invariant: the library itself measures the sleep, so that an overlong sleep is not counted as work of the product.
 
+use crate::error::{Error, Result};
 use crate::shell::{command, root, status};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -38,19 +39,20 @@ impl Slept {
 
 impl Sleeper {
     /// Builds it in `folder`, where any user's processes can use it.
-    pub(super) fn make(folder: &Path) -> Result<Self, String> {
+    pub(super) fn make(folder: &Path) -> Result<Self> {
         let library = folder.join("sleeper.so");
-        let source = root().join("xtask/observe/sleeper.c");
-        let (to, from) = (library.display().to_string(), source.display().to_string());
-        let words = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", &to, &from];
-        status(command("cc", &words))?;
+        let source = root().join("xtask/src/studies/observe/sleeper.c");
+        let mut compiler = command("cc", &["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]);
+        compiler.args([&library, &source]);
+        status(compiler)?;
         let words = folder.join("sleeper");
-        let told = |error: std::io::Error| format!("cannot make {}: {error}", words.display());
-        let file = File::options().read(true).write(true).create_new(true).open(&words).map_err(told)?;
-        (&file).write_all(&[0; 3 * WORD]).map_err(told)?;
+        let file = File::options().read(true).write(true).create_new(true).open(&words);
+        let file = file.map_err(Error::at(words.display()))?;
+        (&file).write_all(&[0; 3 * WORD]).map_err(Error::at(words.display()))?;
         // The server that uses it has no rights of ours.
         #[cfg(unix)]
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)).map_err(told)?;
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .map_err(Error::at(words.display()))?;
         Ok(Self { library, words, file })
     }
 
@@ -64,12 +66,12 @@ impl Sleeper {
         clippy::host_endian_bytes,
         reason = "the words are this machine's memory, mapped by the library"
     )]
-    pub(super) fn sleep_for(&self, ns: Option<u64>) -> Result<(), String> {
+    pub(super) fn sleep_for(&self, ns: Option<u64>) -> Result {
         let mut words = [0; 3 * WORD];
         words[..WORD].copy_from_slice(&ns.map_or(0, |ns| ns.max(1)).to_ne_bytes());
         let mut file = &self.file;
         let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&words));
-        written.map_err(|error| format!("{}: {error}", self.words.display()))
+        written.map_err(Error::at(self.words.display()))
     }
 
     /// What was slept since then.
@@ -77,14 +79,13 @@ impl Sleeper {
         clippy::host_endian_bytes,
         reason = "the words are this machine's memory, mapped by the library"
     )]
-    pub(super) fn slept(&self) -> Result<Slept, String> {
+    pub(super) fn slept(&self) -> Result<Slept> {
         let mut word = [0; WORD];
         let mut read = |index: u64| {
             let mut file = &self.file;
             let read =
                 file.seek(SeekFrom::Start(index * WORD as u64)).and_then(|_| file.read_exact(&mut word));
-            read.map(|()| u64::from_ne_bytes(word))
-                .map_err(|error| format!("{}: {error}", self.words.display()))
+            read.map(|()| u64::from_ne_bytes(word)).map_err(Error::at(self.words.display()))
         };
         Ok(Slept { syncs: read(1)?, ns: read(2)? })
     }

@@ -16,11 +16,14 @@
 
 mod contenders;
 
-use crate::rounds::{Options, median};
+use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{cargo, command, root, status, target};
+use crate::studies::print_load;
+use crate::studies::rounds::{Options, median};
 use crate::tools;
 use contenders::{Bench, Figures};
-use std::path::Path;
+use std::fmt;
 
 /// What may lie between two instruments.
 const TOLERANCE: f64 = 0.05;
@@ -43,12 +46,12 @@ struct Row {
 }
 
 /// Runs the comparison, prints it, and fails if a row is outside the tolerance.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result {
     let defaults = Options { folder: target().join("fidelity"), rounds: 15, seconds: 0.3 };
     let options = defaults.changed_by(arguments, 0.05)?;
-    println!("{}", tools::provide(&tools::FIDELITY)?);
+    tools::provide(&tools::FIDELITY)?;
     let bench = build(&options)?;
-    tell_load();
+    print_load();
     let mut rows = Vec::new();
     for method in METHODS {
         let commits = bench.calibrate(method, options.seconds)?;
@@ -83,34 +86,23 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     );
     match (missed, kept) {
         (0, true) => Ok(()),
-        (0, false) => Err("the instrument costs more than its target".to_owned()),
-        (missed, _) => Err(format!("{missed} of {} methods are not within 5 %", rows.len())),
+        (0, false) => Err(Error::check("the instrument costs more than its target")),
+        (missed, _) => Err(Error::check(format!("{missed} of {} methods are not within 5 %", rows.len()))),
     }
 }
 
-fn build(options: &Options) -> Result<Bench, String> {
+fn build(options: &Options) -> Result<Bench> {
     status(cargo(&["build", "--release", "--quiet", "--package", "seawall-cli"]))?;
-    std::fs::create_dir_all(&options.folder)
-        .map_err(|error| format!("cannot make {}: {error}", options.folder.display()))?;
+    files::make_folder(&options.folder)?;
     let plain = target().join("fidelity-loop");
-    let source = root().join("xtask/fidelity/loop.c");
-    let (source, output) = (source.display().to_string(), plain.display().to_string());
-    status(command("cc", &["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", &output, &source]))?;
+    let source = root().join("xtask/src/studies/fidelity/loop.c");
+    let mut compiler = command("cc", &["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    compiler.args([&plain, &source]);
+    status(compiler)?;
     Bench::new(target().join("release/seawall"), plain, &options.folder)
 }
 
-/// Others' work on the CPUs is in every figure; the reader must know.
-pub(crate) fn tell_load() {
-    let load = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
-    let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
-    let busy = load.parse::<f64>().is_ok_and(|load| load > 0.7);
-    println!(
-        "load {load}{}",
-        if busy { ": this machine is BUSY, and the figures are not worth much" } else { "" }
-    );
-}
-
-fn measure(bench: &Bench, row: &mut Row, round: usize) -> Result<(), String> {
+fn measure(bench: &Bench, row: &mut Row, round: usize) -> Result {
     for turn in 0..3 {
         match (round + turn) % 3 {
             0 => row.seawall.push(bench.seawall(row.method, row.commits)?),
@@ -145,7 +137,7 @@ fn print(rows: &[Row]) -> usize {
             pair(&row.fio),
             pair(&row.plain),
             figure(median(row.postgres.iter().map(|figures| figures.commits_per_s)), 9, 0),
-            verdict.told()
+            verdict
         );
     }
     missed
@@ -198,10 +190,13 @@ impl Verdict {
             // fio has no median of a commit where the sync is a call of its own.
             && self.p50_to_fio.is_none_or(|ratio| ratio <= 1.0 + TOLERANCE)
     }
+}
 
-    fn told(&self) -> String {
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds() { "within 5 %" } else { "NOT within 5 %" };
-        format!(
+        write!(
+            out,
             "rate {} {}, p50 {} {}: {verdict} (C varies by {:.0} %)",
             figure(self.rate_to_tools, 0, 3),
             figure(self.rate_to_plain, 0, 3),

@@ -1,14 +1,16 @@
-//! Runs a step in a process group of its own, measures it, and ends it if it takes far too long.
+//! Runs a step, or a part of the soak, in a process group of its own, measures it, and ends it if it takes far too long.
 //!
 //! ```text
-//!   cargo xtask test ── starts ──► the same program with --step NAME --outcome FILE, first of a process group
+//!   cargo xtask test ── starts ──► the same program with test --step NAME --outcome FILE, first of a process group
 //!                    ◄── reads ── FILE, once that process has ended
 //! ```
 //!
 //! Invariants: a step that exceeds its limit, and everything that it started in its group, is ended and has failed; an
 //! interrupt of this process ends the group too, so that nothing of a step outlives the command.
 
-use super::outcome::Outcome;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::outcome::Outcome;
 use crate::shell::target;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 /// How often a step is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(20);
-/// How long a group may take to clear away after it was told to end.
+/// How long a group may take to clear away after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The group that runs now; 0: none. Held while one is started, and for good once an interrupt came, so that no step
@@ -30,52 +32,53 @@ fn group() -> MutexGuard<'static, u32> {
 
 /// What a step came to and what it cost.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) outcome: Outcome,
-    pub(super) wall_seconds: f64,
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) wall_seconds: f64,
     /// Of the step and all its processes; unknown where the kernel does not list it in a file.
-    pub(super) cpu_seconds: Option<f64>,
+    pub(crate) cpu_seconds: Option<f64>,
 }
 
 /// Starts steps: a copy of this program, because a build may replace the original while a step runs.
-pub(super) struct Starter {
+pub(crate) struct Starter {
     folder: PathBuf,
     program: PathBuf,
 }
 
 impl Starter {
     /// # Errors
-    /// The copy could not be made, or interrupts cannot be heard.
-    pub(super) fn new() -> Result<Self, String> {
+    /// The copy could not be made, or interrupts cannot be caught.
+    pub(crate) fn new() -> Result<Self> {
         let folder = target().join("xtask").join(std::process::id().to_string());
-        let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
-        std::fs::create_dir_all(&folder).map_err(cannot)?;
+        files::make_folder(&folder)?;
         let program = folder.join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
-        std::env::current_exe().and_then(|this| std::fs::copy(this, &program)).map_err(cannot)?;
-        let heard = ctrlc::set_handler(|| {
+        let copied = std::env::current_exe().and_then(|this| std::fs::copy(this, &program));
+        copied.map_err(Error::at(program.display()))?;
+        let ours = folder.clone();
+        ctrlc::set_handler(move || {
             let group = group();
             end_group(*group, || {});
+            let _ = std::fs::remove_dir_all(&ours);
             std::process::exit(130);
-        });
-        heard.map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+        })
+        .map_err(Error::at("interrupts"))?;
         Ok(Self { folder, program })
     }
 
-    /// Runs a step.
-    pub(super) fn run(&self, name: &str, limit: Duration) -> Ran {
-        let told = self.folder.join("outcome");
-        let _ = std::fs::remove_file(&told);
+    /// Runs this program with `words`; it writes its outcome to the file behind the last one.
+    pub(crate) fn run(&self, words: &[&str], limit: Duration) -> Ran {
+        let written = self.folder.join("outcome");
+        let _ = std::fs::remove_file(&written);
         let mut command = Command::new(&self.program);
-        command.args(["test", "--step", name, "--outcome"]).arg(&told).stdin(Stdio::null());
+        command.args(words).arg("--outcome").arg(&written).stdin(Stdio::null());
         let (ran, wall_seconds, cpu_seconds) = measured(|| limited(command, limit));
         let outcome = match ran {
-            Ok(Some(status)) => Outcome::read(&told)
-                .unwrap_or_else(|| Outcome::Broken(format!("the step's process ended with {status}"))),
-            Ok(None) => Outcome::Broken(format!(
-                "still running after {} s, the limit of every step; it was ended",
-                limit.as_secs()
-            )),
-            Err(reason) => Outcome::Broken(reason),
+            Ok(Some(status)) => Outcome::read(&written)
+                .unwrap_or_else(|| Outcome::Broken(format!("the process ended with {status}"))),
+            Ok(None) => {
+                Outcome::Broken(format!("still running after {} s, its limit; it was ended", limit.as_secs()))
+            }
+            Err(error) => Outcome::Broken(error.to_string()),
         };
         Ran { outcome, wall_seconds, cpu_seconds }
     }
@@ -87,7 +90,7 @@ impl Drop for Starter {
     }
 }
 
-/// Runs `work`; tells the seconds that it took, and those of the processors for child processes.
+/// Runs `work`; also gives the seconds that it took, and the processor seconds of child processes.
 fn measured<T>(work: impl FnOnce() -> T) -> (T, f64, Option<f64>) {
     let (started_ns, before) = (seawall_sys::clock::monotonic_ns(), children_seconds());
     let result = work();
@@ -109,11 +112,13 @@ fn ticks(stat: &str) -> Option<f64> {
 }
 
 /// The exit status; nothing if it was ended at its limit.
-fn limited(mut command: Command, limit: Duration) -> Result<Option<ExitStatus>, String> {
+fn limited(mut command: Command, limit: Duration) -> Result<Option<ExitStatus>> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |cause| Error::Start { program: program.clone(), cause };
     let mut running = group();
-    let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let mut child = command.spawn().map_err(failed)?;
     *running = child.id();
     drop(running);
     let ended = wait(&mut child, limit);
@@ -123,7 +128,7 @@ fn limited(mut command: Command, limit: Duration) -> Result<Option<ExitStatus>, 
         let _ = child.wait();
     }
     *group() = 0;
-    ended.map_err(|error| format!("cannot wait for {command:?}: {error}"))
+    ended.map_err(failed)
 }
 
 /// Waits for its end, at most so long.
@@ -144,26 +149,26 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option
     }
 }
 
-/// Tells a group to end, so that it clears its mounts away, and kills what is left of it.
+/// Sends SIGTERM to a group, so that it clears its mounts away, and kills what is left of it.
 fn end_group(group: u32, mut reap: impl FnMut()) {
     if group == 0 || !cfg!(unix) {
         return;
     }
-    let tell = |signal: &str| {
+    let send = |signal: &str| {
         let group = format!("-{group}");
-        let told = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
-        told.is_ok_and(|status| status.success())
+        let sent = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
+        sent.is_ok_and(|status| status.success())
     };
-    tell("-TERM");
+    send("-TERM");
     for _ in 0..GRACE.as_millis() / POLL.as_millis() {
         reap();
-        // A group of which nobody is left cannot be asked.
-        if !tell("-0") {
+        // No signal reaches a group without processes.
+        if !send("-0") {
             return;
         }
         std::thread::sleep(POLL);
     }
-    tell("-KILL");
+    send("-KILL");
 }
 
 #[cfg(all(test, unix))]
@@ -187,7 +192,7 @@ mod tests {
         command.args(["-c", "sleep 600 & echo $! >pid.new; mv pid.new pid; wait"]);
         command.current_dir(folder.path());
         let (ended, ..) = measured(|| limited(command, Duration::from_secs(2)));
-        assert_eq!(ended, Ok(None));
+        assert!(matches!(ended, Ok(None)), "{ended:?}");
         let Ok(pid) = std::fs::read_to_string(pid) else { return };
         let runs = Command::new("ps").args(["-o", "stat=", "-p", pid.trim()]).output();
         let state = runs.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

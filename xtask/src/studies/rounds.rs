@@ -2,9 +2,11 @@
 //!
 //! Invariant: bounds are checked before anything is run.
 
+use crate::error::{Error, Result};
+use crate::options::{number, value};
 use std::path::PathBuf;
 
-/// What every comparison in rounds can be told.
+/// The options of every comparison in rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     /// Where files are made.
@@ -19,23 +21,24 @@ impl Options {
     ///
     /// # Errors
     /// The word that is wrong, and what there is.
-    pub(crate) fn changed_by(mut self, arguments: &[String], least_seconds: f64) -> Result<Self, String> {
+    pub(crate) fn changed_by(mut self, arguments: &[String], least_seconds: f64) -> Result<Self> {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-            let wrong = || format!("{word} {value}: not a number");
             match word.as_str() {
-                "--dir" => self.folder = value.into(),
-                "--rounds" => self.rounds = value.parse().map_err(|_| wrong())?,
-                "--seconds" => self.seconds = value.parse().map_err(|_| wrong())?,
-                _ => return Err(format!("{word} is unknown; there are --dir, --rounds and --seconds")),
+                "--dir" => self.folder = value(word, &mut words)?.into(),
+                "--rounds" => self.rounds = number(word, &mut words)?,
+                "--seconds" => self.seconds = number(word, &mut words)?,
+                _ => {
+                    let known = "there are --dir, --rounds and --seconds";
+                    return Err(Error::usage(format!("{word} is unknown; {known}")));
+                }
             }
         }
         if self.rounds == 0 || !(least_seconds..=60.0).contains(&self.seconds) {
-            return Err(format!("--rounds must be at least 1 and --seconds from {least_seconds} to 60"));
+            let bounds = format!("--rounds must be at least 1 and --seconds from {least_seconds} to 60");
+            return Err(Error::Usage(bounds));
         }
-        self.folder = std::path::absolute(&self.folder)
-            .map_err(|error| format!("--dir {}: {error}", self.folder.display()))?;
+        self.folder = std::path::absolute(&self.folder).map_err(Error::at(self.folder.display()))?;
         Ok(self)
     }
 }
@@ -55,6 +58,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{refuses, words};
 
     #[test]
     fn the_median_is_the_middle() {
@@ -66,22 +70,18 @@ mod tests {
     #[test]
     fn options_are_taken_and_nonsense_is_refused() {
         let defaults = || Options { folder: "/tmp".into(), rounds: 3, seconds: 0.5 };
-        let of = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            defaults().changed_by(&words, 0.1)
-        };
-        assert_eq!(of(&[]), Ok(defaults()));
+        let of = |asked: &[&str]| defaults().changed_by(&words(asked), 0.1);
+        assert_eq!(of(&[]).expect("nothing asked"), defaults());
         let changed = of(&["--rounds", "7", "--seconds", "2", "--dir", "/var"]).expect("all known");
         assert_eq!(changed, Options { folder: "/var".into(), rounds: 7, seconds: 2.0 });
-        for (words, said) in [
+        for (asked, named) in [
             (&["--rounds", "0"][..], "--rounds"),
             (&["--seconds", "0.01"], "0.1 to 60"),
-            (&["--seconds", "soon"], "not a number"),
+            (&["--seconds", "soon"], "wants a number"),
             (&["--rounds"], "needs a value"),
             (&["--turns", "3"], "--turns is unknown"),
         ] {
-            let refusal = of(words).expect_err(said);
-            assert!(refusal.contains(said), "{refusal}");
+            assert!(of(asked).is_err_and(|error| refuses(&error, named)), "{asked:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants: pure; a ratio is taken within a round, and the median over rounds counts; a case without figures never
 //! passes.
 
-use crate::rounds::median;
+use crate::studies::rounds::median;
 
 /// What may lie between predicted and observed.
 pub(super) const TOLERANCE: f64 = 0.15;

@@ -1,0 +1,132 @@
+//! The outcome of a step or of a part of the soak, passed from its process to the parent in a file.
+//!
+//! Invariant: an outcome that is written is read back unchanged.
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::tally::Counts;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// How a step ended.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    /// One check that held.
+    Held,
+    /// One check that held, with a remark: what it found, or what it could not look at.
+    HeldWith(String),
+    /// One check that did not hold, and why.
+    Broken(String),
+    /// Tests were run.
+    Tests(Tests),
+    /// The same, of tests that an earlier step had counted as ignored.
+    Owed(Tests),
+    /// Could not be run here, and why.
+    Skipped(String),
+}
+
+/// Tests that were run.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tests {
+    pub(crate) counts: Counts,
+    /// Why they did not hold, if they did not.
+    pub(crate) failure: Option<String>,
+    /// The slowest first: name and seconds. Empty where the runner is not ours.
+    pub(crate) slowest: Vec<(String, f64)>,
+    /// What tests reported that they could not do here.
+    pub(crate) skipped: Vec<String>,
+}
+
+impl From<(Counts, Result)> for Tests {
+    fn from((counts, result): (Counts, Result)) -> Self {
+        let failure = result.err().map(|error| error.to_string());
+        Self { counts, failure, slowest: Vec::new(), skipped: Vec::new() }
+    }
+}
+
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// One check.
+impl From<Result> for Outcome {
+    fn from(result: Result) -> Self {
+        result.map_or_else(Self::from, |()| Self::Held)
+    }
+}
+
+/// One check with a remark.
+impl From<Result<Option<String>>> for Outcome {
+    fn from(result: Result<Option<String>>) -> Self {
+        match result {
+            Ok(Some(remark)) => Self::HeldWith(remark),
+            other => other.map(drop).into(),
+        }
+    }
+}
+
+impl Tests {
+    /// Both together; of the slowest the first `kept`.
+    pub(crate) fn plus(mut self, other: Self, kept: usize) -> Self {
+        self.counts = self.counts.plus(other.counts);
+        self.failure = self.failure.or(other.failure);
+        self.slowest.extend(other.slowest);
+        self.slowest.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        self.slowest.truncate(kept);
+        self.skipped.extend(other.skipped);
+        self
+    }
+}
+
+impl Outcome {
+    /// Writes it for the process that started this one.
+    pub(crate) fn write(&self, path: &Path) -> Result {
+        files::write(path, serde_json::to_vec(self).map_err(Error::at(path.display()))?)
+    }
+
+    /// Reads what a step's process wrote; nothing if it ended before it wrote.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        serde_json::from_str(&files::read(path).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Outcome, Tests};
+
+    fn tests(failure: Option<&str>, seconds: f64) -> Tests {
+        Tests {
+            counts: Counts { passed: 7, failed: 1, ignored: 2 },
+            failure: failure.map(str::to_owned),
+            slowest: vec![("log/lib a::b".to_owned(), seconds)],
+            skipped: vec!["no root".to_owned()],
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("outcome");
+        assert_eq!(Outcome::read(&path), None, "a step that was killed wrote nothing");
+        for (written, again) in [
+            (Outcome::Held, Outcome::Held),
+            (Outcome::HeldWith("x".into()), Outcome::HeldWith("x".into())),
+            (Outcome::Broken("why".into()), Outcome::Broken("why".into())),
+            (Outcome::Skipped("no root".into()), Outcome::Skipped("no root".into())),
+            (Outcome::Tests(tests(None, 0.25)), Outcome::Tests(tests(None, 0.25))),
+            (Outcome::Owed(tests(Some("ended"), 1.5)), Outcome::Owed(tests(Some("ended"), 1.5))),
+        ] {
+            written.write(&path).expect("writes");
+            assert_eq!(Outcome::read(&path), Some(again));
+        }
+    }
+
+    #[test]
+    fn of_two_runs_the_slowest_are_kept() {
+        let sum = tests(None, 1.0).plus(tests(Some("no"), 3.0), 1);
+        assert_eq!(sum.counts, Counts { passed: 14, failed: 2, ignored: 4 });
+        assert_eq!((sum.failure.as_deref(), sum.slowest[0].1, sum.slowest.len()), (Some("no"), 3.0, 1));
+    }
+}
