@@ -21,6 +21,7 @@ mod replicated;
 mod runner;
 mod second_kernel;
 mod shell;
+mod shipped;
 mod soak;
 mod studies;
 mod tally;

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seawall::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 use seawall_sys::{Commit, Method, Target};
 
 /// The longest write of the victim's core in bytes.
@@ -119,7 +119,7 @@ impl Disk for DirectoryDisk {
         Ok(entries)
     }
 
-    fn open(&mut self, name: &str) -> io::Result<FileId> {
+    fn open(&mut self, name: &str, _: Access) -> io::Result<FileId> {
         let path = self.root.join(name);
         let file = File::options().read(true).write(true).open(&path)?;
         Ok(self.opened(path, file))

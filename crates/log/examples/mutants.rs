@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
     println!("| mistake | states needed, three seeds | what broke first |\n| --- | ---: | --- |");
     let (mut killed, mut survived) = (0, 0);
-    for mutant in Mutant::ALL {
+    for mutant in Mutant::ALL.iter().copied() {
         let name = format!("{mutant:?}");
         if wanted.as_ref().is_some_and(|wanted| *wanted != name) {
             continue;

@@ -36,7 +36,6 @@ mod lock;
 mod log;
 mod lsn;
 mod method;
-pub mod mutant;
 mod options;
 mod read;
 mod recovery;
@@ -76,6 +75,8 @@ pub use seawall_sys::durability::{Class as Durability, Promiser};
 pub use storage::disk;
 #[cfg(feature = "simulation")]
 pub use storage::faults;
+#[cfg(feature = "mutants")]
+pub use testing::mutant;
 #[cfg_attr(not(feature = "simulation"), doc(hidden))]
 pub use testing::oracle;
 #[cfg(feature = "simulation")]

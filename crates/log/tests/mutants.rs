@@ -4,6 +4,8 @@
 //! campaign can see are listed with the reason beside the mistakes themselves.
 #![cfg(feature = "mutants")]
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,6 +62,47 @@ fn a_recorded_place_shows_its_own_mistake_and_nothing_without_it() {
     assert!(place.shows(mutant).is_some(), "{name}: `{AGAIN}`");
     let sound = Mutant::AcceptOtherOffset;
     assert!(place.shows(sound).is_none(), "one that nobody can see breaks nothing");
+}
+
+/// The names of the bugs that stand in this text, comments left out.
+fn planted_in(text: &str) -> BTreeSet<String> {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let name = |rest: &str| rest.trim_start().chars().take_while(char::is_ascii_alphanumeric).collect();
+    code.split("planted!(").skip(1).map(name).collect()
+}
+
+/// The bugs of each source file below `folder`.
+fn planted_below(folder: &Path, found: &mut BTreeMap<PathBuf, BTreeSet<String>>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            planted_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let planted = planted_in(&std::fs::read_to_string(&path).expect("a source"));
+            if !planted.is_empty() {
+                found.insert(path, planted);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_bug_is_planted_in_code_that_ships() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = BTreeMap::new();
+    for sources in ["src", "../sys/src"] {
+        planted_below(&home.join(sources), &mut files);
+    }
+    // The definition calls itself.
+    files.retain(|file, _| !file.ends_with("sys/src/planted.rs"));
+    for (file, planted) in &files {
+        let file = file.strip_prefix(home).expect("below the crate");
+        println!("{}: {planted:?}", file.display());
+        assert!(!file.starts_with("src/testing"), "{} does not ship: {planted:?}", file.display());
+    }
+    let planted: BTreeSet<&String> = files.values().flatten().collect();
+    let known: Vec<String> = Mutant::ALL.iter().map(|mutant| format!("{mutant:?}")).collect();
+    assert_eq!(planted, known.iter().collect(), "the table and the sites name the same bugs");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! * a write that was cut short is submitted again from where it stopped, together with everything behind it;
 //! * an error of any step, wherever it stands, ends the batch: it is never covered by a second try that succeeds.
 
-use crate::planted::{Mistake, planted};
+use crate::planted;
 use std::io;
 
 /// The most steps of one batch: three pieces, a sync behind each, and some to spare.
@@ -114,19 +114,16 @@ impl Batch {
     ) -> Result<Self, Failure> {
         // Without syncs between them, writes that must be durable in turn can only go one by one or linked.
         let order = if order == Order::Grouped && !sync { Order::OneByOne } else { order };
+        let order = planted!(StartWithTheBatch, Order::Grouped, order);
         let mut batch = Self { steps: [Step::Sync; STEPS_MAX], count: 0, at: 0, order, again: 0 };
-        let sync = sync && !planted(Mistake::NoSync);
-        let together = planted(Mistake::StartWithTheBatch);
-        if together {
-            batch.order = Order::Grouped;
-        }
+        let sync = planted!(NoSync, false, sync);
         let mut owed = false;
         for (piece, (bytes, durable)) in pieces.into_iter().enumerate() {
             if bytes > 0 {
                 batch.push(Step::Write { piece, done: 0, bytes })?;
             }
             owed |= durable && sync;
-            if owed && !together {
+            if planted!(StartWithTheBatch, false, owed) {
                 batch.push(Step::Sync)?;
                 owed = false;
             }
@@ -167,11 +164,10 @@ impl Batch {
         let count = match (self.order, sync) {
             (Order::Linked, _) | (Order::Grouped, None) => left.len(),
             (_, Some(0)) => 1,
-            (_, Some(sync)) if planted(Mistake::SyncBesideWrites) => sync + 1,
             (Order::Grouped, Some(sync)) => sync,
             (Order::OneByOne, _) => left.len().min(1),
         };
-        &left[..count]
+        &left[..planted!(SyncBesideWrites, sync.map_or(count, |sync| count.max(sync + 1)), count)]
     }
 
     /// Whether each step of [`Batch::due`] must wait for the one before it.
@@ -187,10 +183,8 @@ impl Batch {
     pub fn take(&mut self, answers: &[Answer]) -> Result<(), Failure> {
         let steps = &mut self.steps[self.at..self.count];
         for (step, answer) in steps.iter().zip(answers) {
-            if let Answer::Failed(errno) = answer
-                && !overlooked(*step)
-            {
-                return Err(Failure { step: *step, error: io::Error::from_raw_os_error(*errno) });
+            if let Answer::Failed(errno) = answer {
+                step.failed(*errno)?;
             }
         }
         let mut moved = false;
@@ -215,14 +209,6 @@ impl Batch {
     }
 }
 
-/// Whether a planted mistake takes the failure of this step for something else.
-fn overlooked(step: Step) -> bool {
-    match step {
-        Step::Write { .. } => planted(Mistake::WriteErrorIgnored),
-        Step::Sync => planted(Mistake::SyncErrorIgnored) || planted(Mistake::SyncRetried),
-    }
-}
-
 /// How far an answer brings a step.
 enum Advance {
     Done,
@@ -231,6 +217,29 @@ enum Advance {
 }
 
 impl Step {
+    /// The step failed, which ends the batch.
+    fn failed(self, errno: i32) -> Result<Advance, Failure> {
+        planted!(
+            WriteErrorIgnored,
+            if self != Self::Sync {
+                return Ok(Advance::Done);
+            }
+        );
+        planted!(
+            SyncErrorIgnored,
+            if self == Self::Sync {
+                return Ok(Advance::Done);
+            }
+        );
+        planted!(
+            SyncRetried,
+            if self == Self::Sync {
+                return Ok(Advance::Not);
+            }
+        );
+        Err(Failure { step: self, error: io::Error::from_raw_os_error(errno) })
+    }
+
     fn advance(&mut self, answer: Answer) -> Result<Advance, Failure> {
         let whole = *self;
         let fail = |error: io::Error| Err(Failure { step: whole, error });
@@ -240,7 +249,7 @@ impl Step {
             }
             (Self::Write { done, bytes, .. }, Answer::Done(written)) => {
                 *done = done.saturating_add(written).min(*bytes);
-                let short = *done < *bytes && !planted(Mistake::ShortWriteIgnored);
+                let short = planted!(ShortWriteIgnored, false, *done < *bytes);
                 Ok(if short { Advance::Part } else { Advance::Done })
             }
             (Self::Sync, Answer::Done(0)) => Ok(Advance::Done),
@@ -248,9 +257,7 @@ impl Step {
             (Self::Sync, Answer::Done(_)) => fail(io::Error::from_raw_os_error(EIO)),
             (_, Answer::Cancelled) => fail(io::Error::other("cancelled behind steps that succeeded")),
             (_, Answer::Again) => Ok(Advance::Not),
-            // Only what a planted mistake overlooks gets here.
-            (Self::Sync, Answer::Failed(_)) if planted(Mistake::SyncRetried) => Ok(Advance::Not),
-            (_, Answer::Failed(_)) => Ok(Advance::Done),
+            (_, Answer::Failed(errno)) => whole.failed(errno),
         }
     }
 }

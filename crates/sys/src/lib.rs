@@ -45,8 +45,10 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
-#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+#[cfg(feature = "mutants")]
 pub mod planted;
+#[cfg(not(feature = "mutants"))]
+mod planted;
 pub mod process;
 pub mod raw_device;
 pub mod residency;

@@ -1,58 +1,146 @@
-//! Plants deliberate bugs in this crate for tests, one at a time (feature `mutants`).
+//! Lists the bugs that can be planted in this crate and in the log, and plants them (feature `mutants`).
 //!
-//! The crash campaign of the log switches them on and must find each. The table of all planted mistakes, with those of
-//! the log, is `crates/log/src/mutant.rs`.
+//! Each row is one mistake that some log has made. The crash campaign of the log runs with one of them at a time and must
+//! find it; one that survives shows a hole in the campaign. [`planted!`](crate::planted!) stands where a bug is planted.
+//! Without the feature it is the right code alone: no name of this table is left in the build.
 
-/// One deliberate mistake of [`crate::completion`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "mutants"),
-    allow(dead_code, reason = "only a build with the feature names them all")
-)]
-pub enum Mistake {
-    /// No sync behind the writes.
-    NoSync,
-    /// The sync is submitted beside the writes that it should follow.
-    SyncBesideWrites,
-    /// The writes that start a segment are submitted together with its first batch.
-    StartWithTheBatch,
-    /// A write that was cut short is taken for done.
-    ShortWriteIgnored,
-    /// A failed write is taken for done.
-    WriteErrorIgnored,
-    /// A failed sync is taken for done.
-    SyncErrorIgnored,
-    /// A failed sync is repeated.
-    SyncRetried,
+/// Plants the bug of this name: `wrong` in place of `right` while that bug is switched on. Without `right` the bug does
+/// something where sound code does nothing.
+///
+/// ```ignore
+/// let full = planted!(Name, false, !room_to_go_on(&cursor));
+/// planted!(OtherName, break);
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! planted {
+    ($name:ident, $wrong:expr $(,)?) => {
+        $crate::planted!($name, $wrong, ())
+    };
+    ($name:ident, $wrong:expr, $right:expr $(,)?) => {{
+        #[cfg(feature = "mutants")]
+        {
+            if $crate::planted::is_on($crate::planted::Mutant::$name) { $wrong } else { $right }
+        }
+        #[cfg(not(feature = "mutants"))]
+        {
+            $right
+        }
+    }};
 }
 
 #[cfg(feature = "mutants")]
 mod switch {
-    use super::Mistake;
     use std::cell::Cell;
 
+    macro_rules! table {
+        ($($name:ident)*) => {
+            /// One deliberate mistake.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[allow(missing_docs, reason = "what each one does stands where it is planted")]
+            pub enum Mutant {
+                $($name,)*
+            }
+
+            impl Mutant {
+                /// Every mistake there is.
+                pub const ALL: &[Self] = &[$(Self::$name,)*];
+            }
+        };
+    }
+
+    table! {
+        AcceptOtherSegment
+        AcceptOtherOffset
+        IgnoreEpoch
+        IgnoreLsn
+        IgnoreLink
+        IgnoreChainAndPlace
+        SkipBodyChecksum
+        IssueDuringStart
+        RotateBeforeDurable
+        WitnessTooMuch
+        AckAtIssue
+        AckAfterFailure
+        AckOutOfOrder
+        GoOnAfterFailure
+        WriteWithoutTail
+        PrepareWithoutSync
+        PrepareWithoutDirSync
+        RetireWithoutDirSync
+        HeaderIgnoresName
+        OneHeaderCopy
+        SkipUnstarted
+        TakeDamageForTail
+        OpenWithoutSync
+        KeepEpoch
+        KeepDead
+        StartWithoutSync
+        AppendBehindTornTail
+        NoSync
+        SyncBesideWrites
+        ShortWriteIgnored
+        WriteErrorIgnored
+        SyncErrorIgnored
+        SyncRetried
+        ReadThroughCache
+        KeepCached
+        RetireBeforeMark
+        RetireNewestFirst
+        RetireLiveSegment
+        StartWithTheBatch
+        TrimNotCarried
+        LinkNotAdvanced
+        RecordsInMark
+        SplitTransaction
+        PlaceReused
+        WitnessNextBlockOnly
+        CryWolf
+        MarkIsClose
+        OpenMarkNotSynced
+        ServeBeforeStart
+        ForgetAfterSetback
+        TakeRestForNew
+        TrustCloseWithoutRoom
+        StrictWithoutSettling
+        RotateBeforeSettling
+        WitnessClaimsWeak
+        WeakIsDurable
+        WeakAckAtIssue
+        WeakTrim
+        SettleBesideWeak
+        SettleErrorIgnored
+        TrustCache
+        CarryWithoutSync
+        MarkBehindEverything
+        KeepSmallSpare
+        TrimBesideReader
+        CloseBesideMark
+        WeakMarkBeforeSync
+        WeakStartWithoutSync
+        WeakCloseWithoutSync
+        LossInSilence
+        RenameReplaces
+        OpenFailureIsFatal
+    }
+
     thread_local! {
-        static ACTIVE: Cell<Option<Mistake>> = const { Cell::new(None) };
+        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
     /// Switches one mistake on for this thread, or all of them off.
-    pub fn set(mistake: Option<Mistake>) {
-        ACTIVE.with(|active| active.set(mistake));
+    pub fn set(mutant: Option<Mutant>) {
+        ACTIVE.with(|active| active.set(mutant));
     }
 
-    pub(crate) fn planted(mistake: Mistake) -> bool {
-        ACTIVE.with(Cell::get) == Some(mistake)
+    /// Whether this thread makes the mistake.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn is_on(mutant: Mutant) -> bool {
+        ACTIVE.with(Cell::get) == Some(mutant)
     }
 }
 
 #[cfg(feature = "mutants")]
-pub(crate) use switch::planted;
-#[cfg(feature = "mutants")]
-pub use switch::set;
-
-/// Whether this mistake is to be made.
-#[cfg(not(feature = "mutants"))]
-#[inline]
-pub(crate) const fn planted(_: Mistake) -> bool {
-    false
-}
+pub use switch::{Mutant, is_on, set};

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::outcome::{Outcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, tests};
-use crate::{crash, deny, explore, jvm, peers, replicated, tools, wine};
+use crate::{crash, deny, explore, jvm, peers, replicated, shipped, tools, wine};
 use std::process::Command;
 
 /// When a step runs without being named.
@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 28] = [
+pub(super) const STEPS: [Step; 29] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -73,6 +73,7 @@ pub(super) const STEPS: [Step; 28] = [
     quick("examples in the documentation", GAUGE, 10, documented_examples),
     quick("documentation",           GAUGE, 10, documentation),
     full("tests of peers",           LOG, 5, tests_of_peers),
+    full("nothing planted ships",    LOG, 10, || shipped::check().into()),
     full("orders of threads",        LOG, 5, || explored(explore::loom())),
     full("Miri",                     LOG, 65, || explored(explore::miri())),
     full("fuzzing",                  LOG, 30, fuzzing),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-use seawall::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 
 use crate::bytes::index;
 
@@ -49,7 +49,7 @@ impl Disk for MemoryDisk {
         Ok(self.names.iter().map(entry).collect())
     }
 
-    fn open(&mut self, name: &str) -> io::Result<FileId> {
+    fn open(&mut self, name: &str, _: Access) -> io::Result<FileId> {
         self.inode(name).and_then(Self::id)
     }
 

@@ -561,11 +561,11 @@ impl Group {
     /// Commits everything and then writes the close mark, behind whatever is still under way.
     pub(crate) fn seal_log(&self) -> Result<()> {
         loop {
-            let core = lock(&self.core);
-            let end = core.watermarks().appended;
-            // In full, whatever the log promises: the mark says that nothing is left which a power cut could take.
-            self.settle(core, end, Grade::Full)?;
             let mut core = lock(&self.core);
+            if let Some((grade, end)) = core.owed_to_close() {
+                self.settle(core, end, grade)?;
+                core = lock(&self.core);
+            }
             if let Some(ended) = self.ended() {
                 return Err(ended);
             }

@@ -18,7 +18,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
+use seawall_sys::planted;
 
 /// The end of the chain of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +93,7 @@ impl Job {
 
     /// What the sync of [`Job::settles_first`] means for the batch: a failed one ends it.
     pub(crate) fn settled<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
-        match result {
-            Err(error) if !mutant::on(Mutant::SettleErrorIgnored) => Err(error),
-            _ => Ok(()),
-        }
+        planted!(SettleErrorIgnored, Ok(()), result.map(drop))
     }
 
     /// Nothing but the sync of `settle`.
@@ -157,7 +154,7 @@ impl Chain {
             number: batch.segment,
             segment_bytes: start.bytes,
             first_lsn: batch.lsn,
-            trim_lsn: if mutant::on(Mutant::TrimNotCarried) { Lsn::ZERO } else { trim },
+            trim_lsn: planted!(TrimNotCarried, Lsn::ZERO, trim),
             previous: start.previous,
             link: self.link,
             class: shape.class,
@@ -175,20 +172,16 @@ impl Chain {
             lsn: batch.lsn,
             durable,
             acknowledged,
-            trim_lsn: if mutant::on(Mutant::TrimNotCarried) && starts.is_some() { Lsn::ZERO } else { trim },
+            trim_lsn: planted!(TrimNotCarried, if starts.is_some() { Lsn::ZERO } else { trim }, trim),
             body_bytes,
             records: batch.records,
             link: self.link,
             body_checksum: crc32c_more(batch.sum, &out[batch.summed..]),
         };
         let checksum = header.encode(out);
-        if !mutant::on(Mutant::LinkNotAdvanced) {
-            self.link = checksum;
-        }
-        if mutant::on(Mutant::WriteWithoutTail) {
-            // What a short write leaves behind when nobody looks at the count.
-            out[bytes - 1] = 1;
-        }
+        planted!(LinkNotAdvanced, (), self.link = checksum);
+        // What a short write leaves behind when nobody looks at the count.
+        planted!(WriteWithoutTail, out[bytes - 1] = 1);
         let last_block = starts.as_ref().map(|header| {
             let first = batch.buf.front_mut(shape.block_bytes.into());
             first.fill(0);

@@ -24,8 +24,8 @@ use crate::commit::sync_debt::{Asked, Grade};
 use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
@@ -369,9 +369,12 @@ impl Core {
 
     /// Accepts the records of one transaction, encoded already, all into one batch.
     pub(crate) fn append_encoded(&mut self, records: &[u8], count: u32) -> Result<Lsn, Refusal> {
-        if mutant::on(Mutant::SplitTransaction) {
-            return self.append_one_by_one(records);
-        }
+        planted!(
+            SplitTransaction,
+            if count > 1 {
+                return crate::testing::mutant::split(self, records);
+            }
+        );
         self.reserve(records.len())?.put([records, &[]], count);
         self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
@@ -410,19 +413,6 @@ impl Core {
         Ok(self.accepted(used - BATCH_HEADER_BYTES))
     }
 
-    /// A mistake: the records of a transaction may land in different batches.
-    fn append_one_by_one(&mut self, records: &[u8]) -> Result<Lsn, Refusal> {
-        let mut from = 0;
-        let mut walk = crate::format::Records::new(records);
-        while walk.next().is_some() {
-            let to = records.len() - walk.rest().len();
-            self.reserve(to - from)?.put([&records[from..to], &[]], 1);
-            self.accepted(to - from);
-            from = to;
-        }
-        Ok(self.appended)
-    }
-
     fn accepted(&mut self, bytes: usize) -> Lsn {
         self.appended = self.appended.saturating_add(bytes as u64);
         self.appended
@@ -442,9 +432,7 @@ impl Core {
         }
         let batch = self.open.as_mut().filter(|open| open.kind != Kind::Close).ok_or(Refusal::Failed)?;
         // A record that joins a waiting mark turns it into a batch of records.
-        if !mutant::on(Mutant::RecordsInMark) {
-            batch.kind = Kind::Records;
-        }
+        planted!(RecordsInMark, (), batch.kind = Kind::Records);
         Ok(batch)
     }
 
@@ -458,7 +446,7 @@ impl Core {
         let block = u64::from(self.shape.block_bytes);
         let padded = self.padded(used);
         let mut place = self.place;
-        if let Some(open) = self.open.as_ref().filter(|_| !mutant::on(Mutant::PlaceReused)) {
+        if let Some(open) = planted!(PlaceReused, None, self.open.as_ref()) {
             place.offset += self.padded(open.used);
         }
         // One block stays free for the close mark.
@@ -537,10 +525,8 @@ impl Core {
     /// go themselves and their batch says it. Where the segment is full the next one starts with it. Returns whether
     /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: Kind) -> bool {
-        // Before a close mark everything is durable, whatever the log promises.
-        let close = kind == Kind::Close && !mutant::on(Mutant::WeakCloseWithoutSync);
-        let firm = if close { self.durable } else { self.acknowledged() };
-        if self.failed || firm != self.syncing || !self.ready.is_empty() {
+        let owed = kind == Kind::Close && self.owed_to_close().is_some();
+        if self.failed || owed || self.acknowledged() != self.syncing || !self.ready.is_empty() {
             return false;
         }
         if self.open.is_some() {
@@ -594,24 +580,27 @@ impl Core {
     pub(crate) fn wants_mark(&self) -> bool {
         let acknowledged = self.acknowledged();
         let news = self.witnessed < acknowledged || self.durable_trim < self.trim;
-        let end = if mutant::on(Mutant::MarkBehindEverything) { self.appended } else { self.syncing };
+        let end = planted!(MarkBehindEverything, self.appended, self.syncing);
         news && acknowledged == end
+    }
+
+    /// What everything up to which LSN must still reach before the close mark is written: durable, whatever the log
+    /// promises, because the mark says that nothing is left which a power cut could take.
+    pub(crate) fn owed_to_close(&self) -> Option<(Grade, Lsn)> {
+        let grade = planted!(WeakCloseWithoutSync, self.shape.own(), Grade::Full);
+        (self.reached(grade) < self.appended).then_some((grade, self.appended))
     }
 
     /// Takes the next step towards a closed log, when everything is durable. The close mark goes alone: a mark that is still
     /// under way would be missing in front of it if the power went, and the log would not count as closed.
     pub(crate) fn close(&mut self) -> Closing {
-        let last = self.flight.back().map(|flight| flight.id);
-        if let Some(id) = last.filter(|_| !mutant::on(Mutant::CloseBesideMark)) {
-            return Closing::Wait(id);
+        if let Some(last) = planted!(CloseBesideMark, None, self.flight.back()) {
+            return Closing::Wait(last.id);
         }
         if self.open.is_some() || !self.ready.is_empty() {
             return self.issue().map_or(Closing::Refused, Closing::Before);
         }
-        let weak = mutant::on(Mutant::WeakCloseWithoutSync);
-        let firm = if weak { self.acknowledged() } else { self.durable };
-        let marked = firm == self.appended && self.mark(Kind::Close);
-        marked.then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
+        self.mark(Kind::Close).then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
     }
 
     /// The grade of a batch. A segment starts, a log is closed and a trim is made durable on firm ground only; so is every
@@ -619,17 +608,17 @@ impl Core {
     fn grade_of(&self, kind: Kind, starts: bool) -> Grade {
         let weak = self.shape.own() != Grade::Full;
         let firm = match kind {
-            _ if starts => !(weak && mutant::on(Mutant::WeakStartWithoutSync)),
+            _ if starts => planted!(WeakStartWithoutSync, !weak, true),
             Kind::Records => false,
             Kind::Mark => !weak || self.durable_trim < self.trim,
-            Kind::Close | Kind::Open => !(weak && mutant::on(Mutant::WeakCloseWithoutSync)),
+            Kind::Close | Kind::Open => planted!(WeakCloseWithoutSync, !weak, true),
         };
         if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) }
     }
 
     /// The first LSN as the disk knows it: what lies before it may be removed.
     pub(crate) fn durable_trim(&self) -> Lsn {
-        if mutant::on(Mutant::RetireBeforeMark) { self.trim } else { self.durable_trim }
+        planted!(RetireBeforeMark, self.trim, self.durable_trim)
     }
 
     /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
@@ -666,12 +655,12 @@ impl Core {
     /// Hands out the next batch to be written, if one may be issued now.
     pub(crate) fn issue(&mut self) -> Option<Issue> {
         let busy = self.flight.len() >= self.shape.depth || self.flight.iter().any(|flight| flight.starts);
-        if self.failed || (busy && !mutant::on(Mutant::IssueDuringStart)) {
+        if self.failed || planted!(IssueDuringStart, false, busy) {
             return None;
         }
         let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.settlement() };
         let wait = next.start.is_some() && !self.flight.is_empty();
-        if wait && !mutant::on(Mutant::RotateBeforeDurable) {
+        if planted!(RotateBeforeDurable, false, wait) {
             return None;
         }
         let grade = self.grade_of(next.kind, next.start.is_some());
@@ -688,35 +677,44 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
-        let forgets = mutant::on(Mutant::WeakMarkBeforeSync)
-            && batch.kind == Kind::Mark
-            && self.shape.own() != Grade::Full;
-        let settle = self.settles(grade, starts).filter(|_| !forgets);
+        let owed = self.settles(grade);
+        let settle = planted!(
+            StrictWithoutSettling,
+            owed.filter(|_| starts),
+            planted!(
+                RotateBeforeSettling,
+                owed.filter(|_| !starts),
+                planted!(
+                    WeakMarkBeforeSync,
+                    owed.filter(|_| batch.kind != Kind::Mark || self.shape.own() == Grade::Full),
+                    owed
+                )
+            )
+        );
         self.asked.issue(id, grade, end, batch.segment);
         let flight = Flight { id, records, end, trim: self.trim, grade, done: false, starts };
         self.flight.push_back(flight);
         // Only what is durable for good may be claimed: what was written in a weaker grade may be gone tomorrow.
-        let durable = match () {
-            () if mutant::on(Mutant::WitnessTooMuch) => batch.lsn,
-            () if mutant::on(Mutant::WitnessClaimsWeak) => self.reached(Grade::Process),
-            () => self.durable,
-        };
+        let durable = planted!(
+            WitnessTooMuch,
+            batch.lsn,
+            planted!(WitnessClaimsWeak, self.reached(Grade::Process), self.durable)
+        );
         let acknowledged = self.acknowledged().max(durable);
         self.witnessed = self.witnessed.max(acknowledged);
-        if mutant::on(Mutant::AckAtIssue) {
-            self.durable = self.syncing;
-        }
-        if mutant::on(Mutant::WeakAckAtIssue) && grade != Grade::Full {
-            self.asked.reach(grade, end);
-        }
+        planted!(AckAtIssue, self.durable = self.syncing);
+        planted!(
+            WeakAckAtIssue,
+            if grade != Grade::Full {
+                self.asked.reach(grade, end);
+            }
+        );
         Some(Issue { id, batch: Some(batch), grade, settle, durable, acknowledged, trim: self.trim })
     }
 
     /// The segment that a batch of `grade` must sync before it is written.
-    fn settles(&self, grade: Grade, starts: bool) -> Option<u64> {
-        let forgets = mutant::on(Mutant::StrictWithoutSettling) && !starts;
-        let rotates = mutant::on(Mutant::RotateBeforeSettling) && starts;
-        if grade == Grade::Full && !forgets && !rotates { self.asked.debtor(self.durable_id) } else { None }
+    fn settles(&self, grade: Grade) -> Option<u64> {
+        if grade == Grade::Full { self.asked.debtor(self.durable_id) } else { None }
     }
 
     /// Nothing waits to be written, but something written wants to be safer than it is.
@@ -727,7 +725,7 @@ impl Core {
         }
         let (id, end) = (self.next_id, self.syncing);
         self.next_id += 1;
-        let settle = self.settles(Grade::Full, false);
+        let settle = planted!(StrictWithoutSettling, None, self.settles(Grade::Full));
         self.asked.issue(id, Grade::Full, end, 0);
         let trim = self.trim;
         let flight = Flight {
@@ -748,28 +746,24 @@ impl Core {
     /// batch before this one is durable too.
     pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) -> Lsn {
         self.recycle(buf);
-        if self.failed && !mutant::on(Mutant::AckAfterFailure) {
+        if planted!(AckAfterFailure, false, self.failed) {
             return self.durable;
         }
         if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
             flight.done = true;
             self.asked.ended(flight.grade);
-            if mutant::on(Mutant::AckOutOfOrder) {
-                self.durable = self.durable.max(flight.end);
-            }
+            planted!(AckOutOfOrder, self.durable = self.durable.max(flight.end));
         }
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
             self.done_id = flight.id;
             self.asked.reach(flight.grade, flight.end);
-            if flight.grade == Grade::Full || mutant::on(Mutant::WeakIsDurable) {
+            if planted!(WeakIsDurable, true, flight.grade == Grade::Full) {
                 self.durable = self.durable.max(flight.end);
                 self.durable_trim = self.durable_trim.max(flight.trim).max(self.weak_trim);
                 self.durable_id = flight.id;
             } else {
                 self.weak_trim = self.weak_trim.max(flight.trim);
-                if mutant::on(Mutant::WeakTrim) {
-                    self.durable_trim = self.weak_trim;
-                }
+                planted!(WeakTrim, self.durable_trim = self.weak_trim);
             }
             self.flight.pop_front();
         }
@@ -786,10 +780,13 @@ impl Core {
 
     /// A write or a sync failed: nothing will be issued or acknowledged any more.
     pub(crate) fn fail(&mut self) {
-        self.failed = !mutant::on(Mutant::GoOnAfterFailure);
-        if !self.failed {
-            self.flight.clear();
-            self.durable = self.syncing;
-        }
+        planted!(
+            GoOnAfterFailure,
+            {
+                self.flight.clear();
+                self.durable = self.syncing;
+            },
+            self.failed = true
+        );
     }
 }

@@ -16,8 +16,8 @@
 //! next segment syncs them first.
 
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 /// What an acknowledged commit outlives, as the core sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,7 +135,7 @@ impl Asked {
     /// Whether a batch of this grade may go now.
     #[inline]
     pub(crate) fn may_issue(&self, grade: Grade) -> bool {
-        grade != Grade::Full || self.flying == 0 || mutant::on(Mutant::SettleBesideWeak)
+        grade != Grade::Full || planted!(SettleBesideWeak, true, self.flying == 0)
     }
 
     /// Batch number `id`, which ends at `end`, goes out.

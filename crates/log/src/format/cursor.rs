@@ -10,8 +10,8 @@ use crate::format::{
     SegmentHeader, check_body,
 };
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 /// The longest batch in bytes: the longest record or transaction, and all that a batch of the usual kind may hold.
 pub(crate) const BATCH_BYTES_MAX: u64 = RECORD_BYTES_MAX as u64 + (64 << 20);
@@ -64,10 +64,9 @@ impl Cursor {
         bytes: &[u8],
     ) -> Result<(BatchHeader, u32), Fault> {
         let (header, checksum) = BatchHeader::decode(bytes)?;
-        let other_segment = header.segment != segment.number && !mutant::on(Mutant::AcceptOtherSegment);
-        let other_offset = header.offset != offset
-            && !mutant::on(Mutant::AcceptOtherOffset)
-            && !mutant::on(Mutant::IgnoreChainAndPlace);
+        let other_segment = planted!(AcceptOtherSegment, false, header.segment != segment.number);
+        let other_offset =
+            planted!(AcceptOtherOffset, false, planted!(IgnoreChainAndPlace, false, header.offset != offset));
         if header.log_id != segment.log_id || other_segment || other_offset {
             return Err(Fault::Place);
         }
@@ -82,31 +81,33 @@ impl Cursor {
     /// Rules 1 to 10 for the header that starts `bytes`.
     pub(crate) fn check_header(&self, bytes: &[u8]) -> Result<(BatchHeader, u32), Fault> {
         let (header, checksum) = Self::self_valid(&self.segment, self.offset, bytes)?;
+        planted!(IgnoreChainAndPlace, (), self.check_chain(&header)?);
+        header.check_claims()?;
+        Ok((header, checksum))
+    }
+
+    /// Whether `header` follows what was accepted last: its epoch, LSN and link.
+    fn check_chain(&self, header: &BatchHeader) -> Result<(), Fault> {
         let epoch_fits = match (self.last, header.kind) {
             (Some(Kind::Close), Kind::Open) => header.epoch > self.epoch,
             (Some(Kind::Close), _) | (_, Kind::Open) => false,
             _ => header.epoch == self.epoch,
         };
-        let loose = mutant::on(Mutant::IgnoreChainAndPlace);
-        if !epoch_fits && !mutant::on(Mutant::IgnoreEpoch) && !loose {
+        if planted!(IgnoreEpoch, false, !epoch_fits) {
             return Err(Fault::Epoch);
         }
-        if header.lsn != self.lsn && !mutant::on(Mutant::IgnoreLsn) && !loose {
+        if planted!(IgnoreLsn, false, header.lsn != self.lsn) {
             return Err(Fault::Lsn);
         }
-        if header.link != self.link && !mutant::on(Mutant::IgnoreLink) && !loose {
+        if planted!(IgnoreLink, false, header.link != self.link) {
             return Err(Fault::Link);
         }
-        header.check_claims()?;
-        Ok((header, checksum))
+        Ok(())
     }
 
     /// Rules 11 and 12 for the whole batch: header, records and padding.
     pub(crate) fn check_batch(header: &BatchHeader, batch: &[u8]) -> Result<(), Fault> {
-        if mutant::on(Mutant::SkipBodyChecksum) {
-            return Ok(());
-        }
-        check_body(header, batch)
+        planted!(SkipBodyChecksum, Ok(()), check_body(header, batch))
     }
 
     /// Whether `later`, a self-valid header behind the place where the walk stopped, shows that more had been there for
@@ -204,9 +205,7 @@ pub(crate) fn check_in_pieces(
     buf: &mut [u8],
     mut read: impl FnMut(u64, &mut [u8]) -> LogResult<usize>,
 ) -> LogResult<Result<(), Fault>> {
-    if mutant::on(Mutant::SkipBodyChecksum) {
-        return Ok(Ok(()));
-    }
+    planted!(SkipBodyChecksum, return Ok(Ok(())));
     let end = offset.saturating_add(header.disk_bytes(block_bytes));
     let mut at = offset.saturating_add(BATCH_HEADER_BYTES as u64);
     let mut check = BodyCheck::new(header);

@@ -22,7 +22,7 @@ use crate::format::cursor::Cursor;
 use crate::format::{BATCH_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::recovery::directory::READ_BLOCK_BYTES;
 use crate::recovery::tail::Window;
-use crate::storage::disk::{Disk, FileId};
+use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::storage::os_disk::OsDisk;
 
 /// When the names are listed for the first time after a change, and up to what age of it.
@@ -139,7 +139,7 @@ fn with_block<T>(
     look: impl FnOnce(&mut OsDisk, &mut Window, FileId) -> Result<T>,
 ) -> Result<T> {
     let name = segment_name(number);
-    let file = disk.open(&name).map_err(|source| crate::error::Error::io("open", &name, source))?;
+    let file = open(disk, &name, Access::Direct)?;
     let seen = look(disk, &mut Window::new(READ_BLOCK_BYTES), file);
     disk.close(file);
     seen

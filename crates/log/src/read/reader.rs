@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use crate::read::readahead::{Ahead, Piece};
 use crate::read::scan::{Scan, ScannedBatch, Source};
 use crate::read::segment_file::SegmentFile;
+use seawall_sys::planted;
 
 /// The bytes of one record. `{:?}` shows how many there are and none of them.
 #[derive(Clone)]
@@ -198,13 +198,21 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
     if from > end {
         return Err(Error::BeyondEnd { lsn: from, end });
     }
-    let mistaken = mutant::on(Mutant::TrimBesideReader);
-    let core = (!mistaken).then_some(core);
-    let shelf = lock(&group.shelf);
-    drop(core);
+    let shelf = planted!(
+        TrimBesideReader,
+        {
+            drop(core);
+            lock(&group.shelf)
+        },
+        {
+            let shelf = lock(&group.shelf);
+            drop(core);
+            shelf
+        }
+    );
     let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
-    let any = shelf.segments().front().filter(|_| mistaken);
-    Ok(before.or(any).copied())
+    let found = planted!(TrimBesideReader, before.or(shelf.segments().front()), before);
+    Ok(found.copied())
 }
 
 impl Reader {

@@ -18,8 +18,8 @@
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{SegmentHeader, preparing_name, segment_name};
-use crate::mutant::{self, Mutant};
-use crate::storage::disk::{Disk, FileId, read_full, sync, sync_dir, write_all};
+use crate::storage::disk::{Access, Disk, FileId, open, read_full, sync, sync_dir, write_all};
+use seawall_sys::planted;
 
 /// Copies the newest started segment unless the disk is read past the page cache; whether it did.
 pub(crate) fn carry_forward<D: Disk>(
@@ -28,8 +28,8 @@ pub(crate) fn carry_forward<D: Disk>(
     buffer_bytes: usize,
 ) -> Result<bool> {
     let name = segment_name(newest.number);
-    let old = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
-    if disk.reads_past_cache(old) || mutant::on(Mutant::TrustCache) {
+    let old = open(disk, &name, Access::Direct)?;
+    if planted!(TrustCache, true, disk.reads_past_cache(old)) {
         disk.close(old);
         return Ok(false);
     }
@@ -81,5 +81,5 @@ fn fill<D: Disk>(
         write_all(disk, draft, (new, at), &chunk[..read], false)?;
         at += read as u64;
     }
-    if mutant::on(Mutant::CarryWithoutSync) { Ok(()) } else { sync(disk, draft, new) }
+    planted!(CarryWithoutSync, Ok(()), sync(disk, draft, new))
 }

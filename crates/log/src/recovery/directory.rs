@@ -17,8 +17,8 @@ use crate::format::{
     segment_name,
 };
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
-use crate::storage::disk::{Disk, FileId, read_full};
+use crate::storage::disk::{Access, Disk, FileId, open, read_full};
+use seawall_sys::planted;
 
 /// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
 const OURS: [&str; 3] =
@@ -91,14 +91,13 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
         }
         let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
         let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
-        let decoded = if mutant::on(Mutant::HeaderIgnoresName) {
-            SegmentHeader::decode_unplaced(bytes, copy)
-        } else {
+        let decoded = planted!(
+            HeaderIgnoresName,
+            crate::testing::mutant::decode_any(bytes, copy, spare.number),
             SegmentHeader::decode(bytes, copy, spare.number, spare.bytes)
-        };
+        );
         match decoded {
-            Ok(mut header) => {
-                header.number = spare.number;
+            Ok(header) => {
                 let at_home = copy == 0 || header.data_end() == offset;
                 if at_home {
                     return Ok(Some(header));
@@ -109,9 +108,7 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
             Err(Fault::Length) => misfit = Some(offset),
             Err(_) => {}
         }
-        if mutant::on(Mutant::OneHeaderCopy) {
-            break;
-        }
+        planted!(OneHeaderCopy, break);
     }
     if let Some(version) = other {
         let path = name.into();
@@ -141,14 +138,13 @@ fn read_first_copy<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<
 
 /// Has the page cache forget a file, so that what is read comes from the disk.
 pub(crate) fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
-    if !mutant::on(Mutant::KeepCached) {
-        disk.forget_cached(file);
-    }
+    planted!(KeepCached, (), disk.forget_cached(file));
 }
 
 /// Opens a file to see what the disk has of it, whatever the page cache says.
 pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
-    let file = disk.open(name).map_err(|source| Error::io("open", name, source))?;
+    planted!(ReadThroughCache, return open(disk, name, Access::Cached));
+    let file = open(disk, name, Access::Direct)?;
     forget_cached(disk, file);
     Ok(file)
 }
@@ -185,11 +181,11 @@ fn look<D: Disk>(
         match file_role(&entry.name) {
             Some(FileRole::Segment(number)) => {
                 let spare = Spare { number, bytes: entry.bytes };
-                let opened =
-                    disk.open(&entry.name).map_err(|source| Error::io("open", &entry.name, source))?;
-                if found.started.is_empty() {
-                    forget_cached(disk, opened);
-                }
+                let opened = if found.started.is_empty() {
+                    open_cold(disk, &entry.name)?
+                } else {
+                    open(disk, &entry.name, Access::Direct)?
+                };
                 let header = match read_header(disk, opened, spare) {
                     Err(Error::Corrupt(damage)) => on_misfit(disk, opened, spare, damage).map(|()| None),
                     read => read.map(Some),

@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{BLOCK_SIZES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::recovery::directory::READ_BLOCK_BYTES;
-use crate::storage::disk::{Disk, FileId, read_full};
+use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 
 /// Refuses the first of these files, which hold no header of their own, that is none of the log's.
 pub(crate) fn refuse_foreign<D: Disk>(disk: &mut D, unstarted: &[Spare]) -> Result<()> {
     for spare in unstarted {
         let name = segment_name(spare.number);
-        let file = disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open(disk, &name, Access::Direct)?;
         let ours = is_ours(disk, &name, file, spare.bytes);
         disk.close(file);
         if !ours? {

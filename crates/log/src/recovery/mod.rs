@@ -31,7 +31,6 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use crate::recovery::copy_forward::carry_forward;
 use crate::recovery::directory::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
 use crate::recovery::foreign_file::refuse_foreign;
@@ -39,6 +38,7 @@ use crate::recovery::tail::{Judged, Window, check_orphans, judge, room_to_go_on}
 use crate::segment::lifecycle::{Keeper, Task};
 use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 /// The least size of a segment that may be asked for, in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
@@ -140,13 +140,10 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
         return Err(damage(oldest.number, 0, judged.cursor.trim, what));
     }
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
-    let epoch = top.checked_add(u64::from(!mutant::on(Mutant::KeepEpoch)));
+    let epoch = planted!(KeepEpoch, Some(top), top.checked_add(1));
     let epoch =
         epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
-    if !mutant::on(Mutant::OpenWithoutSync) {
-        sync(disk, &name, file)?;
-        sync_dir(disk)?;
-    }
+    planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_drafts(disk, &found.drafts)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
     let mut log = Reopened { plan, epoch, members, spares, judged };
@@ -154,11 +151,8 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let recovered = if log.stays() { log.go_on(disk, file) } else { log.leave(disk, file) };
     disk.close(file);
     let mut recovered = recovered?;
-    if !mutant::on(Mutant::KeepDead) {
-        for number in dead.iter().map(|header| header.number).chain(abandoned) {
-            Keeper::new(Task::Retire(number), 0).finish(disk)?;
-        }
-    }
+    let dead = dead.iter().map(|header| header.number).chain(abandoned);
+    planted!(KeepDead, (), retire(disk, dead)?);
     recovered.strangers = found.strangers;
     Ok(recovered)
 }
@@ -177,30 +171,29 @@ fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) ->
     let block = u64::from(block_bytes);
     let fits = |spare: &Spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block;
     let (usable, others): (_, Vec<Spare>) = spares.into_iter().partition(fits);
-    for spare in others {
-        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
-    }
+    retire(disk, others.iter().map(|spare| spare.number))?;
     Ok(usable)
+}
+
+/// Removes segments that are not needed.
+fn retire<D: Disk>(disk: &mut D, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
+    numbers.into_iter().try_for_each(|number| Keeper::new(Task::Retire(number), 0).finish(disk).map(drop))
 }
 
 /// Makes a log where there is none.
 fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey) -> Result<Recovered> {
     // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log once.
     let later = found.unstarted.iter().map(|spare| spare.number).chain(found.drafts.iter().copied());
-    if let Some(number) =
-        later.filter(|number| *number > 1).min().filter(|_| !mutant::on(Mutant::TakeRestForNew))
-    {
+    if let Some(number) = planted!(TakeRestForNew, None, later.filter(|number| *number > 1).min()) {
         return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
     }
     check_orphans(disk, window, &found.unstarted)?;
     refuse_foreign(disk, &found.unstarted)?;
     remove_drafts(disk, &found.drafts)?;
-    for spare in found.unstarted.iter().filter(|spare| spare.bytes != plan.segment_bytes) {
-        Keeper::new(Task::Retire(spare.number), 0).finish(disk)?;
-    }
+    let fits = |spare: &Spare| spare.bytes == plan.segment_bytes;
+    let (mut spares, others): (_, Vec<Spare>) = found.unstarted.into_iter().partition(fits);
+    retire(disk, others.iter().map(|spare| spare.number))?;
     sync_dir(disk)?;
-    let mut spares: Vec<Spare> =
-        found.unstarted.iter().filter(|spare| spare.bytes == plan.segment_bytes).copied().collect();
     let first = take_spare(disk, plan, &mut spares, 0)?;
     let header = SegmentHeader {
         block_bytes: plan.block_bytes,
@@ -247,7 +240,7 @@ fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Re
     let [first, second] = [0, 1].map(|copy| header_block(header, copy));
     let written = write_all(disk, &name, (file, 0), first.bytes(), plan.dsync)
         .and_then(|()| write_all(disk, &name, (file, header.data_end()), second.bytes(), plan.dsync))
-        .and_then(|()| if mutant::on(Mutant::StartWithoutSync) { Ok(()) } else { sync(disk, &name, file) });
+        .and_then(|()| planted!(StartWithoutSync, Ok(()), sync(disk, &name, file)));
     disk.close(file);
     written
 }
@@ -291,9 +284,14 @@ impl Reopened<'_> {
     /// Goes on behind a close mark.
     fn go_on<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
         self.open_mark(disk, file)?;
+        Ok(self.in_last_segment(Tail::Clean))
+    }
+
+    /// The log as it goes on in the segment in which it ended.
+    fn in_last_segment(&mut self, tail: Tail) -> Recovered {
         let cursor = &self.judged.cursor;
         let before = &self.members[..self.members.len() - 1];
-        Ok(finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), Tail::Clean))
+        finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), tail)
     }
 
     /// Goes on in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
@@ -329,9 +327,7 @@ impl Reopened<'_> {
         let checksum = header.encode(buf.bytes_mut());
         let name = segment_name(segment.number);
         write_all(disk, &name, (file, cursor.offset), buf.bytes(), self.plan.dsync)?;
-        if !mutant::on(Mutant::OpenMarkNotSynced) {
-            sync(disk, &name, file)?;
-        }
+        planted!(OpenMarkNotSynced, (), sync(disk, &name, file)?);
         cursor.advance(&header, checksum);
         Ok(())
     }
@@ -354,13 +350,10 @@ impl Reopened<'_> {
 
     /// Starts a new segment behind a tail that is unknown or full.
     fn start_anew<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
-        if mutant::on(Mutant::AppendBehindTornTail) {
-            let mut cursor = self.judged.cursor.clone();
-            cursor.epoch = self.epoch;
-            let before = &self.members[..self.members.len() - 1];
-            let segment = cursor.segment;
-            return Ok(finish(before, segment, &cursor, std::mem::take(&mut self.spares), Tail::Torn));
-        }
+        planted!(AppendBehindTornTail, {
+            self.judged.cursor.epoch = self.epoch;
+            return Ok(self.in_last_segment(Tail::Torn));
+        });
         let cursor = &self.judged.cursor;
         let last = cursor.segment;
         let spare = take_spare(disk, self.plan, &mut self.spares, last.number)?;
@@ -377,9 +370,7 @@ impl Reopened<'_> {
             link: if empty { last.link } else { cursor.link },
             class: self.plan.class,
         };
-        if !mutant::on(Mutant::ServeBeforeStart) {
-            write_start(disk, self.plan, &header)?;
-        }
+        planted!(ServeBeforeStart, (), write_start(disk, self.plan, &header)?);
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
         let tail = self.judged.tail();
         let start = Cursor::start(header);

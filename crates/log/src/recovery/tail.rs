@@ -24,10 +24,10 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
 use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use crate::recovery::Tail;
 use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
 use crate::storage::disk::{Disk, FileId, read_full};
+use seawall_sys::planted;
 
 /// The walk through the last segment.
 #[derive(Debug)]
@@ -161,9 +161,14 @@ pub(crate) fn find_witness<D: Disk>(
         let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
         match Cursor::self_valid(segment, offset, bytes) {
             Ok((header, _)) if says(&header) => return Ok(Some(header)),
-            _ if mutant::on(Mutant::WitnessNextBlockOnly) && offset > from => return Ok(None),
             _ => offset += u64::from(segment.block_bytes),
         }
+        planted!(
+            WitnessNextBlockOnly,
+            if offset > from + u64::from(segment.block_bytes) {
+                break;
+            }
+        );
     }
     Ok(None)
 }
@@ -182,8 +187,8 @@ pub(crate) struct Judged {
 impl Judged {
     /// How the log ended.
     pub(crate) fn tail(&self) -> Tail {
-        match self.lost {
-            Some(to) if !mutant::on(Mutant::LossInSilence) => Tail::Lost { from: self.cursor.lsn, to },
+        match planted!(LossInSilence, None, self.lost) {
+            Some(to) => Tail::Lost { from: self.cursor.lsn, to },
             _ if self.clean => Tail::Clean,
             _ => Tail::Torn,
         }
@@ -201,31 +206,31 @@ pub(crate) fn judge<D: Disk>(
     let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
     let end = cursor.lsn;
     let mut acknowledged = end;
-    if !mutant::on(Mutant::TakeDamageForTail) {
-        let from = (&cursor.segment, cursor.offset);
-        let witness = find_witness(disk, window, file, from, |batch| {
-            acknowledged = acknowledged.max(batch.acknowledged);
-            cursor.is_contradicted_by(batch) || (mutant::on(Mutant::CryWolf) && batch.durable == end)
-        })?;
-        if let Some(witness) = witness {
-            let said = cursor.said_by(&witness);
-            let what = match fault {
-                Some(fault) => {
-                    format!("{fault}, but a later batch says that LSN {said} was durable")
-                }
-                None => format!("a later batch says that LSN {said} was durable"),
-            };
-            return Err(damage(header.number, cursor.offset, end, what));
-        }
+    let contradicts = |batch: &BatchHeader| {
+        acknowledged = acknowledged.max(batch.acknowledged);
+        let contradicted = cursor.is_contradicted_by(batch);
+        planted!(CryWolf, contradicted || batch.durable == end, contradicted)
+    };
+    let from = (&cursor.segment, cursor.offset);
+    let witness = planted!(TakeDamageForTail, None, find_witness(disk, window, file, from, contradicts)?);
+    if let Some(witness) = witness {
+        let said = cursor.said_by(&witness);
+        let what = match fault {
+            Some(fault) => {
+                format!("{fault}, but a later batch says that LSN {said} was durable")
+            }
+            None => format!("a later batch says that LSN {said} was durable"),
+        };
+        return Err(damage(header.number, cursor.offset, end, what));
     }
-    let clean = cursor.last == Some(Kind::Close)
-        || (mutant::on(Mutant::MarkIsClose) && cursor.last == Some(Kind::Mark));
+    let closed = cursor.last == Some(Kind::Close);
+    let clean = planted!(MarkIsClose, closed || cursor.last == Some(Kind::Mark), closed);
     // Behind a close mark the log goes on in the same segment as long as there is room.
-    let full = !room_to_go_on(&cursor) && !mutant::on(Mutant::TrustCloseWithoutRoom);
+    let full = planted!(TrustCloseWithoutRoom, false, !room_to_go_on(&cursor));
     if (!clean || full)
         && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
     {
-        check_unstarted(disk, window, *spare, &header)?;
+        planted!(SkipUnstarted, (), check_unstarted(disk, window, *spare, &header)?);
     }
     Ok(Judged { cursor, clean, lost: (acknowledged > end).then_some(acknowledged) })
 }
@@ -242,9 +247,6 @@ fn check_unstarted<D: Disk>(
     spare: Spare,
     like: &SegmentHeader,
 ) -> Result<()> {
-    if mutant::on(Mutant::SkipUnstarted) {
-        return Ok(());
-    }
     let name = segment_name(spare.number);
     let file = open_cold(disk, &name)?;
     let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };

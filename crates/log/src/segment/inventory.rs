@@ -20,8 +20,8 @@ use std::ops::RangeInclusive;
 use crate::commit::state::{Core, Spare};
 use crate::format::SegmentHeader;
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use crate::segment::lifecycle::{Progress, Task};
+use seawall_sys::planted;
 
 /// How many segments are started between two trims.
 #[derive(Debug, Default)]
@@ -86,18 +86,15 @@ impl Shelf {
     /// The segment that can go, if any.
     fn trimmed(&self, durable_trim: Lsn) -> Option<SegmentHeader> {
         let next = self.segments.get(1)?;
-        if mutant::on(Mutant::RetireLiveSegment) {
-            return self.segments.front().filter(|first| first.first_lsn < durable_trim).copied();
-        }
-        let gone = next.first_lsn <= durable_trim;
-        if mutant::on(Mutant::RetireNewestFirst) && gone {
-            let newest = self.segments.iter().zip(self.segments.iter().skip(1)).rev();
-            return newest
-                .filter(|(_, next)| next.first_lsn <= durable_trim)
-                .map(|(segment, _)| *segment)
-                .next();
-        }
-        gone.then(|| self.segments.front().copied()).flatten()
+        let first = self.segments.front()?;
+        let gone =
+            planted!(RetireLiveSegment, first.first_lsn < durable_trim, next.first_lsn <= durable_trim);
+        let leaving = planted!(
+            RetireNewestFirst,
+            crate::testing::mutant::newest_trimmed(&self.segments, durable_trim)?,
+            *first
+        );
+        gone.then_some(leaving)
     }
 
     /// Whether there is anything to do; not while something is being done, because whoever does it looks again.
@@ -150,7 +147,7 @@ impl Shelf {
         let first = core.first_spare();
         let ordinary = bytes <= self.segment_bytes;
         let enough = first.map_or(ordinary, |spare| spare.bytes >= bytes);
-        if enough || self.busy.is_some() || (ordinary && mutant::on(Mutant::KeepSmallSpare)) {
+        if planted!(KeepSmallSpare, enough || ordinary, enough) || self.busy.is_some() {
             return None;
         }
         self.large_task(bytes.max(self.segment_bytes), core.hold_spare())
@@ -186,7 +183,7 @@ impl Shelf {
     /// the next one to go, otherwise a younger one would go first and leave a gap.
     pub(crate) fn set_back(&mut self) {
         self.busy = None;
-        if let Some((at, header)) = self.leaving.take().filter(|_| !mutant::on(Mutant::ForgetAfterSetback)) {
+        if let Some((at, header)) = planted!(ForgetAfterSetback, None, self.leaving.take()) {
             self.segments.insert(at, header);
         }
     }

@@ -16,8 +16,8 @@
 use crate::commit::state::Spare;
 use crate::error::{Error, Result};
 use crate::format::{preparing_name, segment_name};
-use crate::mutant::{self, Mutant};
 use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
+use seawall_sys::planted;
 
 /// One piece of housekeeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,7 @@ pub(crate) struct Setback {
 
 /// Gives a file the name of a segment. A file of somebody else that has this name is left alone.
 fn name_segment<D: Disk>(disk: &mut D, from: &str, name: &str) -> Result<()> {
-    let named =
-        if mutant::on(Mutant::RenameReplaces) { disk.replace(from, name) } else { disk.rename(from, name) };
+    let named = planted!(RenameReplaces, disk.replace(from, name), disk.rename(from, name));
     named.map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let taken = "a file has this name that is none of the log's: move it out of the directory";
@@ -115,8 +114,8 @@ impl Keeper {
         let spare = self.spare();
         let draft = preparing_name(spare.number);
         let syncs = matches!(self.stage, Stage::Sync(_) | Stage::SyncDir);
-        let opens = matches!(self.stage, Stage::Clear | Stage::Create);
-        let fatal = syncs || (opens && mutant::on(Mutant::OpenFailureIsFatal));
+        let fatal =
+            planted!(OpenFailureIsFatal, syncs || matches!(self.stage, Stage::Clear | Stage::Create), syncs);
         let next = self.advance(disk, spare, &draft).map_err(|error| Setback { error, fatal })?;
         if let Some(stage) = next {
             self.stage = stage;
@@ -157,9 +156,7 @@ impl Keeper {
                 Ok(Some(if filled { Stage::Sync(file) } else { Stage::Fill(file, at) }))
             }
             Stage::Sync(file) => {
-                if !mutant::on(Mutant::PrepareWithoutSync) {
-                    sync(disk, draft, file)?;
-                }
+                planted!(PrepareWithoutSync, (), sync(disk, draft, file)?);
                 disk.close(file);
                 Ok(Some(Stage::Rename))
             }
@@ -179,13 +176,19 @@ impl Keeper {
                 Ok(Some(Stage::SyncDir))
             }
             Stage::SyncDir => {
-                let skip = match self.task {
-                    Task::Retire(_) | Task::Recycle { .. } => mutant::on(Mutant::RetireWithoutDirSync),
-                    _ => mutant::on(Mutant::PrepareWithoutDirSync),
-                };
-                if !skip {
-                    sync_dir(disk)?;
-                }
+                planted!(
+                    PrepareWithoutDirSync,
+                    if self.task.fills() {
+                        return Ok(None);
+                    }
+                );
+                planted!(
+                    RetireWithoutDirSync,
+                    if !self.task.fills() {
+                        return Ok(None);
+                    }
+                );
+                sync_dir(disk)?;
                 Ok(None)
             }
         }

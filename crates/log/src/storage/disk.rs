@@ -9,6 +9,7 @@
 use std::io;
 
 use crate::error::{Error, Result};
+pub use seawall_sys::store::Access;
 
 /// An open file of a [`Disk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,11 +66,12 @@ pub trait Disk {
     /// Whatever the operating system answers.
     fn list(&mut self) -> io::Result<Vec<DirEntry>>;
 
-    /// Opens an existing file for reading and writing.
+    /// Opens an existing file for reading and writing. With [`Access::Direct`] its reads show what the disk has, as far as
+    /// the system can; with [`Access::Cached`] they show what the page cache has.
     ///
     /// # Errors
     /// Whatever the operating system answers.
-    fn open(&mut self, name: &str) -> io::Result<FileId>;
+    fn open(&mut self, name: &str, access: Access) -> io::Result<FileId>;
 
     /// Drops what the page cache holds of a file, so that reading it shows what the disk has even where a direct read
     /// may be answered from the cache. Nothing to do for a disk without a cache.
@@ -120,7 +122,7 @@ pub trait Disk {
     /// `StorageFull`, and whatever else the operating system answers.
     fn allocate(&mut self, file: FileId, bytes: u64) -> io::Result<()>;
 
-    /// Reads past the page cache, as far as the system can; returns the bytes read, 0 at the end of the file.
+    /// Reads as the file was opened; returns the bytes read, 0 at the end of the file.
     ///
     /// # Errors
     /// Whatever the operating system answers.
@@ -142,6 +144,11 @@ fn run<D: Disk>(disk: &mut D, op: Op<'_>) -> io::Result<usize> {
         }
     }
     Err(io::Error::other("the disk lost an operation"))
+}
+
+/// Opens an existing file for reading and writing.
+pub(crate) fn open<D: Disk>(disk: &mut D, name: &str, access: Access) -> Result<FileId> {
+    disk.open(name, access).map_err(|source| Error::io("open", name, source))
 }
 
 /// Writes all of `buf`, continuing after short writes.

@@ -90,11 +90,12 @@ impl Disk for OsDisk {
         Ok(self.dir.list()?.into_iter().map(entry).collect())
     }
 
-    fn open(&mut self, name: &str) -> io::Result<FileId> {
+    fn open(&mut self, name: &str, access: Access) -> io::Result<FileId> {
+        let access = if self.access == Access::Cached { Access::Cached } else { access };
         let opened = if self.read_only {
-            StoreFile::open_read_only_in(&self.dir, name, self.access)
+            StoreFile::open_read_only_in(&self.dir, name, access)
         } else {
-            StoreFile::open_in(&self.dir, name, self.access)
+            StoreFile::open_in(&self.dir, name, access)
         };
         Ok(self.keep(opened?))
     }

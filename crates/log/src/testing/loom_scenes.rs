@@ -375,7 +375,7 @@ fn a_reader_beside_a_trim_starts_where_it_was_asked_to_or_is_told() {
 #[cfg(feature = "mutants")]
 #[test]
 fn planted_mistakes_are_found() {
-    use crate::mutant::{Mutant, set};
+    use crate::testing::mutant::{Mutant, set};
     let scenes: [(Mutant, fn()); 2] = [
         (Mutant::TrimBesideReader, read_beside_a_trim),
         (Mutant::CloseBesideMark, || close_beside_the_idle_mark(2)),

@@ -6,7 +6,7 @@ use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader,
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::repair::verify::look;
-use crate::storage::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use crate::storage::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 use crate::storage::os_disk::OsDisk;
 use seawall_sys::durability::Class;
 
@@ -23,8 +23,8 @@ impl Disk for Counting {
         self.disk.list()
     }
 
-    fn open(&mut self, name: &str) -> io::Result<FileId> {
-        self.disk.open(name)
+    fn open(&mut self, name: &str, access: Access) -> io::Result<FileId> {
+        self.disk.open(name, access)
     }
 
     fn create(&mut self, _: &str) -> io::Result<FileId> {

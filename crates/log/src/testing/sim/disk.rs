@@ -15,8 +15,7 @@ use super::file::{Inode, SECTOR, Sector};
 use super::media::Media;
 use super::names::{Name, NameChange, Names};
 use super::rng::Rng;
-use crate::mutant::{self, Mutant};
-use crate::storage::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
+use crate::storage::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 
 /// How reads get past the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +99,13 @@ struct View {
     cached: Vec<Rc<Inode>>,
     /// How reads get past the page cache.
     cache: Cache,
+}
+
+/// What the number of a file has beside its inode if it was opened with [`Access::Cached`].
+const THROUGH_CACHE: u32 = 1 << 31;
+
+fn inode_of(file: FileId) -> usize {
+    (file.0 & !THROUGH_CACHE) as usize
 }
 
 /// A simulated disk with one directory.
@@ -337,10 +343,10 @@ impl Disk for SimDisk {
         Ok(self.names().as_slice().iter().map(entry).collect())
     }
 
-    fn open(&mut self, name: &str) -> io::Result<FileId> {
+    fn open(&mut self, name: &str, access: Access) -> io::Result<FileId> {
         self.opening("open")?;
-        let inode = self.inode(name)?;
-        Ok(FileId(u32::try_from(inode).map_err(io::Error::other)?))
+        let inode = u32::try_from(self.inode(name)?).map_err(io::Error::other)?;
+        Ok(FileId(if access == Access::Cached { inode | THROUGH_CACHE } else { inode }))
     }
 
     fn create(&mut self, name: &str) -> io::Result<FileId> {
@@ -361,10 +367,9 @@ impl Disk for SimDisk {
     fn close(&mut self, _: FileId) {}
 
     fn forget_cached(&mut self, file: FileId) {
-        let droppable = |view: &&mut View| view.cache != Cache::Kept && !mutant::on(Mutant::ReadThroughCache);
-        if let Some(view) = self.view.as_mut().filter(droppable) {
+        if let Some(view) = self.view.as_mut().filter(|view| view.cache != Cache::Kept) {
             // Dirty pages stay, and the disk will get those.
-            let inode = file.0 as usize;
+            let inode = inode_of(file);
             view.cached[inode] = Rc::clone(&view.direct[inode]);
         }
     }
@@ -407,11 +412,9 @@ impl Disk for SimDisk {
 
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.plain("read")?;
-        let inode = file.0 as usize;
+        let inode = inode_of(file);
         let content = match &self.view {
-            Some(view) if view.cache != Cache::Bypassed || mutant::on(Mutant::ReadThroughCache) => {
-                &view.cached[inode]
-            }
+            Some(view) if view.cache != Cache::Bypassed || file.0 & THROUGH_CACHE != 0 => &view.cached[inode],
             Some(view) => &view.direct[inode],
             None => &self.media.inodes[inode],
         };
@@ -423,7 +426,7 @@ impl Disk for SimDisk {
         self.next_token += 1;
         match op {
             Op::Write { file, offset, buf, dsync } => {
-                let (inode, offset) = (file.0 as usize, usize::try_from(offset).unwrap_or(usize::MAX));
+                let (inode, offset) = (inode_of(file), usize::try_from(offset).unwrap_or(usize::MAX));
                 if self.view.is_none() && self.fault.is_none() {
                     self.operations += 1;
                     self.media.put(inode, offset, buf);
@@ -438,7 +441,7 @@ impl Disk for SimDisk {
                 self.queue.push(Queued::Write { token, inode, bytes: buf.len(), dsync });
             }
             Op::Sync { file } => {
-                let (inode, since) = (file.0 as usize, self.media.now());
+                let (inode, since) = (inode_of(file), self.media.now());
                 self.queue.push(Queued::Sync { token, inode, since });
             }
         }

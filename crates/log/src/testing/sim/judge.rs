@@ -11,7 +11,7 @@ use crate::format::{BatchHeader, FileRole, Records, SegmentHeader, file_role, se
 use crate::lsn::Lsn;
 use crate::read::scan::{Scan, Source};
 use crate::recovery::{Recovered, Tail, recover};
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Access, Disk, open};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
 
@@ -27,7 +27,7 @@ struct SimSource<'a> {
 impl Source for SimSource<'_> {
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let name = segment_name(number);
-        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open(self.disk, &name, Access::Direct)?;
         self.disk.read_direct(file, offset, buf).map_err(|source| Error::io("read", &name, source))
     }
 

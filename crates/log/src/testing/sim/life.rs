@@ -18,11 +18,10 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
-use crate::mutant::{self, Mutant};
 use crate::recovery::{self, Plan, Recovered};
 use crate::segment::inventory::Shelf;
 use crate::segment::lifecycle::{Keeper, Progress};
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Access, Disk};
 use crate::testing::oracle::{Issued, Ledger, Witness};
 use seawall_sys::completion::Order;
 use seawall_sys::durability::Class;
@@ -454,8 +453,9 @@ impl Life {
             end: offset + job.disk_bytes() as u64,
             says: job.witness(),
         };
-        let settle = job.settle.map(|number| self.disk.open(&segment_name(number))).transpose();
-        match (self.disk.open(&segment_name(job.segment)), settle) {
+        let settle =
+            job.settle.map(|number| self.disk.open(&segment_name(number), Access::Direct)).transpose();
+        match (self.disk.open(&segment_name(job.segment), Access::Direct), settle) {
             (Ok(file), Ok(settle)) => {
                 let by = (self.habits.dsync, self.order);
                 match Execution::start(&mut self.disk, job, (file, settle), by) {
@@ -600,10 +600,8 @@ impl Life {
                 return false;
             }
             let marks = self.core.watermarks();
-            let weak = mutant::on(Mutant::WeakCloseWithoutSync);
-            let firm = if weak { self.core.acknowledged() } else { marks.durable };
-            if firm < marks.appended {
-                self.core.want(Grade::Full, marks.appended);
+            if let Some((grade, end)) = self.core.owed_to_close() {
+                self.core.want(grade, end);
                 self.issue();
                 if self.running.is_empty() {
                     self.keep();

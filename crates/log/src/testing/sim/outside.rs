@@ -18,7 +18,7 @@ use crate::read::scan::{Scan, Source};
 use crate::recovery::{self, Plan, Recovered, recover};
 use crate::segment::inventory::Shelf;
 use crate::segment::lifecycle::{Keeper, Task};
-use crate::storage::disk::{Disk, FileId};
+use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::completion::Order;
 use seawall_sys::durability::Class;
@@ -144,7 +144,7 @@ impl<D: Disk> Writer<D> {
             return Ok(*file);
         }
         let name = segment_name(segment);
-        let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+        let file = open(&mut self.disk, &name, Access::Direct)?;
         self.files.insert(segment, file);
         Ok(file)
     }
@@ -218,7 +218,7 @@ impl<D: Disk> Source for DiskSource<'_, D> {
                 if let Some((_, file)) = other {
                     self.disk.close(file);
                 }
-                let file = self.disk.open(&name).map_err(|source| Error::io("open", &name, source))?;
+                let file = open(self.disk, &name, Access::Direct)?;
                 self.open = Some((number, file));
                 file
             }

@@ -12,7 +12,7 @@
 //! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
 
 use super::campaign::{Campaign, Failure, run, sweep, taken};
-use crate::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
+use crate::testing::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
 pub const STATES: u64 = 100_000;
@@ -88,7 +88,7 @@ impl std::fmt::Display for Place {
 #[must_use]
 pub fn visible() -> Vec<Mutant> {
     let apart: Vec<Mutant> = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).map(|(known, _)| *known).collect();
-    Mutant::ALL.into_iter().filter(|mutant| !apart.contains(mutant)).collect()
+    Mutant::ALL.iter().copied().filter(|mutant| !apart.contains(mutant)).collect()
 }
 
 /// The recorded lines: a mistake's name, and where it shows; nothing for a line that is none.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::format::segment_name;
 use crate::recovery::recover;
 use crate::segment::lifecycle::{Keeper, Progress, Task};
-use crate::storage::disk::{Disk, FileId, read_full, write_all};
+use crate::storage::disk::{Access, Disk, FileId, read_full, write_all};
 use crate::testing::oracle::Violation;
 
 /// The name that is taken, behind the started segment 1 and the prepared segment 2.
@@ -90,7 +90,7 @@ fn put(disk: &mut SimDisk) -> Result<Option<FileId>, String> {
 
 fn untouched(disk: &mut SimDisk, file: FileId) -> Result<(), String> {
     let name = segment_name(NUMBER);
-    let found = disk.open(&name).map_err(|error| error.to_string())?;
+    let found = disk.open(&name, Access::Direct).map_err(|error| error.to_string())?;
     let mut bytes = [0; BYTES];
     let read = read_full(disk, &name, found, 0, &mut bytes).map_err(|error| error.to_string())?;
     let same = found == file && read == BYTES && bytes == [0x5A; BYTES];

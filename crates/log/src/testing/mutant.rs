@@ -1,0 +1,55 @@
+//! Says which planted bugs nothing can find and which only orders of threads show, and holds what is longer than its site.
+//!
+//! The table of the bugs is `planted.rs` of `seawall-sys`; each stands in the code that ships as `planted!(Name, wrong,
+//! right)`. The crash campaign must find every one that is not listed here.
+
+use std::collections::VecDeque;
+
+use crate::commit::state::{Core, Refusal};
+use crate::format::{Fault, Records, SegmentHeader};
+use crate::lsn::Lsn;
+
+pub use seawall_sys::planted::{Mutant, set};
+
+/// Mistakes that nobody can see, each with the reason: the format says the same thing twice there, on purpose.
+pub const EQUIVALENT: [(Mutant, &str); 4] = [
+    (
+        Mutant::AcceptOtherOffset,
+        "a batch that was written elsewhere is not linked to the one before this place, or has another LSN",
+    ),
+    (Mutant::IgnoreEpoch, "a batch of an earlier epoch is linked to another batch than the last one here"),
+    (Mutant::IgnoreLsn, "a batch that is linked to the one before it starts where that one ended"),
+    (
+        Mutant::IgnoreLink,
+        "a batch of the right segment, offset, epoch and LSN can only be the one that follows; \
+         IgnoreChainAndPlace makes this mistake and the three above together, and is found",
+    ),
+];
+
+/// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
+/// `mutants`, where the campaign, which has no threads, cannot.
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
+    [(Mutant::TrimBesideReader, "a_reader_beside_a_trim_starts_where_it_was_asked_to_or_is_told")];
+
+/// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
+pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {
+    SegmentHeader::decode_unplaced(bytes, copy).map(|header| SegmentHeader { number, ..header })
+}
+
+/// `RetireNewestFirst`: of the segments that can go, the last.
+pub(crate) fn newest_trimmed(segments: &VecDeque<SegmentHeader>, durable_trim: Lsn) -> Option<SegmentHeader> {
+    let pairs = segments.iter().zip(segments.iter().skip(1));
+    pairs.rev().find(|(_, next)| next.first_lsn <= durable_trim).map(|(segment, _)| *segment)
+}
+
+/// `SplitTransaction`: the records of a transaction may land in different batches.
+pub(crate) fn split(core: &mut Core, records: &[u8]) -> Result<Lsn, Refusal> {
+    let mut from = 0;
+    let mut walk = Records::new(records);
+    while walk.next().is_some() {
+        let to = records.len() - walk.rest().len();
+        core.append_encoded(&records[from..to], 1)?;
+        from = to;
+    }
+    Ok(core.watermarks().appended)
+}

@@ -1,0 +1,86 @@
+//! Checks that the log as others depend on it holds no planted bug, by searching what was built for their names.
+//!
+//! The names are those of the table in `crates/sys/src/planted.rs`; each ends up in a build with the feature `mutants`.
+
+use crate::error::{Error, Result};
+use crate::shell::{cargo, output, root};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+const TABLE: &str = "crates/sys/src/planted.rs";
+/// The libraries that bugs are planted in, and a name that each of them must hold: what is searched is what was meant.
+const LIBRARIES: [(&str, &str); 2] = [("seawall_sys", "StoreFile"), ("seawall", "SegmentHeader")];
+
+/// Builds the log without features and searches it.
+///
+/// # Errors
+/// It does not build, or a name was found: which and where.
+pub(crate) fn check() -> Result {
+    let table = root().join(TABLE);
+    let text = std::fs::read_to_string(&table).map_err(Error::at(table.display()))?;
+    let names = names(&text);
+    if names.is_empty() {
+        return Err(Error::check(format!("{TABLE} lists no bug")));
+    }
+    let built = build()?;
+    for (library, held) in LIBRARIES {
+        let file = built.iter().find(|(name, _)| name == library).map(|(_, file)| file);
+        let file = file.ok_or_else(|| Error::check(format!("cargo built no library {library}")))?;
+        let bytes = std::fs::read(file).map_err(Error::at(file.display()))?;
+        if !holds(&bytes, held) {
+            return Err(Error::check(format!("{} does not hold even {held}", file.display())));
+        }
+        let found: Vec<&str> = names.iter().copied().filter(|name| holds(&bytes, name)).collect();
+        if !found.is_empty() {
+            let found = found.join(", ");
+            return Err(Error::check(format!("{} holds planted bugs: {found}", file.display())));
+        }
+    }
+    println!("{} planted bugs, none in the libraries as they ship", names.len());
+    Ok(())
+}
+
+/// The rows of the table.
+fn names(text: &str) -> Vec<&str> {
+    let rows = text.lines().map(str::trim).skip_while(|line| *line != "table! {").skip(1);
+    rows.take_while(|line| *line != "}").collect()
+}
+
+/// Each library that was built, with its file.
+fn build() -> Result<Vec<(String, PathBuf)>> {
+    let mut build = cargo(&[
+        "build",
+        "--package=seawall",
+        "--lib",
+        "--quiet",
+        "--message-format=json-render-diagnostics",
+    ]);
+    build.stderr(Stdio::inherit());
+    let message = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
+    let library = |message: serde_json::Value| {
+        let name = message["target"]["name"].as_str()?.to_owned();
+        let files = message["filenames"].as_array()?;
+        let file = files.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".rlib"))?;
+        Some((name, PathBuf::from(file)))
+    };
+    Ok(output(build)?.lines().filter_map(message).filter_map(library).collect())
+}
+
+fn holds(bytes: &[u8], name: &str) -> bool {
+    bytes.windows(name.len()).any(|window| window == name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TABLE, holds, names};
+    use crate::shell::root;
+
+    #[test]
+    fn the_table_is_read_and_a_name_is_found_where_it_stands() {
+        let text = std::fs::read_to_string(root().join(TABLE)).expect("the table");
+        let names = names(&text);
+        assert!(names.len() >= 72 && names.contains(&"NoSync"), "{names:?}");
+        assert!(names.iter().all(|name| name.chars().all(char::is_alphanumeric)), "{names:?}");
+        assert!(holds(b"..NoSync17h", "NoSync") && !holds(b"NoSyn", "NoSync"));
+    }
+}
