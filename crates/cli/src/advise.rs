@@ -5,17 +5,17 @@
 use crate::args::Colour;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
-use crate::{hints, output, signals};
+use crate::{amounts, hints, leftovers, output, paths, signals};
 use clap::Args;
 use seawall_gauge::advise::products::{self, Product};
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
 use seawall_gauge::preflight;
-use seawall_gauge::report::{self, Style, advice};
+use seawall_gauge::report::Style;
+use seawall_gauge::report::advice::{self, Scope};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::rig::real::RealRig;
 use seawall_gauge::scenario::{RunError, commit};
 use seawall_sys::durability::FileState;
-use seawall_sys::inspect;
 use seawall_sys::journal::Recipe;
 use seawall_sys::method::Method;
 use seawall_sys::methods;
@@ -26,6 +26,8 @@ use std::time::Duration;
 /// The short run writes as the databases do: pages of 8 KiB into blocks that were written before.
 const TRANSACTION_BYTES: usize = 8 << 10;
 const JOURNAL_BYTES: u64 = 64 << 20;
+/// Sentences are hard to read on wider lines.
+const WIDTH_MAX: usize = 120;
 
 /// Options of `seawall advise`.
 #[derive(Debug, Args)]
@@ -36,8 +38,8 @@ pub(crate) struct Advise {
     /// The folder whose disk is measured; 64 MiB are written there and removed again
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "result")]
     dir: PathBuf,
-    /// How long to measure, such as 10s
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration,
+    /// How long to measure, such as 10 (seconds) or 1m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = amounts::time,
           conflicts_with = "result")]
     time: Duration,
     /// Measure on a file system that keeps nothing; nothing can be recommended then
@@ -48,7 +50,10 @@ pub(crate) struct Advise {
     /// zookeeper, consul
     #[arg(long, value_name = "PRODUCTS", value_parser = hints::products(), hide_possible_values = true)]
     only: Option<String>,
-    /// Tells the advice as JSON
+    /// Print every product with the lines to set, the reasons and what the rates stand on
+    #[arg(short, long, conflicts_with_all = ["only", "json"])]
+    verbose: bool,
+    /// Print the advice as JSON
     #[arg(long)]
     json: bool,
     /// Colours
@@ -61,21 +66,18 @@ pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
     let only = options.only.as_deref().map(products::select).transpose();
     let only = only.map_err(|why| Failure::Usage(format!("--only: {why}")))?;
     let result = match &options.result {
-        Some(file) => RunResult::read(file).map_err(Failure::Told)?,
+        Some(file) => RunResult::read(file).map_err(Failure::message)?,
         None => measure(options, only.as_deref())?,
     };
     if options.json {
-        let json = only.as_ref().map_or_else(|| advice::json(&result), |only| advice::json_of(&result, only));
-        output::print(&json.map_err(Failure::Told)?)?;
+        output::print(&advice::json(&result, only.as_deref()).map_err(Failure::message)?)?;
     } else {
-        let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-        let width =
-            columns.map_or(report::WIDTH_DEFAULT, |columns| columns.clamp(report::WIDTH_DEFAULT, 120));
-        let style = Style::COLOURED;
-        output::print(&only.as_ref().map_or_else(
-            || advice::text(&result, width, style),
-            |only| advice::text_of(&result, only, width, style),
-        ))?;
+        let scope = match &only {
+            Some(only) => Scope::Only(only),
+            None if options.verbose => Scope::All,
+            None => Scope::Overview,
+        };
+        output::print(&advice::text(&result, scope, output::width().min(WIDTH_MAX), Style::COLOURED))?;
     }
     Ok(ended(options.result.is_none() && !result.complete))
 }
@@ -92,7 +94,7 @@ fn methods_for(only: Option<&[&'static Product]>) -> Result<Vec<&'static Method>
     if ids.is_empty() {
         return Err(Failure::Usage("--only: none of these products runs on this system".to_owned()));
     }
-    choose_methods(&ids.join(",")).map_err(Failure::Usage)
+    choose_methods(&ids.join(",")).map_err(Failure::usage)
 }
 
 fn plan(time: Duration, only: Option<&[&'static Product]>) -> Result<Plan, Failure> {
@@ -113,24 +115,19 @@ fn plan(time: Duration, only: Option<&[&'static Product]>) -> Result<Plan, Failu
 fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunResult, Failure> {
     let dir = options.dir.as_path();
     let plan = plan(options.time, only)?;
-    plan.check().map_err(Failure::Usage)?;
-    if !dir.is_dir() {
-        return Err(Failure::Told(format!(
-            "{} is not a folder: name one on the disk that the database will use, with --dir",
-            dir.display()
-        )));
-    }
-    let environment = inspect::environment(dir).map_err(|error| Failure::Told(error.to_string()))?;
-    preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
+    plan.check().map_err(Failure::usage)?;
+    let environment = paths::folder(dir, "name one on the disk that the database will use, with --dir")?;
+    preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::message)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
-    signals::listen().map_err(Failure::Told)?;
+    signals::listen().map_err(Failure::message)?;
+    leftovers::sweep(dir);
     let mut rig = RealRig::in_folder(dir, environment, plan.journal, plan.transaction_bytes);
     let mut progress = Progress::new(true, None);
     let result = commit::run(&plan, &mut rig, &mut progress);
     progress.done();
     result.map_err(|error| match error {
         RunError::Stopped => Failure::Interrupted,
-        other => Failure::Told(other.to_string()),
+        other => Failure::Message(other.to_string()),
     })
 }
 

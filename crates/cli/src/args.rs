@@ -330,29 +330,13 @@ impl Bench {
 
     /// The files that the result goes into, with their options.
     fn outputs(&self) -> [(&'static str, &Option<PathBuf>); 4] {
-        let files = &self.files;
-        [
-            ("--json", &files.json),
-            ("--csv", &files.csv),
-            ("--markdown", &files.markdown),
-            ("--html", &self.html),
-        ]
+        let [json, csv, markdown] = self.files.named();
+        [json, csv, markdown, ("--html", &self.html)]
     }
 
     /// Refuses two formats on standard output, and files that cannot be written: now, not after the run.
     pub(crate) fn check_outputs(&self) -> Result<(), Failure> {
-        let standard: Vec<&str> = self
-            .outputs()
-            .into_iter()
-            .filter(|(_, file)| output::is_standard(file.as_deref()))
-            .map(|(option, _)| option)
-            .collect();
-        if let [first, second, ..] = standard.as_slice() {
-            return Err(Failure::Usage(format!(
-                "{first} - and {second} - would be mixed on standard output: give one of them a file"
-            )));
-        }
-        self.outputs().into_iter().filter_map(|(_, file)| file.as_deref()).try_for_each(output::check)
+        output::check_all(&self.outputs())
     }
 
     /// All that `--require` demands.

@@ -8,6 +8,7 @@ use crate::job::{Job, Measured, verdict};
 use crate::output;
 use crate::selection::{Selection, check_options, select};
 use crate::signals;
+use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
@@ -22,8 +23,8 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         output::print(&report::preview::scenarios(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let selection = select(&options.words, Path::is_dir).map_err(Failure::Usage)?;
-    check_options(&selection, options).map_err(Failure::Usage)?;
+    let selection = select(&options.words, Path::is_dir).map_err(Failure::usage)?;
+    check_options(&selection, options).map_err(Failure::usage)?;
     check_pins(&options.pin)?;
     if !options.dry_run {
         options.check_outputs()?;
@@ -35,19 +36,23 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
             // No cluster is spoken to that was not named, and `all` takes no names.
             let (named, own): (Vec<&'static Scenario>, Vec<_>) =
                 SCENARIOS.iter().partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
-            for scenario in named {
-                if options.quiet {
-                    continue;
-                }
-                anstream::eprintln!(
-                    "Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).",
-                    scenario.name
-                );
-            }
             let jobs = own.into_iter().map(|scenario| Job::prepare(options, scenario, &folders));
-            all(options, &jobs.collect::<Result<Vec<Job>, _>>()?)
+            let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
+            if !options.quiet {
+                let shares: Vec<Share> = jobs.iter().map(Job::share).collect();
+                anstream::eprintln!("{}{}", preflight::joint_announcement(&shares), left_out(&named));
+            }
+            all(options, &jobs)
         }
     }
+}
+
+/// The scenarios that `all` cannot run.
+fn left_out(scenarios: &[&Scenario]) -> String {
+    let words = scenarios.iter().map(|scenario| {
+        format!(" Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).", scenario.name)
+    });
+    words.collect()
 }
 
 /// What is destroyed is told even if nothing else is.
@@ -67,7 +72,7 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         pinned.and_then(|pinned| pinned.map(drop)).map_err(|error: seawall_sys::Error| {
-            Failure::Told(format!(
+            Failure::Message(format!(
                 "--pin {cpu}: {error}; `nproc` and `taskset -p $$` tell which CPUs there are"
             ))
         })?;
@@ -82,29 +87,24 @@ fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
         output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    signals::listen().map_err(Failure::Told)?;
+    signals::listen().map_err(Failure::message)?;
     carry_out(options, job)
 }
 
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
 fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
-    for job in jobs {
-        announce(options, job);
-        if options.dry_run {
-            output::print(&job.preview(output::width()))?;
-        }
-    }
     if options.dry_run {
+        jobs.iter().try_for_each(|job| output::print(&job.preview(output::width())))?;
         return Ok(ExitCode::SUCCESS);
     }
-    signals::listen().map_err(Failure::Told)?;
+    signals::listen().map_err(Failure::message)?;
     let mut code = ExitCode::SUCCESS;
     for job in jobs {
         match carry_out(options, job) {
             Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
             Ok(ended) if ended == ExitCode::SUCCESS => {}
             Ok(ended) => code = ended,
-            Err(Failure::Told(reason)) => {
+            Err(Failure::Message(reason)) => {
                 anstream::eprintln!(
                     "{}error:{} {}: {reason}",
                     exit::RED.render(),
@@ -140,7 +140,7 @@ fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
         output::print(&words)?;
     }
     match left_behind {
-        Some(left) => Err(Failure::Told(left)),
+        Some(left) => Err(Failure::Message(left)),
         None => Ok(verdict(&result, &checked)),
     }
 }
@@ -188,7 +188,7 @@ fn results_folder(options: &Bench, scenario: &str) -> Result<Option<PathBuf>, Fa
             );
             Ok(None)
         }
-        Err((folder, error)) => Err(Failure::Told(format!(
+        Err((folder, error)) => Err(Failure::Message(format!(
             "cannot make the folder for results, {}: {error}; name another with --out, or none with --no-out",
             folder.display()
         ))),

@@ -93,7 +93,7 @@ pub(crate) fn run(options: &ClusterArgs) -> Result<ExitCode, Failure> {
 }
 
 fn up(options: &Up) -> Result<ExitCode, Failure> {
-    signals::listen().map_err(Failure::Told)?;
+    signals::listen().map_err(Failure::message)?;
     let order = Order {
         kind: options.engine.into(),
         sync: options.sync,
@@ -106,7 +106,7 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
             anstream::eprintln!("{}", printable(&error));
             Failure::Interrupted
         } else {
-            Failure::Told(error)
+            Failure::Message(error)
         }
     })?;
     let dir = options.folder.dir.display();
@@ -114,7 +114,7 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
     anstream::eprintln!("logs: {}", order.home().display());
     if options.foreground {
         anstream::eprintln!("Ctrl-C ends it");
-        cluster::stay(&order, &state, &STOP).map_err(Failure::Told)?;
+        cluster::stay(&order, &state, &STOP).map_err(Failure::message)?;
         anstream::eprintln!("ended; nothing was left running");
     } else {
         anstream::eprintln!("`seawall cluster down {} --dir {dir}` ends it", state.engine);
@@ -123,7 +123,7 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
 }
 
 fn found(options: &Which) -> Result<Vec<(PathBuf, State)>, Failure> {
-    cluster::find(&options.folder.dir, options.engine.map(Kind::from), options.sync).map_err(Failure::Told)
+    cluster::find(&options.folder.dir, options.engine.map(Kind::from), options.sync).map_err(Failure::message)
 }
 
 fn down(options: &Which) -> Result<ExitCode, Failure> {
@@ -132,7 +132,7 @@ fn down(options: &Which) -> Result<ExitCode, Failure> {
         anstream::eprintln!("nothing to end: no such cluster below {}", options.folder.dir.display());
     }
     for (home, state) in &clusters {
-        cluster::down(home, state).map_err(Failure::Told)?;
+        cluster::down(home, state).map_err(Failure::message)?;
         anstream::eprintln!("{} ({}) is down; its logs stay in {}", state.engine, state.sync, home.display());
     }
     Ok(ExitCode::SUCCESS)

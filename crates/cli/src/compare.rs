@@ -24,15 +24,16 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     let gates: Vec<Gate> = options
         .fail_if
         .iter()
-        .map(|text| gate::parse(text).map_err(Failure::Usage))
+        .map(|text| gate::parse(text).map_err(Failure::usage))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
+    let files = &options.files;
+    output::check_all(&files.named())?;
     let sides = sides(&options.results, &options.with)?;
-    let families = Families::new(sides, options.by.as_deref()).map_err(Failure::Usage)?;
+    let families = Families::new(sides, options.by.as_deref()).map_err(Failure::usage)?;
     let json = || Ok(formats::json(&families));
     let csv = || Ok(formats::csv(&families));
     let markdown = || Ok(formats::markdown(&families));
-    let files = &options.files;
     let to_standard_output =
         output::give_all(&[(&files.json, &json), (&files.csv, &csv), (&files.markdown, &markdown)])?;
     if !to_standard_output {
@@ -54,9 +55,9 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
 /// The results by their files' names as they were typed, then the published tables.
 fn sides(results: &[PathBuf], with: &[String]) -> Result<Vec<Side>, Failure> {
     let own = |path: &PathBuf| {
-        let result = RunResult::read(path).map_err(Failure::Told)?;
+        let result = RunResult::read(path).map_err(Failure::message)?;
         Ok(Side::own(&printable(&path.display().to_string()), &result))
     };
-    let published = |id: &String| Side::published(id.trim()).map_err(Failure::Usage);
+    let published = |id: &String| Side::published(id.trim()).map_err(Failure::usage);
     results.iter().map(own).chain(with.iter().map(published)).collect()
 }

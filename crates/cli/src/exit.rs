@@ -30,7 +30,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It could not be done; the text says what and why.
-    Told(String),
+    Message(String),
     /// The command line is wrong in a way that the parser cannot see.
     Usage(String),
     /// A signal came before there was anything to keep.
@@ -38,10 +38,20 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// It could not be done, for the reason that `error` gives.
+    pub(crate) fn message(error: impl fmt::Display) -> Self {
+        Self::Message(error.to_string())
+    }
+
+    /// The command line is wrong, for the reason that `error` gives.
+    pub(crate) fn usage(error: impl fmt::Display) -> Self {
+        Self::Usage(error.to_string())
+    }
+
     /// The exit code that goes with it.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Told(_) => ExitCode::FAILURE,
+            Self::Message(_) => ExitCode::FAILURE,
             Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
         }
@@ -51,7 +61,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told(text) | Self::Usage(text) => f.write_str(text),
+            Self::Message(text) | Self::Usage(text) => f.write_str(text),
             Self::Interrupted => f.write_str(
                 "interrupted before anything was measured; nothing was kept, and its files were removed",
             ),

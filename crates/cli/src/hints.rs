@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is offered comes from the tables that the values are looked up in, so that none can be missing.
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use seawall_gauge::advise::products::PRODUCTS;
@@ -59,8 +59,8 @@ pub(crate) struct ScenarioOrFolder;
 impl TypedValueParser for ScenarioOrFolder {
     type Value = PathBuf;
 
-    fn parse_ref(&self, _: &Command, _: Option<&Arg>, value: &OsStr) -> Result<PathBuf, Error> {
-        Ok(PathBuf::from(value))
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<PathBuf, Error> {
+        PathBufValueParser::new().parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

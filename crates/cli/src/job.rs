@@ -7,8 +7,10 @@ use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::selection::settings;
 use crate::signals::STOP;
+use crate::{leftovers, paths};
 use seawall_gauge::figures::bytes;
 use seawall_gauge::plan::Plan;
+use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
 use seawall_gauge::require::{self, Checked, Outcome, Requirement};
@@ -18,18 +20,19 @@ use seawall_gauge::scenario::replicated::Engine;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
 use seawall_gauge::stage::real::RealStage;
-use seawall_gauge::{preflight, study::Study};
+use seawall_gauge::study::Study;
 use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
 use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
-use seawall_sys::scratch;
-use seawall_sys::text::printable;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+
+/// What to do about a folder that cannot be measured.
+const REMEDY: &str = "name a folder on the disk to be measured, or a scenario (seawall bench --list)";
 
 /// A scenario that may run where it was asked for.
 pub(crate) struct Job {
@@ -71,16 +74,16 @@ impl Job {
     }
 
     fn commit(options: &Bench, folder: &Path) -> Result<Kind, Failure> {
-        let requirement = options.requirement().map_err(Failure::Usage)?;
-        let plan = options.plan(&requirement).map_err(Failure::Usage)?;
-        plan.check().map_err(Failure::Usage)?;
+        let requirement = options.requirement().map_err(Failure::usage)?;
+        let plan = options.plan(&requirement).map_err(Failure::usage)?;
+        plan.check().map_err(Failure::usage)?;
         let environment = match &options.raw_device_overwrite {
-            Some(device) => look(device, false)?,
-            None => look(folder, true)?,
+            Some(device) => inspect::environment(device).map_err(Failure::message)?,
+            None => paths::folder(folder, REMEDY)?,
         };
         let device = options.raw_device_overwrite.as_deref().map(RawDevice::open).transpose();
-        let device = device.map_err(|error| Failure::Told(error.to_string()))?;
-        preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::Told)?;
+        let device = device.map_err(Failure::message)?;
+        preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::message)?;
         let folder = folder.to_path_buf();
         let (plan, environment) = (Box::new(plan), Box::new(environment));
         Ok(Kind::Commit { plan, requirement, folder, environment, device })
@@ -92,15 +95,15 @@ impl Job {
         of: StudyOf,
         folders: &[PathBuf],
     ) -> Result<Kind, Failure> {
-        let settings = settings(&of, options).map_err(Failure::Usage)?;
-        settings.check().map_err(Failure::Usage)?;
+        let settings = settings(&of, options).map_err(Failure::usage)?;
+        settings.check().map_err(Failure::usage)?;
         let jdks = if options.scenario.jvm {
-            find::find(&options.scenario.jdk, &find::Here).map_err(Failure::Told)?
+            find::find(&options.scenario.jdk, &find::Here).map_err(Failure::message)?
         } else {
             Vec::new()
         };
         let clusters = options.scenario.clusters();
-        clusters.check().map_err(Failure::Usage)?;
+        clusters.check().map_err(Failure::usage)?;
         if of.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(
                 "`{}` needs a cluster: name one with --kafka BOOTSTRAP or --nats URL; `seawall cluster up nats` starts one to try",
@@ -109,13 +112,13 @@ impl Job {
         }
         let mut places = Vec::new();
         for folder in folders {
-            places.push((folder.clone(), look(folder, true)?));
+            places.push((folder.clone(), paths::folder(folder, REMEDY)?));
         }
         let free_bytes = places.iter().map(|(_, environment)| environment.file_system.free_bytes).min();
         let needs_bytes = (of.needs_bytes)(&settings, available_memory_bytes(), free_bytes.unwrap_or(0));
         for (_, environment) in &places {
             preflight::check_scenario(scenario, needs_bytes, environment, options.allow_memory)
-                .map_err(Failure::Told)?;
+                .map_err(Failure::message)?;
         }
         Ok(Kind::Study { of, settings: Box::new(settings), places, needs_bytes, jdks, clusters })
     }
@@ -139,6 +142,16 @@ impl Job {
                     );
                 }
                 told
+            }
+        }
+    }
+
+    /// What it takes, beside others.
+    pub(crate) fn share(&self) -> Share {
+        match &self.kind {
+            Kind::Commit { plan, .. } => Share::of_plan(plan),
+            Kind::Study { settings, needs_bytes, .. } => {
+                Share::of_scenario(self.scenario, settings, *needs_bytes)
             }
         }
     }
@@ -169,7 +182,7 @@ impl Job {
                     Some(device) => device
                         .try_clone()
                         .and_then(|device| RealRig::on_raw_device(device, environment, plan.journal, size))
-                        .map_err(|error| Failure::Told(error.to_string()))?,
+                        .map_err(Failure::message)?,
                     None => RealRig::in_folder(folder, environment, plan.journal, size),
                 };
                 commit::run(plan, &mut rig, &mut progress)
@@ -199,10 +212,7 @@ impl Job {
             Kind::Commit { .. } => Vec::new(),
             Kind::Study { places, .. } => places.iter().map(|(folder, _)| folder.as_path()).collect(),
         };
-        for swept in folders.into_iter().flat_map(scratch::sweep) {
-            let name = swept.display().to_string();
-            anstream::eprintln!("removed {}, left behind by a run that was killed", printable(&name));
-        }
+        folders.into_iter().for_each(leftovers::sweep);
     }
 
     /// What became of `--require`.
@@ -228,10 +238,10 @@ fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) ->
         (Ok(result), left_behind) => Ok(Measured { result, left_behind }),
         (Err(RunError::Stopped), None) => Err(Failure::Interrupted),
         (Err(RunError::Stopped), Some(left)) => {
-            Err(Failure::Told(format!("interrupted before anything was measured; {left}")))
+            Err(Failure::Message(format!("interrupted before anything was measured; {left}")))
         }
-        (Err(error), None) => Err(Failure::Told(error.to_string())),
-        (Err(error), Some(left)) => Err(Failure::Told(format!("{error}; also: {left}"))),
+        (Err(error), None) => Err(Failure::Message(error.to_string())),
+        (Err(error), Some(left)) => Err(Failure::Message(format!("{error}; also: {left}"))),
     }
 }
 
@@ -271,7 +281,7 @@ fn writers(jdks: &[Jdk]) -> String {
 /// Connects to the clusters that were named, if any.
 fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
     seawall_replicated::connect(clusters, &STOP).map_err(|error| {
-        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::Told(error) }
+        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::Message(error) }
     })
 }
 
@@ -295,23 +305,6 @@ pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
     }
 }
 
-/// What is under the folder or device, which must exist.
-fn look(place: &Path, folder: bool) -> Result<Environment, Failure> {
-    let name = place.display();
-    let metadata = std::fs::metadata(place).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::Told(format!(
-            "{name} does not exist: create it, or name a folder on the disk to be measured, or a scenario (seawall bench --list)"
-        )),
-        _ => Failure::Told(format!("cannot look at {name}: {error}")),
-    })?;
-    if folder && !metadata.is_dir() {
-        return Err(Failure::Told(format!(
-            "{name} is not a folder: name the folder in which to make the journal"
-        )));
-    }
-    inspect::environment(place).map_err(|error| Failure::Told(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,7 +313,7 @@ mod tests {
     fn what_was_left_behind_is_told_beside_whatever_else_went_wrong() {
         let left = || Some("the stream seawall-1 may be left behind".to_owned());
         let told = |error, left| match measured(Err(error), left) {
-            Err(Failure::Told(told)) => told,
+            Err(Failure::Message(told)) => told,
             other => format!("{other:?}"),
         };
         let both = told(RunError::NotKept("no space".to_owned()), left());

@@ -8,7 +8,9 @@ mod follow;
 mod interrupt;
 mod records;
 
+use crate::amounts;
 use crate::exit::Failure;
+use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use records::{Form, Output};
 use seawall::{
@@ -85,11 +87,11 @@ struct Append {
     readable_by: Readers,
     #[command(flatten)]
     place: Network,
-    /// Size of new segments in bytes, a multiple of 4096 from 65536 on
-    #[arg(long, value_name = "BYTES")]
-    segment_bytes: Option<u64>,
-    /// Prints nothing but errors
-    #[arg(long)]
+    /// Size of new segments, such as 64k or 1M: a multiple of 4096 bytes from 65536 on
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
+    segment_bytes: Option<ByteSize>,
+    /// Print nothing but errors
+    #[arg(short, long)]
     quiet: bool,
 }
 
@@ -126,7 +128,7 @@ struct Network {
 #[derive(Debug, Default, Args)]
 struct Way {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = method)]
     method: Option<String>,
     /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); with `probe` the fastest one that the
     /// system allows
@@ -138,6 +140,13 @@ impl Way {
     fn method(&self) -> MethodChoice {
         self.method.clone().map_or(MethodChoice::Fastest, MethodChoice::Named)
     }
+}
+
+/// A method of this system by its id.
+fn method(id: &str) -> Result<String, String> {
+    let is_known = seawall_sys::methods::here().iter().any(|method| method.id == id);
+    let refusal = || "this system has no method of that id; `seawall methods` lists them".to_owned();
+    is_known.then(|| id.to_owned()).ok_or_else(refusal)
 }
 
 /// An engine by its name.
@@ -236,7 +245,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
     };
     match done {
         Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
-        Err(Stop::Failed(text)) => Err(Failure::Told(text)),
+        Err(Stop::Failed(text)) => Err(Failure::Message(text)),
     }
 }
 
@@ -287,7 +296,7 @@ fn append(options: &Append) -> Result<(), Stop> {
         .permissions(options.readable_by.permissions())
         .network_file_system(options.place.network_file_system);
     if let Some(bytes) = options.segment_bytes {
-        settings = settings.segment_bytes(bytes);
+        settings = settings.segment_bytes(bytes.as_u64());
     }
     let log = Log::open(&options.dir, settings)?;
     if !options.quiet {
@@ -620,6 +629,7 @@ fn bench(options: &Bench) -> Result<(), Stop> {
         engine: options.way.engine,
         network_file_system: options.place.network_file_system,
     };
+    crate::leftovers::sweep(&options.dir);
     interrupt::listen(&options.dir).map_err(Stop::Failed)?;
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
         interrupt::check();

@@ -14,10 +14,12 @@ mod examples;
 mod exit;
 mod hints;
 mod job;
+mod leftovers;
 mod log_command;
 mod methods;
 mod output;
 mod pages;
+mod paths;
 mod powercut;
 mod probe;
 mod progress;
@@ -49,10 +51,10 @@ fn main() -> ExitCode {
         args::Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
-        let told = failure.to_string();
-        // A message may quote a file name or a peer; on one line and without control characters it forges nothing.
-        let told = printable(&told);
-        anstream::eprintln!("{}error:{} {told}", exit::RED.render(), exit::RED.render_reset());
+        let message = failure.to_string();
+        // It may quote a file name or a peer; on one line and without control characters it forges nothing.
+        let message = printable(&message);
+        anstream::eprintln!("{}error:{} {message}", exit::RED.render(), exit::RED.render_reset());
         failure.code()
     })
 }

@@ -2,12 +2,12 @@
 
 use crate::args::Methods;
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, paths};
 use seawall_gauge::plan::ALIASES;
 use seawall_gauge::report::text::wrapped;
 use seawall_sys::durability::{FileState, Surroundings, classify};
 use seawall_sys::method::Set;
-use seawall_sys::{inspect, methods};
+use seawall_sys::methods;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -15,8 +15,7 @@ use std::process::ExitCode;
 const FORMAT: &str = "seawall-methods";
 
 pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
-    let environment =
-        inspect::environment(&options.folder).map_err(|error| Failure::Told(error.to_string()))?;
+    let environment = paths::folder(&options.folder, "name one on the disk in question")?;
     let around = environment.surroundings(FileState::ZeroFilled);
     if options.json {
         return listed(&around);
@@ -47,7 +46,7 @@ fn listed(around: &Surroundings) -> Result<ExitCode, Failure> {
                 "aliases": aliases.map(|(alias, _)| alias).collect::<Vec<_>>(),
                 "calls": method.calls,
                 "needs": method.since,
-                "letter": method.reach().letter().to_string(),
+                "reach": method.reach().letter().to_string(),
                 "published": method.set == Set::Published,
                 "outlives": durability.class.name(),
                 "because": durability.because,
@@ -55,6 +54,6 @@ fn listed(around: &Surroundings) -> Result<ExitCode, Failure> {
         })
         .collect();
     let document = json!({ "format": FORMAT, "version": 1, "methods": rows });
-    output::print(&format!("{document:#}\n"))?;
+    output::print(&output::json(&document))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -63,9 +63,7 @@ pub(crate) fn man(options: &ManArgs) -> Result<ExitCode, Failure> {
 
 fn write_all(command: &Command, dir: &Path) -> Result<(), Failure> {
     let (name, text) = page(command);
-    let path = dir.join(name);
-    std::fs::write(&path, text)
-        .map_err(|error| Failure::Told(format!("cannot write {}: {error}", path.display())))?;
+    output::keep(&dir.join(name), &text)?;
     command.get_subcommands().try_for_each(|subcommand| write_all(subcommand, dir))
 }
 

@@ -5,7 +5,7 @@
 //! promise; a run that no cut ended, or that could not be judged, gives exit code 1.
 
 use crate::exit::{BROKEN, Failure};
-use crate::signals;
+use crate::{amounts, output, paths, signals};
 use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use seawall_powercut::check::{Question, check};
@@ -65,19 +65,19 @@ struct RunArgs {
     #[arg(long, value_name = "IDS", default_value = "log")]
     method: String,
     /// Size of a record
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = amounts::size)]
     size: ByteSize,
     /// Size of each method's journal; a log is trimmed to it
-    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = amounts::size)]
     journal: ByteSize,
     /// Records written ahead of what the witness has confirmed; 1 waits for it after each commit
     #[arg(long, value_name = "N", default_value_t = 16)]
     window: u32,
     /// How long one method writes before the next one's turn
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     turn: Duration,
     /// Ends by itself after this time
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time)]
     duration: Option<Duration>,
     /// Threads that commit to the log at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -120,10 +120,6 @@ enum HoldTo {
     PowerLoss,
 }
 
-fn told(error: impl std::fmt::Display) -> Failure {
-    Failure::Told(error.to_string())
-}
-
 /// The witness's address with a port.
 fn with_port(address: &str) -> String {
     let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
@@ -147,18 +143,24 @@ pub(crate) fn run(args: &PowercutArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The token in `file`.
+fn token(file: &Path) -> Result<Token, Failure> {
+    paths::check_input(file)?;
+    Token::read(file).map_err(Failure::message)
+}
+
 /// A line that scripts wait for.
 fn announce(line: &str) -> Result<(), Failure> {
-    crate::output::print(&format!("{line}\n"))
+    output::print(&format!("{line}\n"))
 }
 
 fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
-    signals::listen().map_err(Failure::Told)?;
-    let token = Token::read(&options.token_file).map_err(told)?;
+    signals::listen().map_err(Failure::message)?;
+    let token = token(&options.token_file)?;
     let say = |line: &str| anstream::eprintln!("{line}");
     let listen = with_port(&options.listen);
-    let witness = Witness::bind(&listen, token, &options.ledger, say).map_err(told)?;
-    let address = witness.address().map_err(told)?;
+    let witness = Witness::bind(&listen, token, &options.ledger, say).map_err(Failure::message)?;
+    let address = witness.address().map_err(Failure::message)?;
     announce(&format!("listening on {address}"))?;
     if address.ip().is_loopback() {
         anstream::eprintln!("only this host reaches it; --listen 0.0.0.0 lets in a run on another host");
@@ -181,11 +183,12 @@ fn begun(run: &Begun) {
 }
 
 fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
-    signals::listen().map_err(Failure::Told)?;
+    paths::check_folder(&options.folder, "name one on the disk under test")?;
+    signals::listen().map_err(Failure::message)?;
     let plan = Plan {
         folder: options.folder.clone(),
         witness: with_port(&options.witness),
-        token: Token::read(&options.token_file).map_err(told)?,
+        token: token(&options.token_file)?,
         methods: options.method.clone(),
         record_bytes: u32::try_from(options.size.as_u64()).unwrap_or(u32::MAX),
         journal_bytes: options.journal.as_u64(),
@@ -194,7 +197,7 @@ fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
         duration: options.duration,
         committers: usize::from(options.committers),
     };
-    let ended = seawall_powercut::run::run(&plan, &signals::STOP, begun).map_err(told)?;
+    let ended = seawall_powercut::run::run(&plan, &signals::STOP, begun).map_err(Failure::message)?;
     for (method, acknowledged) in &ended.acknowledged {
         announce(&format!("{method:26} {acknowledged:>12} acknowledged"))?;
     }
@@ -202,10 +205,15 @@ fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
+    // What is gone altogether may be what the power cut took.
+    if options.folder.exists() || options.folder.is_symlink() {
+        paths::check_folder(&options.folder, "name the one that `run` was given")?;
+    }
+    options.json.as_deref().map_or(Ok(()), output::check)?;
     let question = Question {
         folder: options.folder.clone(),
         witness: with_port(&options.witness),
-        token: Token::read(&options.token_file).map_err(told)?,
+        token: token(&options.token_file)?,
         run: options.run,
         hold_to: options.hold_to.map(|class| match class {
             HoldTo::ProcessCrash => Class::ProcessCrash,
@@ -215,19 +223,19 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
         missing_is_lost: options.mounted,
         disk_cut: options.disk_cut,
     };
-    let judgement = check(&question).map_err(told)?;
+    let judgement = check(&question).map_err(Failure::message)?;
     tell(&judgement, options.json.as_deref())?;
     if judgement.is_broken() {
         return Ok(ExitCode::from(BROKEN));
     }
     if judgement.is_empty() {
-        return Err(Failure::Told(format!(
+        return Err(Failure::Message(format!(
             "run {} had nothing acknowledged when it was cut off: there is nothing to judge; let it write for longer",
             judgement.run
         )));
     }
     if let Some(no_cut) = judgement.no_cut {
-        return Err(Failure::Told(format!(
+        return Err(Failure::Message(format!(
             "run {}: {}. Nothing was at stake, so nothing is proven; cut the power while it writes{}",
             judgement.run,
             no_cut.name(),
@@ -242,13 +250,13 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
 }
 
 fn tell(judgement: &Judgement, json: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = json else { return crate::output::print(&judgement.text()) };
-    let text = serde_json::to_string_pretty(judgement).map_err(told)? + "\n";
-    if path == Path::new("-") {
-        return crate::output::print(&text);
+    let Some(path) = json else { return output::print(&judgement.text()) };
+    let text = serde_json::to_string_pretty(judgement).map_err(Failure::message)? + "\n";
+    if output::is_standard(json) {
+        return output::print(&text);
     }
-    std::fs::write(path, text).map_err(|error| told(format!("cannot write {}: {error}", path.display())))?;
-    crate::output::print(&judgement.text())
+    output::give(path, &text)?;
+    output::print(&judgement.text())
 }
 
 #[cfg(test)]

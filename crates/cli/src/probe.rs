@@ -7,8 +7,8 @@ mod metrics;
 
 use crate::amounts;
 use crate::exit::{Failure, INTERRUPTED};
-use crate::output;
 use crate::signals::take_over;
+use crate::{leftovers, output};
 use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
@@ -65,15 +65,17 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
         }
         std::process::exit(i32::from(INTERRUPTED));
     })
-    .map_err(Failure::Told)?;
+    .map_err(Failure::message)?;
     let probe = seawall::probe(&options.dir, options.budget);
     let text = match options.format {
         Format::Openmetrics => metrics::text(&probe),
-        Format::Json => format!("{:#}\n", as_json(&probe)),
-        Format::Text if options.json => format!("{:#}\n", as_json(&probe)),
+        Format::Json => output::json(&as_json(&probe)),
+        Format::Text if options.json => output::json(&as_json(&probe)),
         Format::Text => as_text(&probe),
     };
     output::print(&text)?;
+    // After the answer, which comes in time however much there is to remove.
+    leftovers::sweep(&options.dir);
     Ok(ExitCode::SUCCESS)
 }
 

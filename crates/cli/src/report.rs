@@ -13,14 +13,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
+    output::check(&options.out)?;
     let read = |path: &std::path::PathBuf| {
         Ok((
             printable(&path.display().to_string()).into_owned(),
-            RunResult::read(path).map_err(Failure::Told)?,
+            RunResult::read(path).map_err(Failure::message)?,
         ))
     };
     let results = options.results.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
-    let published = options.with.iter().map(|id| Side::published(id.trim()).map_err(Failure::Usage));
+    let published = options.with.iter().map(|id| Side::published(id.trim()).map_err(Failure::usage));
     let published = published.collect::<Result<Vec<_>, Failure>>()?;
     let named: Vec<Named<'_>> = results.iter().map(|(name, result)| Named { name, result }).collect();
     output::give(&options.out, &html::page(&named, &published))?;

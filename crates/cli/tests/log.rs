@@ -345,6 +345,35 @@ fn the_name_of_a_file_forges_no_line_and_moves_no_cursor() {
     assert!(!told.contains('\u{1b}'), "{told:?}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_lock_that_is_no_file_is_named_by_every_command_and_none_waits_for_it() {
+    type Put = fn(&Path);
+    let kinds: [(&str, Put); 3] = [
+        ("a folder", |at| std::fs::create_dir(at).expect("made")),
+        ("a link", |at| std::os::unix::fs::symlink("nothing", at).expect("linked")),
+        ("a pipe", |at| assert!(Command::new("mkfifo").arg(at).status().expect("mkfifo").success())),
+    ];
+    for (kind, put) in kinds {
+        let dir = scratch();
+        let log = dir.path().join("log");
+        seawall(&["append", path(&log)], b"one\n");
+        std::fs::remove_file(log.join("LOCK")).expect("removed");
+        put(&log.join("LOCK"));
+        for arguments in [
+            &["append", path(&log)][..],
+            &["trim", path(&log), "0"],
+            &["stat", path(&log)],
+            &["cat", path(&log)],
+        ] {
+            let ended = seawall(arguments, b"");
+            assert_eq!(ended.status.code(), Some(1), "{kind} {arguments:?}: {}", text(&ended));
+            assert!(told(&ended).contains("LOCK"), "{kind} {arguments:?}: {}", told(&ended));
+        }
+        assert!(!dir.path().join("nothing").exists() && !log.join("nothing").exists());
+    }
+}
+
 /// `seawall log follow`, whose output is read line by line.
 struct Follow {
     child: std::process::Child,

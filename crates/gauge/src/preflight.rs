@@ -5,8 +5,8 @@
 
 use crate::figures::plural;
 use crate::plan::{Amount, Plan};
-use crate::scenario::Scenario;
 use crate::scenario::settings::Settings;
+use crate::scenario::{Scenario, blocks_ns};
 use bytesize::ByteSize;
 use seawall_sys::durability::{Lie, Medium};
 use seawall_sys::inspect::Environment;
@@ -76,12 +76,70 @@ pub fn check_scenario(
     Ok(())
 }
 
+/// What one of several runs takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The scenario's name.
+    pub name: &'static str,
+    /// About how long, nanoseconds; `None` if it ends by its count.
+    pub time_ns: Option<u64>,
+    /// How much space at most, bytes.
+    pub bytes: u64,
+}
+
+impl Share {
+    /// Of the scenario `commit`.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Self {
+        let time_ns = match plan.amount {
+            Amount::TimeNs(ns) => Some(ns.max(least_ns(plan))),
+            Amount::Transactions(_) => None,
+        };
+        Self { name: crate::scenario::commit::NAME, time_ns, bytes: plan.journal.bytes }
+    }
+
+    /// Of any other scenario, whose files take `bytes`.
+    #[must_use]
+    pub fn of_scenario(scenario: &Scenario, settings: &Settings, bytes: u64) -> Self {
+        let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
+        let time_ns = settings.timed.then(|| settings.time_ns.max(least_ns));
+        Self { name: scenario.name, time_ns, bytes }
+    }
+}
+
+fn least_ns(plan: &Plan) -> u64 {
+    blocks_ns(plan.methods.len() as u64 * u64::from(plan.rounds))
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{} s", ns.div_ceil(1_000_000_000))
+}
+
+/// What several scenarios are about to do, one after the other, in words: the time of all, and of each.
+#[must_use]
+pub fn joint_announcement(shares: &[Share]) -> String {
+    let sum_ns = shares.iter().filter_map(|share| share.time_ns).fold(0, u64::saturating_add);
+    let each = shares.iter().map(|share| match share.time_ns {
+        Some(ns) => format!("`{}` {}", share.name, seconds(ns)),
+        None => format!("`{}` however long its rounds take", share.name),
+    });
+    let uncounted = shares.iter().any(|share| share.time_ns.is_none());
+    format!(
+        "Will run {} one after the other, about {}{}: {}. Their files take up to {} at a time (removed afterwards).",
+        plural(shares.len() as u64, "scenario", "scenarios"),
+        seconds(sum_ns),
+        if uncounted { " and what ends by its count" } else { " in all" },
+        each.collect::<Vec<_>>().join(", "),
+        ByteSize(shares.iter().map(|share| share.bytes).max().unwrap_or(0))
+    )
+}
+
 /// What a scenario is about to do, in words.
 #[must_use]
 pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
     let length = if settings.timed {
         let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
-        let about = format!("for about {} s", settings.time_ns.max(least_ns).div_ceil(1_000_000_000));
+        let about = format!("for about {}", seconds(settings.time_ns.max(least_ns)));
         if least_ns > settings.time_ns {
             let blocks = u64::from(settings.rounds) + u64::from(settings.warm_up);
             format!(
@@ -126,8 +184,8 @@ pub fn announcement(plan: &Plan) -> String {
     let size = ByteSize(plan.transaction_bytes as u64);
     match plan.amount {
         Amount::TimeNs(ns) => {
-            let seconds = ns / 1_000_000_000;
-            format!("Will {fill}commit transactions of {size} by {methods}: about {seconds} s in all.")
+            let length = seconds(ns.max(least_ns(plan)));
+            format!("Will {fill}commit transactions of {size} by {methods}: about {length} in all.")
         }
         Amount::Transactions(n) => {
             let bytes = plan.bytes_to_write().unwrap_or(0);
@@ -171,6 +229,25 @@ mod tests {
         }
         rig.environment_mut().file_system.medium = Medium::Memory;
         assert_eq!(check(&plan, rig.environment(), true), Ok(()), "if asked, the calls are measured");
+    }
+
+    #[test]
+    fn several_scenarios_are_announced_with_the_sum_of_their_times_none_shorter_than_it_can_be() {
+        let share = |name: &str, time_s: u64| {
+            let scenario = crate::scenario::find(name).expect(name);
+            let settings = (scenario.study.expect("a study").settings)();
+            Share::of_scenario(scenario, &Settings { time_ns: time_s * 1_000_000_000, ..settings }, 1 << 30)
+        };
+        let stall = share("stall", 20);
+        let path = share("path", 3);
+        assert_eq!((stall.time_ns, share("cached", 20).time_ns), (Some(20_000_000_000), None));
+        assert!(path.time_ns > Some(10_000_000_000), "70 rounds of ten rows: {path:?}");
+        let told = joint_announcement(&[stall, path]);
+        let sum_s = 20 + path.time_ns.expect("timed").div_ceil(1_000_000_000);
+        assert!(told.contains(&format!("2 scenarios one after the other, about {sum_s} s in all")), "{told}");
+        let plan = Plan { amount: Amount::TimeNs(1_000_000_000), ..Plan::default() };
+        let told = joint_announcement(&[Share::of_plan(&plan), share("cached", 1)]);
+        assert!(told.contains("`cached` however long") && told.contains("1.0 GiB"), "{told}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Renders a result as terminal table, Markdown, CSV or HTML, always from the same ranking.
 //!
-//! * [`table`] is the terminal's report: readable at 80 columns, more columns from 110 on.
+//! * [`table`] is the terminal's report: readable at 80 columns, fewer columns below, more from 110 on.
 //! * [`advice`] prints the settings of each product, and the rate to expect.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
 //! * [`study`] prints the table of a scenario other than `commit`, in all three forms.
@@ -27,6 +27,8 @@ use anstyle::{AnsiColor, Effects};
 
 /// Columns assumed when the terminal does not say.
 pub const WIDTH_DEFAULT: usize = 80;
+/// The narrowest terminal that is laid out for.
+pub const WIDTH_MIN: usize = 40;
 /// From this width on the terminal's table has more than the essential columns.
 pub const WIDTH_WIDE: usize = 110;
 

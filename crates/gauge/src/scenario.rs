@@ -64,9 +64,15 @@ impl StudyOf {
     #[must_use]
     pub fn least_ns(&self, settings: &Settings) -> u64 {
         let rounds = u64::from(settings.rounds) + u64::from(settings.warm_up);
-        // Opening, warming and syncing take about as long as a quarter of the shortest block.
-        rounds.saturating_mul(self.rows).saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)
+        blocks_ns(rounds.saturating_mul(self.rows))
     }
+}
+
+/// How long so many blocks take at least, nanoseconds.
+#[must_use]
+pub fn blocks_ns(blocks: u64) -> u64 {
+    // Opening, warming and syncing take about as long as a quarter of the shortest block.
+    blocks.saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)
 }
 
 /// All scenarios, the default first.

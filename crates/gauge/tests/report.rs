@@ -11,7 +11,9 @@ mod watcher;
 
 use seawall_gauge::plan::{Amount, Plan, choose_methods};
 use seawall_gauge::rank::Ranking;
-use seawall_gauge::report::{self, Style, advice, csv, markdown};
+use seawall_gauge::report::advice::{self, Scope};
+use seawall_gauge::report::html::html;
+use seawall_gauge::report::{self, Style, csv, markdown};
 use seawall_gauge::require;
 use seawall_gauge::result::{Outcome, RunResult, Tail};
 use seawall_gauge::rig::sim::{Plant, SimRig};
@@ -21,6 +23,7 @@ use seawall_sys::inspect::{Environment, FoundLie};
 use seawall_sys::method::System;
 use seawall_sys::methods;
 use snapshot::compare;
+use std::collections::{BTreeMap, BTreeSet};
 use watcher::Watcher;
 
 /// One simulated run.
@@ -136,13 +139,28 @@ fn every_report_is_as_it_was() {
 fn advice_is_as_it_was() {
     for name in ["honest", "no-flushes", "published"] {
         let result = cases().into_iter().find(|case| case.name == name).expect("a case").run();
-        for width in [80, 120] {
-            let text = advice::text(&result, width, Style::PLAIN);
-            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
-            compare(&format!("advice-{name}.{width}.txt"), &text);
+        for width in [40, 80, 120] {
+            for (scope, called) in [(Scope::Overview, ""), (Scope::All, "-verbose")] {
+                let text = advice::text(&result, scope, width, Style::PLAIN);
+                assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+                compare(&format!("advice-{name}{called}.{width}.txt"), &text);
+            }
         }
-        compare(&format!("advice-{name}.json"), &advice::json(&result).expect("told"));
+        compare(&format!("advice-{name}.json"), &advice::json(&result, None).expect("told"));
     }
+}
+
+#[test]
+fn the_first_screen_of_advice_has_a_line_for_each_product_and_all_is_verbose() {
+    let result = case("honest").run();
+    let settings = advice::text(&result, Scope::All, 80, Style::PLAIN);
+    let products = settings.lines().filter(|line| line.ends_with(')') && !line.starts_with(' ')).count();
+    let brief = advice::text(&result, Scope::Overview, 80, Style::PLAIN);
+    assert!(brief.lines().count() <= products + 15, "{brief}");
+    for product in ["PostgreSQL", "MariaDB", "etcd", "ZooKeeper"] {
+        assert_eq!(brief.lines().filter(|line| line.starts_with(product)).count(), 1, "{brief}");
+    }
+    assert!(brief.contains("--verbose") && brief.contains("--only PRODUCT"), "{brief}");
 }
 
 #[test]
@@ -164,12 +182,25 @@ fn requirements_are_told_as_before() {
 fn no_line_is_wider_than_the_terminal() {
     for case in cases() {
         let result = case.run();
-        for width in [80, 100, 110, 120, 160] {
+        for width in [40, 50, 60, 70, 80, 100, 110, 120, 160] {
             for line in report::terminal(&result, width, Style::PLAIN).lines() {
                 assert!(line.chars().count() <= width, "{} at {width}: {line}", case.name);
             }
         }
     }
+}
+
+#[test]
+fn a_narrow_terminal_shows_names_with_median_p99_and_rate() {
+    for (case, names) in [(case("honest").run(), "buffered+fdatasync"), (windows(), "no-buffering+write-")] {
+        let text = report::terminal(&case, 40, Style::PLAIN);
+        let head = text.lines().find(|line| line.starts_with("method ")).expect("a table");
+        for figure in ["p50", "p99", "/s"] {
+            assert!(head.contains(figure), "{figure}: {text}");
+        }
+        assert!(text.lines().any(|line| line.starts_with(names) && line.contains("µs")), "{text}");
+    }
+    compare("honest.40.txt", &report::terminal(&case("honest").run(), 40, Style::PLAIN));
 }
 
 /// Of another system: its ids, without counters and without run-queue waits.
@@ -211,6 +242,39 @@ fn a_result_read_back_from_its_file_is_told_alike() {
         [report::terminal(result, 80, Style::PLAIN), markdown::markdown(result), csv::csv(result)]
     };
     assert_eq!(all(&result), all(&read));
+}
+
+/// The look of each series of the first picture.
+fn looks(result: &RunResult) -> BTreeMap<String, u64> {
+    let page = html(result);
+    let start = page.split_once("id=\"pictures\">").expect("pictures").1;
+    let pictures: serde_json::Value =
+        serde_json::from_str(start.split_once("</script>").expect("an end").0).expect("JSON");
+    let series = pictures[0]["series"].as_array().expect("series");
+    let look = |one: &serde_json::Value| {
+        (one["name"].as_str().expect("a name").to_owned(), one["look"].as_u64().expect("a look"))
+    };
+    series.iter().map(look).collect()
+}
+
+#[test]
+fn a_page_says_when_and_of_what_and_a_method_looks_the_same_on_every_page() {
+    let of = |name: &str| cases().into_iter().find(|case| case.name == name).expect("a case").run();
+    let (all, few) = (of("honest"), of("published"));
+    let (all_looks, few_looks) = (looks(&all), looks(&few));
+    for (name, look) in &few_looks {
+        assert_eq!(all_looks[name], *look, "{name}");
+    }
+    let colours: BTreeSet<u64> = few_looks.values().map(|look| look % 8).collect();
+    assert_eq!(colours.len(), few_looks.len(), "published methods differ in colour: {few_looks:?}");
+    let every: BTreeSet<&u64> = all_looks.values().collect();
+    assert_eq!(every.len(), all_looks.len(), "no two look the same");
+    let labelled =
+        RunResult { label: Some("db-7 <before>".to_owned()), started_unix_s: 1_763_820_000, ..few };
+    let page = html(&labelled);
+    assert!(page.contains("db-7 &lt;before&gt; · measured 2025-11-22T14:00:00Z · "), "no stamp");
+    let forged = RunResult { started_unix_s: u64::MAX, ..labelled };
+    assert!(!html(&forged).contains("· measured "), "no date is made up");
 }
 
 #[test]

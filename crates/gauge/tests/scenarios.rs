@@ -144,12 +144,13 @@ fn every_report_is_as_it_was() {
 #[test]
 fn no_line_is_wider_than_the_terminal_and_no_column_is_lost() {
     for result in names().map(|name| run(name, Vec::new())).chain([two_places(), spoiled()]) {
-        for width in [60, 80, 100, 160] {
+        for width in [40, 60, 80, 100, 160] {
             let text = report::terminal(&result, width, Style::PLAIN);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}: {line}", result.scenario);
             }
-            for column in table(&result).columns.iter().filter(|column| column.essential) {
+            // A narrow terminal may cut a title.
+            for column in table(&result).columns.iter().filter(|column| column.essential && width >= 60) {
                 assert!(text.contains(&column.title), "{} at {width}: {}", result.scenario, column.key);
             }
         }

@@ -7,6 +7,7 @@
 //! * [`scenarios`]: every scenario runs, counts correctly, and cleans up;
 //! * [`log_faults`]: a call of the log that fails acknowledges nothing falsely (strace);
 //! * [`everywhere`]: every scenario on ext4, xfs, btrfs and in memory, several side by side, and all at once;
+//! * [`others`]: what a user may do with another one's files;
 //! * [`refusals`]: bad input ends with a message, an exit code, and no file left behind.
 //!
 //! Tests that need root or tools are `#[ignore]`d; `cargo xtask test` runs them, in a mount namespace of their own.
@@ -20,6 +21,9 @@ mod ground;
 mod jvm;
 mod lies;
 mod log_faults;
+mod others;
+#[path = "../path_table/mod.rs"]
+mod path_table;
 mod program;
 mod refusals;
 mod scenarios;

@@ -192,10 +192,12 @@ fn a_preview_of_everything_measures_nothing() {
     let work = folder();
     let (code, told) = seawall(work.path(), &["bench", "all", "--dry-run", "--allow-memory"]);
     assert_eq!(code, Some(0), "{told}");
+    assert_eq!(told.matches("Will ").count(), 1, "one announcement: {told}");
+    assert!(told.contains("one after the other, about "), "{told}");
     for scenario in &SCENARIOS {
-        let Some(study) = scenario.study else { continue };
-        let what = if study.clusters { "Leaves out" } else { "Will run" };
-        assert!(told.contains(&format!("{what} `{}`", scenario.name)), "{told}");
+        let clusters = scenario.study.is_some_and(|study| study.clusters);
+        let what = if clusters { "Leaves out " } else { "" };
+        assert!(told.contains(&format!("{what}`{}`", scenario.name)), "{told}");
     }
     assert_eq!(names(work.path()), Vec::<String>::new());
 }

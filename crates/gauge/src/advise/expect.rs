@@ -93,6 +93,17 @@ impl Expectation {
             (None, None, None) => "not known".to_owned(),
         }
     }
+
+    /// One client's commits a second, as briefly as a column takes them.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match (self.syncs[1], self.one_client, self.at_most_per_s) {
+            (0, ..) => "no sync".to_owned(),
+            (_, Some(range), _) => range.words(),
+            (_, None, Some(most)) => format!("at most {}", rate(most)),
+            (_, None, None) => "not known".to_owned(),
+        }
+    }
 }
 
 /// How a product commits under a setting.

@@ -73,7 +73,7 @@ fn fua_is_not_a_flush_and_is_never_ranked_against_one() {
 
 #[test]
 fn no_line_is_wider_than_asked_for() {
-    for width in [80, 100, 120] {
+    for width in [40, 60, 80, 100, 120] {
         for ids in [
             &[LINUX, WINDOWS][..],
             &[LINUX, WINDOWS, "published:i2.2xlarge-linux-hdd", "published:i2.2xlarge-windows-hdd"],

@@ -8,10 +8,10 @@ use super::{Comparison, Difference, Line, caveats, conclusion, published};
 use crate::rank::Standing;
 use crate::report::markdown::add;
 use crate::report::text::{Page, elided, width_of, wrapped};
-use crate::report::{Role, Style};
+use crate::report::{Role, Style, WIDTH_MIN};
 
-/// The narrowest width that is laid out for: a pair's table with what its source printed needs it.
-const WIDTH_MIN: usize = 80;
+/// Columns that a name in a pair's table must have; with fewer it stands on a line of its own.
+const NAME_MIN: usize = 12;
 
 /// All comparisons for a terminal of `width` columns, one after the other.
 #[must_use]
@@ -202,10 +202,16 @@ fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
         })
         .collect();
     let gap = 2;
-    let room = page.width.saturating_sub(widths.iter().map(|width| width + gap).sum());
-    let name_width = rows.iter().map(|row| width_of(&row.names[0])).max().unwrap_or(0).min(room);
+    let total = |count: usize| widths[..count].iter().map(|width| width + gap).sum::<usize>();
+    let longest = rows.iter().map(|row| width_of(&row.names[0])).max().unwrap_or(0);
+    let room = page.width.saturating_sub(total(widths.len()));
+    let are_apart = room < longest.min(NAME_MIN);
+    // As many figures as fit, the difference among them.
+    let shown = (3..=widths.len()).rev().find(|count| total(*count) <= page.width).unwrap_or(3);
+    let name_width = if are_apart { 0 } else { longest.min(room) };
     let laid = |name: &str, cells: &[String]| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{:gap$}{cell:>width$}", ""));
+        let cells =
+            cells.iter().zip(&widths).take(shown).map(|(cell, width)| format!("{:gap$}{cell:>width$}", ""));
         format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<Vec<_>>().concat())
     };
     page.line(Role::Dim, &laid("", &heads));
@@ -219,8 +225,12 @@ fn pair(page: &mut Page, comparison: &Comparison, side: usize) {
         }
         for (index, name) in row.names.iter().enumerate() {
             // The other side's name has a line of its own, and all of it.
-            let line = if index == 0 { laid(name, &row.cells) } else { elided(name, page.width) };
+            let is_beside = index == 0 && !are_apart;
+            let line = if is_beside { laid(name, &row.cells) } else { elided(name, page.width) };
             page.line(Role::Plain, &line);
+        }
+        if are_apart {
+            page.line(Role::Plain, &laid("", &row.cells));
         }
     }
 }

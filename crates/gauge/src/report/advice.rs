@@ -1,10 +1,10 @@
-//! Renders the advice product by product, settings, reason and expected rate, as text or JSON.
+//! Renders the advice as text or JSON: every product in one line, or in full with settings, reason and expected rate.
 //!
 //! Invariants: pure; no line is wider than asked for; text and JSON say the same; what all rates stand on is told once;
 //! a product that gets no setting is named with the reason; after a disturbed run there is one sentence and no more.
 
-use super::text::Page;
-use super::{Role, Style, facts};
+use super::text::{Page, elided, width_of};
+use super::{Role, Style, WIDTH_MIN, facts};
 use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, remedy, rows_words};
 use crate::advise::products::{PRODUCTS, Product};
 use crate::advise::{Advice, Setting, advise_for};
@@ -16,32 +16,38 @@ use serde_json::{Value, json};
 /// What every advice in JSON says it is.
 pub const FORMAT: &str = "seawall-advice";
 
-/// The advice for a terminal of `width` columns, for every product, without notes.
-#[must_use]
-pub fn text(result: &RunResult, width: usize, style: Style) -> String {
-    Told::of(result, None).text(width, style)
+/// How much of the advice is printed.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// Every product in one line.
+    Overview,
+    /// Every product with its settings, reasons and rates.
+    All,
+    /// These products with their notes and sources too.
+    Only(&'a [&'static Product]),
 }
 
-/// The advice for a terminal of `width` columns, for `only` these products, with their notes.
-#[must_use]
-pub fn text_of(result: &RunResult, only: &[&'static Product], width: usize, style: Style) -> String {
-    Told::of(result, Some(only)).text(width, style)
+impl<'a> Scope<'a> {
+    fn only(self) -> Option<&'a [&'static Product]> {
+        match self {
+            Self::Overview | Self::All => None,
+            Self::Only(products) => Some(products),
+        }
+    }
 }
 
-/// The same as JSON.
+/// The advice for a terminal of `width` columns.
+#[must_use]
+pub fn text(result: &RunResult, scope: Scope<'_>, width: usize, style: Style) -> String {
+    Told::of(result, scope.only()).text(scope, width.max(WIDTH_MIN), style)
+}
+
+/// The advice as JSON, for every product or for `only` these.
 ///
 /// # Errors
 /// In words: a figure cannot be told in JSON.
-pub fn json(result: &RunResult) -> Result<String, String> {
-    Told::of(result, None).json()
-}
-
-/// The same as JSON, for `only` these products.
-///
-/// # Errors
-/// In words: a figure cannot be told in JSON.
-pub fn json_of(result: &RunResult, only: &[&'static Product]) -> Result<String, String> {
-    Told::of(result, Some(only)).json()
+pub fn json(result: &RunResult, only: Option<&[&'static Product]>) -> Result<String, String> {
+    Told::of(result, only).json()
 }
 
 /// All that there is to say, before it is laid out.
@@ -66,7 +72,7 @@ impl<'a> Told<'a> {
         Self { result, advice, expected, rows, notes: only.is_some() }
     }
 
-    fn text(&self, width: usize, style: Style) -> String {
+    fn text(&self, scope: Scope<'_>, width: usize, style: Style) -> String {
         let mut page = Page::new(width, style);
         page.say(Role::Heading, "", &facts::title(self.result));
         let role = if self.advice.method.is_some() { Role::Good } else { Role::Bad };
@@ -74,13 +80,72 @@ impl<'a> Told<'a> {
         if self.advice.method.is_none() {
             return page.out;
         }
-        for setting in &self.advice.settings {
-            self.product(&mut page, setting);
+        if let Scope::Overview = scope {
+            self.overview(&mut page);
+        } else {
+            self.in_full(&mut page);
+        }
+        page.out
+    }
+
+    /// Each product in a line: what to set first, and the rate of one client.
+    fn overview(&self, page: &mut Page) {
+        const HEADS: [&str; 3] = ["product", "set", "commits/s"];
+        /// Columns that the setting needs at least for a table.
+        const SET_MIN: usize = 30;
+        let rows: Vec<[String; 3]> = self.advice.settings.iter().map(|setting| self.brief(setting)).collect();
+        let wide = |column: usize, head: &str| {
+            rows.iter().map(|row| width_of(&row[column])).chain([width_of(head)]).max().unwrap_or(0)
+        };
+        let (names, rates) = (wide(0, HEADS[0]), wide(2, HEADS[2]));
+        let set = page.width.saturating_sub(names + rates + 4).min(wide(1, HEADS[1]));
+        page.blank();
+        if set < SET_MIN {
+            for [name, set, rate] in rows {
+                page.say(Role::Heading, "", &name);
+                page.say(Role::Plain, "  ", &format!("{set}; commits/s: {rate}"));
+            }
+        } else {
+            let line = |[name, lines, rate]: &[String; 3]| {
+                format!("{name:<names$}  {:<set$}  {rate}", elided(lines, set))
+            };
+            page.line(Role::Dim, &line(&HEADS.map(str::to_owned)));
+            rows.iter().for_each(|row| page.line(Role::Plain, &line(row)));
         }
         page.blank();
+        self.withheld(page);
+        page.say(
+            Role::Dim,
+            "",
+            "commits/s: of one client and a small transaction, on an otherwise idle disk. Every setting here outlives a power cut unless its reason says otherwise.",
+        );
+        page.say(Role::Dim, "", "Lines to copy, reasons and what the rates stand on: --verbose. Notes and sources too: --only PRODUCT.");
+    }
+
+    /// The product, its first setting with the number of further lines, and its rate.
+    fn brief(&self, setting: &Setting) -> [String; 3] {
+        let set = match setting.lines.as_slice() {
+            // Its reason begins with the verdict.
+            [] => setting.why.split([':', '(']).next().unwrap_or_default().trim().to_owned(),
+            [only] => only.clone(),
+            [first, rest @ ..] => format!("{first} (+{})", rest.len()),
+        };
+        let rate = self.told_of(setting).first().map_or_else(|| "not known".to_owned(), |one| one.brief());
+        [setting.product.to_owned(), set, rate]
+    }
+
+    fn withheld(&self, page: &mut Page) {
         for words in self.advice.withheld_words() {
             page.say(Role::Caution, "no setting  ", &words);
         }
+    }
+
+    fn in_full(&self, page: &mut Page) {
+        for setting in &self.advice.settings {
+            self.product(page, setting);
+        }
+        page.blank();
+        self.withheld(page);
         if !self.expected.is_empty() {
             page.say(Role::Dim, "", &legend());
             page.say(Role::Dim, "", &self.stand_on());
@@ -91,7 +156,6 @@ impl<'a> Told<'a> {
         if !self.notes {
             page.say(Role::Dim, "", "All settings, notes and sources of a product: --only PRODUCT.");
         }
-        page.out
     }
 
     /// The run and the rows behind all rates, once.

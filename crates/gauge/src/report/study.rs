@@ -15,14 +15,14 @@ mod paper;
 pub use paper::{csv, markdown};
 
 use super::text::{Page, elided, width_of};
-use super::{Role, Style, facts};
+use super::{Role, Style, WIDTH_MIN, facts};
 use crate::figures::{bytes, count, percent, plural, rate_tight, round_duration, significant, tight};
 use crate::findings::{Finding, Severity, study as findings};
 use crate::result::RunResult;
 use crate::study::{Column, Study, StudyMeasured, StudyOutcome, StudyRow, Unit, Value};
 
-/// The narrowest width that is laid out for.
-const WIDTH_MIN: usize = 60;
+/// Below this width names have half of it, and tables of calls are words.
+const WIDTH_NARROW: usize = 60;
 
 /// What a cell shows.
 #[must_use]
@@ -127,9 +127,17 @@ pub fn terminal(result: &RunResult, study: &Study, width: usize, style: Style) -
     let mut page = Page::new(width.max(WIDTH_MIN), style);
     page.say(Role::Heading, "", &title(result, study));
     let lines = header(result, study);
-    let label_width = lines.iter().map(|(label, _)| width_of(label)).max().unwrap_or(0) + 1;
+    // A label as long as a path stands above its text.
+    let label_max = page.width / 2;
+    let widths = lines.iter().map(|(label, _)| width_of(label)).filter(|width| *width < label_max);
+    let label_width = widths.max().unwrap_or(0) + 1;
     for (label, text) in lines {
-        page.say(Role::Plain, &format!("{label:<label_width$}"), &text);
+        if width_of(&label) < label_max {
+            page.say(Role::Plain, &format!("{label:<label_width$}"), &text);
+        } else {
+            page.say(Role::Plain, "", &label);
+            page.say(Role::Plain, &" ".repeat(label_width), &text);
+        }
     }
     grid(&mut page, study);
     calls(&mut page, study);
@@ -150,10 +158,13 @@ fn grid(page: &mut Page, study: &Study) {
         return;
     }
     let names = study.rows.iter().map(|row| width_of(&row.label)).chain([width_of(&study.row_title)]).max();
-    let name_width = names.unwrap_or(0).min(page.width / 3);
+    let share = if page.width < WIDTH_NARROW { 2 } else { 3 };
+    let name_width = names.unwrap_or(0).min(page.width / share);
+    let room = page.width.saturating_sub(name_width + 1);
     let all = columns(study, false);
     let fits = |columns: &[&Column]| {
-        name_width + widths_of(study, columns).iter().map(|width| 1 + width).sum::<usize>() <= page.width
+        name_width + widths_of(study, columns, room).iter().map(|width| 1 + width).sum::<usize>()
+            <= page.width
     };
     let chosen = if fits(&all) { all } else { columns(study, true) };
     let mut pieces: Vec<Vec<&Column>> = vec![Vec::new()];
@@ -182,14 +193,14 @@ fn column_width(study: &Study, column: &Column) -> usize {
     cells.chain([width_of(&column.title)]).max().unwrap_or(0)
 }
 
-/// The width of each column; the last of a group is widened where the group's heading needs it.
-fn widths_of(study: &Study, columns: &[&Column]) -> Vec<usize> {
-    let mut widths: Vec<usize> = columns.iter().map(|column| column_width(study, column)).collect();
+/// The width of each column, none wider than `room`; the last of a group is widened where the group's heading needs it.
+fn widths_of(study: &Study, columns: &[&Column], room: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column_width(study, column).min(room)).collect();
     let mut at = 0;
     while at < columns.len() {
         let same = columns[at..].iter().take_while(|column| column.group == columns[at].group).count();
         let span: usize = widths[at..at + same].iter().map(|width| width + 1).sum::<usize>() - 1;
-        widths[at + same - 1] += width_of(&columns[at].group).saturating_sub(span);
+        widths[at + same - 1] += width_of(&columns[at].group).min(room).saturating_sub(span);
         at += same;
     }
     widths
@@ -202,13 +213,16 @@ fn piece_of(
     columns: &[&Column],
     name_width: usize,
 ) {
-    let widths = widths_of(study, columns);
+    let widths = widths_of(study, columns, page.width.saturating_sub(name_width + 1));
     if columns.iter().any(|column| !column.group.is_empty()) {
         let heads = spans(columns, &widths);
         page.line(Role::Dim, &format!("{:name_width$}{heads}", ""));
     }
     let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
-        let cells = columns.iter().zip(&widths).map(|(column, width)| format!(" {:>width$}", cell(column)));
+        let cells = columns
+            .iter()
+            .zip(&widths)
+            .map(|(column, width)| format!(" {:>width$}", elided(&cell(column), *width)));
         format!("{:<name_width$}{}", elided(name, name_width), cells.collect::<String>())
     };
     page.line(Role::Dim, &line(&study.row_title, &|column| column.title.clone()));
@@ -276,6 +290,14 @@ fn calls(page: &mut Page, study: &Study) {
     if rows.is_empty() {
         return;
     }
+    if page.width < WIDTH_NARROW {
+        page.blank();
+        for (name, [call, number, errors, seconds, cpu]) in rows {
+            let words = format!("{name}: {call}, {number} calls, {errors} errors, {seconds} s, CPU {cpu} s");
+            page.say(Role::Plain, "", &words);
+        }
+        return;
+    }
     // Two and seven columns for the call, ten for each of its figures.
     let room = page.width.saturating_sub(2 + 7 + 4 * 10);
     let name_width = rows.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).min(room);
@@ -315,7 +337,7 @@ fn iterations(page: &mut Page, study: &Study) {
             page.line(Role::Plain, &format!("{id:<name_width$}{line}"));
         } else {
             // A line to be read by programs is not broken where it can be helped.
-            page.line(Role::Plain, &id);
+            page.say(Role::Plain, "", &id);
             page.say(Role::Plain, "  ", &line);
         }
     }

@@ -12,7 +12,7 @@
 
 use super::columns::{COLUMNS, Column, Need};
 use super::text::{Page, elided, width_of};
-use super::{Role, Style, WIDTH_WIDE, facts, markdown};
+use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, WIDTH_WIDE, facts, markdown};
 use crate::advise::{self, Advice};
 use crate::figures::rate;
 use crate::findings::{self, Severity};
@@ -20,8 +20,12 @@ use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::{Outcome, RunResult};
 
-/// The narrowest width that is laid out for.
-const WIDTH_MIN: usize = 60;
+/// Below this width labels stand above what they label, and tables are words.
+const WIDTH_NARROW: usize = 60;
+
+/// The columns that a narrow terminal does without, the first to go first.
+const DISPENSABLE: [&str; 5] =
+    ["CPU wait of slow commits", "Max", "Against best, 95 % range", "p99.9", "Flushes per commit"];
 
 /// The whole report.
 #[must_use]
@@ -76,7 +80,11 @@ fn grid(page: &mut Page, ranking: &Ranking<'_>, recommended: Option<&str>) {
         }
         if standing > Standing::PowerLoss && !drawn {
             let words = "── below this line a power cut loses acknowledged commits ";
-            page.line(Role::Bad, &format!("{words:─<width$}", width = page.width.min(layout.width())));
+            if page.width < WIDTH_NARROW {
+                page.say(Role::Bad, "── ", "below, a power cut loses acknowledged commits");
+            } else {
+                page.line(Role::Bad, &format!("{words:─<width$}", width = page.width.min(layout.width())));
+            }
             drawn = true;
         }
         page.say(role(standing), "", &heading(ranking.result, standing, &rows));
@@ -118,18 +126,20 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     let cells: Vec<String> = cells.collect();
     let shown = |title: &str| layout.columns.iter().any(|(column, _)| column.title == title);
     let mut parts = Vec::new();
-    parts.push(if shown("Flushes per commit") {
-        "flushes: counted by the device, per commit"
-    } else {
-        "device flushes are not counted on this system"
-    });
+    if shown("Flushes per commit") {
+        parts.push("flushes: counted by the device, per commit");
+    } else if ranking.rows.iter().all(|row| row.evidence.per_commit.is_none()) {
+        parts.push("device flushes are not counted on this system");
+    }
     if cells.iter().any(|cell| cell.starts_with('~')) {
         parts.push("~: fewer than ten samples beyond it");
     }
     if cells.iter().any(|cell| cell == "-") {
         parts.push("-: unknown, or too few samples");
     }
-    parts.push("against best: of its class, by p50, the range of 95 %");
+    if shown("Against best, 95 % range") {
+        parts.push("against best: of its class, by p50, the range of 95 %");
+    }
     if cells.iter().any(|cell| cell == "noisy") {
         parts.push("noisy: from half to twice and more");
     }
@@ -138,6 +148,9 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
     }
     if shown("CPU wait of slow commits") {
         parts.push("CPU wait: of the time of commits above p99");
+    }
+    if page.width < WIDTH_DEFAULT {
+        parts.push("more columns on a wider terminal");
     }
     page.say(Role::Dim, "", &parts.join("; "));
 }
@@ -173,6 +186,15 @@ impl Layout {
             && let Some(last) = columns.iter().rposition(|(column, _)| says_nothing(column))
         {
             columns.remove(last);
+        }
+        // A narrow terminal shows names first, then the median, the rate and p99.
+        let beside_names = |columns: &[(&Column, usize)]| total(columns, 1) - names + names.min(width / 2);
+        let mut dispensable = DISPENSABLE.iter();
+        while width < WIDTH_DEFAULT
+            && beside_names(&columns) > width
+            && let Some(title) = dispensable.next()
+        {
+            columns.retain(|(column, _)| column.title != *title);
         }
         let gap = if total(&columns, 2) <= width { 2 } else { 1 };
         let over = total(&columns, gap).saturating_sub(width);
@@ -251,13 +273,19 @@ fn settings(page: &mut Page, advice: &Advice) {
         return;
     }
     page.blank();
-    page.line(Role::Heading, "settings     (rates: one client, by the row of the same calls)");
+    page.say(Role::Heading, "settings     ", "(rates: one client, by the row of the same calls)");
     for setting in advice.settings.iter().filter(|setting| setting.chosen) {
         let why = match setting.commits_per_s {
             Some(per_s) => format!("{} commits/s at most: {}", rate(per_s), setting.why),
             None => setting.why.clone(),
         };
         let mut label = setting.product;
+        if page.width < WIDTH_NARROW {
+            page.say(Role::Plain, "", label);
+            setting.lines.iter().for_each(|line| page.say(Role::Plain, "  ", line));
+            page.say(Role::Dim, "    ", &why);
+            continue;
+        }
         for line in &setting.lines {
             page.say(Role::Plain, &format!("{label:<13}"), line);
             label = "";
@@ -306,6 +334,12 @@ fn published(page: &mut Page, ranking: &Ranking<'_>) {
     page.blank();
     page.line(Role::Heading, "as the published tables show it");
     let rows = markdown::published_rows(ranking);
+    if page.width < WIDTH_NARROW {
+        for (id, elapsed, cost) in rows {
+            page.say(Role::Plain, "  ", &format!("{id}: elapsed {elapsed} ms, write cost {cost} ms"));
+        }
+        return;
+    }
     let names = rows.iter().map(|(id, ..)| width_of(id)).max().unwrap_or(0).max(6);
     page.line(
         Role::Dim,

@@ -84,6 +84,7 @@ pub fn table(rows: &[Row]) -> String {
     text.push_str(concat!(
         "\nfloor: a plain loop of durable writes, each of new bytes; ratio: log/floor.\n",
         "bare:  the log against the same loop with one buffer that never changes.\n",
+        "goal:  what this project asks of its log; it is no verdict on the disk.\n",
         "W6 is held beside a plain copy into memory, W7 beside a plain read.\n\n",
         "       floor us                 log us                    CPU s/million  records\n",
         "       p50      p99    p99.9     p50      p99    p99.9  floor    log  a batch\n",

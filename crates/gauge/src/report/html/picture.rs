@@ -182,6 +182,14 @@ pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: boo
 }
 
 impl Picture {
+    /// The same with these looks, one a series.
+    pub(super) fn looking(mut self, looks: &[usize]) -> Self {
+        for (line, look) in self.series.iter_mut().zip(looks) {
+            line.look = *look;
+        }
+        self
+    }
+
     /// The same with each line broken at these x values, which need not be points of any line.
     pub(super) fn broken(mut self, breaks: &[Vec<f64>]) -> Self {
         let old = std::mem::take(&mut self.xs);

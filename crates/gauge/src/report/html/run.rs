@@ -9,11 +9,14 @@ use super::{Caption, Page, facts as fact_list, picture, scroll, table};
 use crate::advise;
 use crate::figures::{bytes, count, duration, plural, rate, tight};
 use crate::findings;
+use crate::lookup;
 use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
 use crate::report::columns::{COLUMNS, Column, Need, percentile};
 use crate::report::{facts, table as terminal};
 use crate::result::{Outcome, RunResult};
+use seawall_sys::method::{Method, Set};
+use seawall_sys::methods;
 
 /// So many curves at first; all can be shown.
 const SHOWN_AT_FIRST: usize = 7;
@@ -33,6 +36,22 @@ pub(super) fn heading(result: &RunResult) -> String {
     )
 }
 
+/// When and where a result was measured, and what its user called it.
+pub(super) fn stamp(page: &mut Page, result: &RunResult) {
+    /// The last second that has a date of four digits for its year.
+    const LAST_S: u64 = 253_402_300_799;
+    let environment = &result.environment;
+    let mut parts: Vec<String> = result.label.iter().cloned().collect();
+    if (1..=LAST_S).contains(&result.started_unix_s) {
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(result.started_unix_s);
+        parts.push(format!("measured {}", humantime::format_rfc3339_seconds(at)));
+    }
+    parts.push(environment.system.clone());
+    parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine: {name}")));
+    parts.push(plural(environment.cpus as u64, "CPU", "CPUs"));
+    page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&parts.join(" · "))));
+}
+
 pub(super) fn section(
     page: &mut Page,
     result: &RunResult,
@@ -41,6 +60,7 @@ pub(super) fn section(
 ) {
     let ranking = Ranking::new(result);
     let nav = !several;
+    stamp(page, result);
     page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&facts::title(result))));
     verdict(page, &ranking);
     if !ranking.rows.is_empty() {
@@ -194,8 +214,9 @@ fn pictures(page: &mut Page, ranking: &Ranking<'_>) {
     let curves: Vec<_> =
         ranking.rows.iter().map(|row| (row.id().to_owned(), &row.measured.latency, is_on(row))).collect();
     let id = page.id("picture");
+    let looks = looks(ranking);
     page.picture(
-        picture::percentiles(id, &curves),
+        picture::percentiles(id, &curves).looking(&looks),
         &Caption {
             title: "Latency by percentile",
             words: "Each step to the right is ten times rarer. A curve that turns up early has a slow tail; each ends at its longest sample.",
@@ -226,7 +247,7 @@ fn pictures(page: &mut Page, ranking: &Ranking<'_>) {
         }),
     );
     page.picture(
-        picture::over_time(id, &rounds),
+        picture::over_time(id, &rounds).looking(&looks),
         &Caption {
             title: "Latency over time",
             words: "Each point is the median of one block; its whisker goes up to the block's longest commit, so that stalls stand out. A rising line is a device that slows down.",
@@ -234,6 +255,17 @@ fn pictures(page: &mut Page, ranking: &Ranking<'_>) {
         },
     );
     split(page, ranking);
+}
+
+/// The look of each row: that of its method in every report, different for every published one.
+fn looks(ranking: &Ranking<'_>) -> Vec<usize> {
+    let mut table: Vec<&Method> = methods::of(lookup::system(ranking.result)).iter().collect();
+    table.sort_by_key(|method| method.set != Set::Published);
+    let look = |(index, row): (usize, &Ranked<'_>)| {
+        let known = table.iter().position(|method| method.id == row.id());
+        known.unwrap_or(table.len() + index)
+    };
+    ranking.rows.iter().enumerate().map(look).collect()
 }
 
 /// The table behind latency by percentile.
@@ -265,8 +297,7 @@ fn shown_at_first(ranking: &Ranking<'_>) -> Vec<String> {
         return all().collect();
     }
     let published = |row: &&Ranked<'_>| {
-        crate::lookup::method(ranking.result, row.row)
-            .is_some_and(|method| method.set == seawall_sys::method::Set::Published)
+        lookup::method(ranking.result, row.row).is_some_and(|method| method.set == Set::Published)
     };
     let best = Standing::ALL.into_iter().filter_map(|standing| ranking.of(standing).next());
     let mut ids: Vec<String> = Vec::new();

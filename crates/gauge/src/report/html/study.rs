@@ -22,6 +22,7 @@ pub(super) fn section(
     contents: &mut Vec<(String, String)>,
 ) {
     let nav = contents.is_empty();
+    run::stamp(page, result);
     if !study.reproduces.is_empty() {
         page.add(&format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces)));
     }

@@ -1,0 +1,13 @@
+//! Removes the scratch folders of runs that were killed, and prints their names on standard error.
+
+use seawall_sys::scratch;
+use seawall_sys::text::printable;
+use std::path::Path;
+
+/// Sweeps `folder`.
+pub(crate) fn sweep(folder: &Path) {
+    for swept in scratch::sweep(folder) {
+        let name = swept.display().to_string();
+        anstream::eprintln!("removed {}, left behind by a run that was killed", printable(&name));
+    }
+}

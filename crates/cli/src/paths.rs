@@ -1,0 +1,99 @@
+//! Refuses paths that a command could only wait for or damage, before it begins.
+//!
+//! ```text
+//!   kind              read from             written to
+//!   regular file      yes                   yes
+//!   character device  yes                   yes
+//!   pipe              below /dev and /proc: a shell's <(…) and >(…), whose other end is open
+//!   block device      yes                   refused: its data would be overwritten
+//!   socket, folder    refused               refused
+//! ```
+//!
+//! Invariant: looking changes nothing and never waits; a refusal names the path and the remedy.
+
+use crate::exit::Failure;
+use seawall_sys::inspect::{self, Environment};
+use std::fs::{FileType, Metadata};
+use std::io;
+use std::path::Path;
+
+/// What a path is, as far as that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Pipe,
+    Socket,
+    BlockDevice,
+    Other,
+}
+
+fn kind(file_type: FileType) -> Kind {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if file_type.is_fifo() {
+            return Kind::Pipe;
+        }
+        if file_type.is_socket() {
+            return Kind::Socket;
+        }
+        if file_type.is_block_device() {
+            return Kind::BlockDevice;
+        }
+    }
+    if file_type.is_dir() { Kind::Folder } else { Kind::Other }
+}
+
+/// Whether the other end of a pipe of this name is known to be open.
+fn is_open_elsewhere(path: &Path) -> bool {
+    ["/dev", "/proc"].iter().any(|place| path.starts_with(place))
+}
+
+/// Refuses what cannot be read as a file without waiting for somebody.
+pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(Failure::Message(format!("cannot read {}: {why}", path.display())));
+    match std::fs::metadata(path).map(|metadata| kind(metadata.file_type())) {
+        Err(error) => refuse(&error.to_string()),
+        Ok(Kind::Folder) => refuse("it is a folder: name a file"),
+        Ok(Kind::Socket) => refuse("it is a socket: name a file"),
+        Ok(Kind::Pipe) if !is_open_elsewhere(path) => {
+            refuse("it is a pipe, whose writer would be waited for: name a file, or use the shell's <(…)")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Why a report may not be written to what is at `path`, if its kind forbids it.
+pub(crate) fn refused_output(path: &Path, metadata: &Metadata) -> Option<&'static str> {
+    match kind(metadata.file_type()) {
+        Kind::Folder => Some("it is a folder: name a file in it"),
+        Kind::Socket => Some("it is a socket: name a file, or - for standard output"),
+        Kind::BlockDevice => Some("it is a block device, whose data would be overwritten: name a file"),
+        Kind::Pipe if !is_open_elsewhere(path) => {
+            Some("it is a pipe, whose reader would be waited for: name a file, or - for standard output")
+        }
+        Kind::Pipe | Kind::Other => None,
+    }
+}
+
+/// Refuses what is no folder that can be looked into; `remedy` follows what is wrong with it.
+pub(crate) fn check_folder(path: &Path, remedy: &str) -> Result<(), Failure> {
+    let name = path.display();
+    let refused = |error: io::Error| {
+        Failure::Message(match error.kind() {
+            io::ErrorKind::NotFound => format!("{name} does not exist: create it, or {remedy}"),
+            io::ErrorKind::NotADirectory => format!("{name} is not a folder: {remedy}"),
+            _ => format!("cannot look into {name}: {error}; {remedy}"),
+        })
+    };
+    if std::fs::metadata(path).map_err(refused)?.is_dir() {
+        return std::fs::read_dir(path).map(drop).map_err(refused);
+    }
+    Err(refused(io::ErrorKind::NotADirectory.into()))
+}
+
+/// Looks at the folder, which must exist.
+pub(crate) fn folder(path: &Path, remedy: &str) -> Result<Environment, Failure> {
+    check_folder(path, remedy)?;
+    inspect::environment(path).map_err(Failure::message)
+}

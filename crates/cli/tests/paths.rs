@@ -1,0 +1,76 @@
+//! Tests what commands do with paths that are not what they take them for, and with what killed runs left behind.
+//!
+//! Invariant: cases are rows of [`path_table`].
+#![cfg(unix)]
+
+mod path_table;
+
+use path_table::{Runner, try_all};
+use std::path::Path;
+use std::process::Command;
+
+const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+#[test]
+fn a_path_that_cannot_be_used_is_named_and_nothing_waits_or_changes() {
+    let runner = Runner { program: Path::new(SEAWALL), user: None };
+    try_all(&runner, |_| true, &folder);
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_every_command_that_makes_such_files_and_said() {
+    for line in [
+        "probe",
+        "log bench --only W1 --rounds 1 --percent 1",
+        "bench --no-out --time 1 --methods buffered --journal 1M --allow-memory",
+    ] {
+        let place = folder();
+        let left = place.path().join("seawall-0123456789abcdef.tmp");
+        std::fs::create_dir(&left).expect("made");
+        std::fs::write(left.join("lock"), "").expect("written");
+        std::fs::write(left.join("journal"), "left").expect("written");
+        let ended = Command::new(SEAWALL).args(line.split(' ')).arg(place.path()).output().expect("started");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{line}: {said}");
+        assert!(said.contains("removed ") && said.contains("seawall-0123456789abcdef.tmp"), "{line}: {said}");
+        assert_eq!(std::fs::read_dir(place.path()).expect("reads").count(), 0, "{line}");
+    }
+}
+
+#[test]
+fn options_that_name_no_path_refuse_what_they_do_not_know() {
+    const HOSTILE: &str = "x\u{1b}[2J\nok: nothing wrong";
+    let work = folder();
+    for line in [
+        "log append log --readable-by @",
+        "log append log --method @",
+        "log append log --engine @",
+        "log append log --format @",
+        "log append log --segment-bytes @",
+        "log cat log --from @",
+        "bench --label @",
+        "bench --require @",
+        "bench --methods @",
+        "bench --size @",
+        "bench --time @",
+        "bench --color @",
+        "compare a b --fail-if @",
+        "advise --only @",
+        "probe --budget @",
+        "probe --format @",
+        "cluster up @",
+        "powercut run . --witness @ --token-file token",
+    ] {
+        let words = line.split(' ').map(|word| if word == "@" { HOSTILE } else { word });
+        let ended = Command::new(SEAWALL).args(words).current_dir(work.path()).output().expect("started");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(matches!(ended.status.code(), Some(1 | 2)), "{line}: {said}");
+        assert!(!said.contains('\u{1b}') && !said.contains("\nok: "), "{line}: {said:?}");
+        let left: Vec<_> = std::fs::read_dir(work.path()).expect("reads").flatten().collect();
+        assert!(left.is_empty(), "{line}: {left:?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Tests what a user may do with the files of another one, as a user without rights.
+
+use crate::path_table::{Ended, Kind, Runner, try_all};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// By convention a user who owns nothing.
+const NOBODY: u32 = 65534;
+
+/// A folder that everybody may write to, below the temporary one: the build tree may not be open to others.
+fn open_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    set_mode(folder.path(), 0o777);
+    folder
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// A copy of the program that others may run.
+fn program(folder: &Path) -> std::path::PathBuf {
+    let copy = folder.join("seawall");
+    fs::copy(crate::program::SEAWALL, &copy).expect("copied");
+    set_mode(&copy, 0o755);
+    copy
+}
+
+#[test]
+#[ignore = "needs root to give up its rights; run by `cargo xtask test`"]
+fn what_a_user_may_not_open_is_named_by_every_command_and_nothing_changes() {
+    let shelf = open_folder();
+    let program = program(shelf.path());
+    let runner = Runner { program: &program, user: Some(NOBODY) };
+    try_all(&runner, |kind| kind == Kind::Unreadable, &open_folder);
+}
+
+#[test]
+#[ignore = "needs root to give up its rights; run by `cargo xtask test`"]
+fn a_log_of_another_user_is_refused_by_name_or_shown_as_far_as_it_may_be_read() {
+    let place = open_folder();
+    let program = program(place.path());
+    let log = place.path().join("log");
+    let append = || {
+        let mut child = Command::new(&program)
+            .args(["log", "append", "log"])
+            .current_dir(place.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("started");
+        std::io::Write::write_all(&mut child.stdin.take().expect("is piped"), b"one\n").expect("writes");
+        assert!(child.wait().expect("ends").success());
+    };
+    append();
+    let runner = Runner { program: &program, user: Some(NOBODY) };
+    let run = |words: &[&str]| -> Ended {
+        let words = ["log"].iter().chain(words).map(|word| (*word).to_owned());
+        runner.run(place.path(), &words.collect::<Vec<_>>())
+    };
+    let all: [&[&str]; 7] = [
+        &["stat", "log"],
+        &["cat", "log"],
+        &["follow", "log"],
+        &["verify", "log"],
+        &["append", "log"],
+        &["trim", "log", "0"],
+        &["salvage", "log", "saved"],
+    ];
+    for words in all {
+        let ended = run(words);
+        assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.said);
+        assert!(ended.said.contains("log") && ended.said.contains("ermission"), "{words:?}: {}", ended.said);
+    }
+    assert!(!place.path().join("saved").exists());
+    // Its owner lets others read, but not the lock.
+    set_mode(&log, 0o755);
+    for entry in fs::read_dir(&log).expect("reads") {
+        set_mode(&entry.expect("reads").path(), 0o644);
+    }
+    set_mode(&log.join("LOCK"), 0o600);
+    let stat = run(&["stat", "log"]);
+    assert!(stat.code == Some(0) && stat.said.contains("writer       unknown"), "{}", stat.said);
+    let cat = run(&["cat", "log"]);
+    assert_eq!((cat.code, cat.said.as_str()), (Some(0), "one\n"));
+    for words in [&["append", "log"][..], &["trim", "log", "0"]] {
+        let ended = run(words);
+        assert!(ended.code == Some(1) && ended.said.contains("LOCK"), "{words:?}: {}", ended.said);
+    }
+    set_mode(&log.join("LOCK"), 0o644);
+    let stat = run(&["stat", "log"]);
+    assert!(stat.code == Some(0) && stat.said.contains("writer       none"), "{}", stat.said);
+    append();
+    assert_eq!(run(&["cat", "log"]).said, "one\none\n", "its owner goes on");
+}
