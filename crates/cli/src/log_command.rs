@@ -557,8 +557,8 @@ fn print_report(report: &Report) -> Result<(), Stop> {
     let (records, bytes, batches) = (report.records, report.bytes, report.batches);
     writeln!(output, "intact       {records} records of {bytes} bytes in {batches} batches")?;
     writeln!(output, "tail         {}", tail(report))?;
-    for stranger in &report.strangers {
-        writeln!(output, "not ours     {}", plain(stranger))?;
+    for foreign in &report.foreign_files {
+        writeln!(output, "not ours     {}", plain(foreign))?;
     }
     if report.damage.is_empty() {
         writeln!(output, "damage       none")?;

@@ -6,6 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seawall_sys::OpenError;
+use seawall_sys::method::Method;
+
 use crate::lsn::Lsn;
 
 /// A place in the log where acknowledged data is damaged.
@@ -33,14 +36,14 @@ impl std::fmt::Display for Damage {
 pub enum Error {
     /// The operating system refused an operation.
     Io {
-        /// What was being done, as a verb: `open`, `write`, `sync`.
+        /// The operation, as a verb: `open`, `write`, `sync`.
         operation: &'static str,
         /// The file or directory it was done to.
         path: PathBuf,
         /// The operating system's answer.
         source: io::Error,
     },
-    /// No space is left for another segment. Nothing was written, the log goes on; try again when there is space.
+    /// No space is left for another segment. Nothing was written and the log stays open; try again when there is space.
     DiskFull {
         /// The file that could not be prepared.
         path: PathBuf,
@@ -79,7 +82,7 @@ pub enum Error {
         /// A segment that belongs to another log than the last one does.
         path: PathBuf,
     },
-    /// A file in the directory has the name of a segment and is none of the log's.
+    /// A foreign file in the directory has the name of a segment.
     ForeignFile {
         /// The file.
         path: PathBuf,
@@ -105,27 +108,27 @@ pub enum Error {
         /// The bound in bytes.
         bytes_max: u64,
     },
-    /// The memory for appends is full and the caller asked not to wait.
+    /// The memory for appends is full and the caller requested not to wait.
     WouldBlock,
-    /// What was asked for was trimmed.
+    /// The requested record was trimmed.
     Trimmed {
-        /// What was asked for.
+        /// The requested LSN.
         lsn: Lsn,
         /// The first LSN that is left.
         first: Lsn,
     },
     /// The LSN lies past the end of the log.
     BeyondEnd {
-        /// What was asked for.
+        /// The requested LSN.
         lsn: Lsn,
         /// The end of the log.
         end: Lsn,
     },
-    /// A commit asked to outlive more than the log promises.
+    /// A commit requested a higher durability class than the log promises.
     BeyondPromise {
-        /// What was asked for.
+        /// The requested class.
         asked: seawall_sys::durability::Class,
-        /// What the log was opened to promise.
+        /// The class that the log was opened with.
         promised: seawall_sys::durability::Class,
     },
     /// An option lies outside its bounds.
@@ -137,7 +140,7 @@ pub enum Error {
     },
     /// The log was closed.
     Closed,
-    /// This process was forked off the one that opened the log, which goes on with it.
+    /// This process was forked off the one that opened the log, which still uses it.
     Forked,
 }
 
@@ -222,7 +225,7 @@ impl std::fmt::Display for Error {
                 crate::format::FORMAT_VERSION
             ),
             Self::ForeignSegment { path } => {
-                // Which of the two is the foreign one cannot be told from inside.
+                // Which of the two is the foreign one is unknown here.
                 let path = path.display();
                 write!(
                     f,
@@ -250,7 +253,7 @@ impl std::fmt::Display for Error {
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
             Self::BeyondPromise { asked, promised } => write!(
                 f,
-                "a commit that outlives {} was asked of a log that promises {}: open it with \
+                "a commit requested durability class {}, but this log was opened with {}: open it with \
                  Options::durability({asked:?})",
                 asked.name(),
                 promised.name()
@@ -262,6 +265,24 @@ impl std::fmt::Display for Error {
                  closed there",
             ),
         }
+    }
+}
+
+/// An error of the system crate as one of the log's.
+pub(crate) fn from_system(error: &seawall_sys::Error) -> Error {
+    let own = || std::io::Error::new(error.kind(), error.source_text());
+    let source = error.raw_os_error().map_or_else(own, std::io::Error::from_raw_os_error);
+    Error::io(error.operation(), error.path(), source)
+}
+
+/// Why a row of the method table could not be opened, as an error of the log.
+pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error {
+    match error {
+        OpenError::Failed(error) => from_system(&error),
+        OpenError::Unavailable(reason) => Error::InvalidOption {
+            option: "method",
+            reason: format!("{} is not available at {}: {reason}", method.id, path.display()),
+        },
     }
 }
 

@@ -7,7 +7,7 @@
 //! let log = Log::open("orders", Options::default())?; // locks, recovers
 //! let lsn = log.append(b"one")?; // in memory, in order, not yet durable
 //! log.commit(lsn)?; // durable
-//! log.append_commit(b"two")?; // the two in one; shares its write with everyone else
+//! log.append_commit(b"two")?; // the two in one; shares its write with concurrent commits
 //! let end = log.transaction::<seawall::Error>(|tx| {
 //!     tx.append(b"debit")?;
 //!     tx.append(b"credit")
@@ -66,7 +66,7 @@ pub use method::probe::{
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::reader::{Follower, Payload, Reader, Record};
 pub use read::view::{View, ViewReader};
-pub use recovery::Tail;
+pub use recovery::tail::Tail;
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;

@@ -1,43 +1,46 @@
-//! One directory has one writer: it is held by a handle, and locked together with the file `LOCK` in it.
+//! Locks the directory of a log, so that it has one writer.
 //!
 //! ```text
 //! writer    lock the directory -> lock LOCK -> LOCK is still this file -> the path still leads to this directory
 //! View      both free for a moment: no writer; one held: a writer; LOCK may not be opened: unknown
 //! ```
 //!
-//! A removed or replaced `LOCK` lets nobody in, because the directory itself is locked; `LOCK` keeps out writers of
-//! earlier versions, and those on file systems that lock no directories. Locks belong to the open file, which a process
-//! that was forked off shares: so the writer gives them up explicitly, and a child never does.
+//! The directory is held by a handle and locked together with the file `LOCK` in it. Removing or replacing `LOCK` admits no
+//! second writer, because the directory itself is locked; `LOCK` keeps out writers of earlier versions, and those on file
+//! systems that lock no directories. Locks belong to the open file, which a process that was forked off shares: so the
+//! writer releases them explicitly, and a child never does.
 //!
-//! Invariants: whoever holds a [`Lock`] is the only writer; a directory on a network file system is taken only if that was
-//! asked for, because its server decides what a lock and a sync are worth.
+//! A log of this process may still be ending when its directory is opened again ([`Ending`]): its lock is worth waiting
+//! for, unless the waiting thread writes a batch ([`Writing`]), for which that end may have to wait.
+//!
+//! Invariants: the holder of a [`Lock`] is the only writer; a directory on a network file system is taken only if the
+//! options permit it, because its server decides what a lock and a sync are worth.
 
+use std::cell::Cell;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_sys::directory::{Directory, Locking};
 use seawall_sys::fork::Home;
 use seawall_sys::store::sync_directory;
 
-use crate::commit::ending::is_ending;
-use crate::error::{Error, Result};
-use crate::method::select::from_system;
+use crate::error::{Error, Result, from_system};
 use crate::options::Options;
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
-/// A [`crate::View`] finds out whether there is a writer by taking the locks for an instant; a writer that comes just then
-/// looks again.
+/// A [`crate::View`] finds out whether there is a writer by taking the locks for an instant; a writer that opens at that
+/// moment tries again.
 const TRIES: u32 = 20;
-/// So long, a minute, a log of this process that is ending is waited for.
+/// The tries, one minute long, while a log of this process is still ending.
 const ENDING_TRIES: u32 = 30_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The directory of a log, locked for writing. Dropping it gives up the lock.
+/// The directory of a log, locked for writing. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock {
     directory: Arc<Directory>,
@@ -47,9 +50,9 @@ pub(crate) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A process that was forked off shares the locks and must not give up those of its parent.
+        // A process that was forked off shares the locks and must not release those of its parent.
         if self.home.is_here() {
-            // Closing the handles gives them up as well, unless a child has them still.
+            // Closing the handles releases them as well, unless a child has them still.
             let _ = self.file.unlock();
             let _ = self.directory.unlock();
         }
@@ -86,7 +89,7 @@ fn make_below(dir: &Path, create: &dyn Fn(&Path) -> std::io::Result<()>) -> Resu
     sync_directory(parent).map_err(|error| from_system(&error))
 }
 
-/// Refuses a directory on a network file system, unless that was asked for.
+/// Refuses a directory on a network file system, unless the options permit it.
 pub(crate) fn refuse_network(directory: &Directory, options: &Options) -> Result<()> {
     let name = network(directory, options);
     let name = name.map_err(|source| Error::io("look at", directory.path(), source))?;
@@ -112,7 +115,7 @@ impl Lock {
     /// Takes the directory for writing.
     pub(crate) fn take(directory: &Arc<Directory>, options: &Options) -> Result<Self> {
         for tries in 1.. {
-            // A log that this process has let go of gives the lock up by itself when it has ended.
+            // A log of this process that is still ending releases the lock by itself.
             let ending = tries < ENDING_TRIES && is_ending(directory.path());
             if let Some(lock) = Self::try_take(directory, options)? {
                 let stays = directory.is_at_its_path();
@@ -128,7 +131,7 @@ impl Lock {
         Err(Error::Locked { path: directory.path().join(LOCK_FILE) })
     }
 
-    /// The lock; nothing if somebody else holds it, or removed the lock file at the same moment.
+    /// The lock; `None` if another writer holds it, or the lock file was removed at the same moment.
     fn try_take(directory: &Arc<Directory>, options: &Options) -> Result<Option<Self>> {
         let path = || directory.path().join(LOCK_FILE);
         let locked = directory.try_lock(false);
@@ -156,10 +159,10 @@ impl Lock {
 
 /// Whether a writer holds the log; `None` if that cannot be known, because the lock file may not be opened.
 pub(crate) fn is_held(directory: &Directory) -> Result<Option<bool>> {
-    let asked = directory.try_lock(true);
-    match asked.map_err(|source| Error::io("lock", directory.path(), source))? {
+    let locked = directory.try_lock(true);
+    match locked.map_err(|source| Error::io("lock", directory.path(), source))? {
         Locking::Held => return Ok(Some(true)),
-        // Only to look.
+        // It was taken to look only.
         Locking::Taken => drop(directory.unlock()),
         Locking::Unavailable => {}
     }
@@ -173,4 +176,67 @@ pub(crate) fn is_held(directory: &Directory) -> Result<Option<bool>> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(None),
         Err(source) => Err(Error::io("open", directory.path().join(LOCK_FILE), source)),
     }
+}
+
+/// The directories of logs that end on a thread of their own.
+static ENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// Batches that this thread writes: more than one if a waker commits.
+    static WRITING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A log of this process has been dropped and still holds its lock, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Ending(PathBuf);
+
+impl Ending {
+    /// The log in `dir` is ending.
+    pub(crate) fn begin(dir: &Path) -> Self {
+        let dir = absolute(dir);
+        with_ending(|dirs| dirs.push(dir.clone()));
+        Self(dir)
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        with_ending(|dirs| dirs.iter().position(|dir| *dir == self.0).map(|at| dirs.swap_remove(at)));
+    }
+}
+
+fn with_ending<T>(work: impl FnOnce(&mut Vec<PathBuf>) -> T) -> T {
+    work(&mut ENDING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf())
+}
+
+/// Whether the log in `dir` is ending, so that its lock is worth waiting for.
+fn is_ending(dir: &Path) -> bool {
+    !is_writing() && with_ending(|dirs| dirs.contains(&absolute(dir)))
+}
+
+/// This thread writes a batch, of any log, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Writing(());
+
+impl Writing {
+    pub(crate) fn begin() -> Self {
+        WRITING.with(|writing| writing.set(writing.get() + 1));
+        Self(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // A thread that is ending has nothing left to count.
+        let _ = WRITING.try_with(|writing| writing.set(writing.get().saturating_sub(1)));
+    }
+}
+
+/// Whether this thread writes a batch.
+pub(crate) fn is_writing() -> bool {
+    WRITING.try_with(|writing| writing.get() > 0).unwrap_or(false)
 }

@@ -10,31 +10,33 @@ use std::thread::JoinHandle;
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
-use crate::commit::ending::{self, Held};
+use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
 use crate::commit::seal::Chain;
-use crate::commit::segment_writers::Lanes;
-use crate::commit::state::{Core, Shape};
+use crate::commit::segment_writers::SegmentWriters;
+use crate::commit::state::{Core, CoreConfig};
 use crate::commit::stats::Stats;
-use crate::commit::sync::{Mutex, MutexGuard, Ordering, lock};
-use crate::commit::sync_debt::Grade;
+use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
+use crate::commit::{maintenance_thread, writer_thread};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
-use crate::method::select::{Chosen, permit};
+use crate::method::ack_level::AckLevel;
+use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::reader::{Follower, Reader};
-use crate::recovery::directory::survey;
+use crate::recovery::directory::scan_directory;
 use crate::recovery::sector_size::explain;
-use crate::recovery::{self, Plan, Recovered, Tail};
-use crate::segment::inventory::Shelf;
+use crate::recovery::tail::Tail;
+use crate::recovery::{self, Plan, Recovered};
+use crate::segment::inventory::SegmentInventory;
 use crate::storage::os_disk::OsDisk;
 
-/// The most trimmed segments that are kept for reuse, beyond the spares that are wanted anyway.
+/// The most trimmed segments that are kept for reuse, beyond the configured spares.
 const KEPT_MAX: usize = 16;
 
 /// What opening found.
@@ -57,8 +59,8 @@ pub struct Opened {
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
     pub engine_refused: Option<String>,
-    /// Files in the directory that are none of the log's.
-    pub strangers: Vec<String>,
+    /// Foreign files in the directory.
+    pub foreign_files: Vec<String>,
 }
 
 /// A transaction log in one directory, opened for writing.
@@ -74,7 +76,7 @@ pub struct Opened {
 /// # fork(2)
 ///
 /// A process that is forked off must not use the log: appending, committing, trimming, reading and closing fail there with
-/// [`Error::Forked`], and dropping it does nothing. The parent goes on as if nothing had happened, and what it closes can
+/// [`Error::Forked`], and dropping it does nothing. The parent is not affected, and what it closes can
 /// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child made by
 /// clone(2) alone, without the C library, is not noticed: it must not touch the log at all.
 pub struct Log {
@@ -83,21 +85,25 @@ pub struct Log {
     record_bytes_max: usize,
     opened: Opened,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    drafts: Mutex<Vec<Vec<u8>>>,
+    staged_memory: Mutex<Vec<Vec<u8>>>,
     /// Held as long as the log is open.
     lock: Arc<Lock>,
+    /// What the maintenance thread releases where the thread that drops the log must not wait.
+    handed_over: HandedOver,
 }
 
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Log");
         shown.field("dir", &self.dir.path()).field("method", &self.opened.method);
-        shown.field("durable", &self.group.durable()).field("failed", &self.group.failed().is_some());
+        shown
+            .field("durable", &self.group.durable())
+            .field("failed", &self.group.status().failed().is_some());
         shown.finish_non_exhaustive()
     }
 }
 
-/// A number that no other log has: from the keys that the standard library gives each process.
+/// An identity that no other log has, from the keys that the standard library gives each process.
 fn new_id() -> LogId {
     use std::hash::{BuildHasher, RandomState};
     let mut id = [0; 16];
@@ -107,11 +113,8 @@ fn new_id() -> LogId {
     LogId(id)
 }
 
-/// The identity of the log, should one have to be made.
-#[cfg_attr(
-    not(feature = "simulation"),
-    expect(unused_variables, reason = "only tests ask for a certain one")
-)]
+/// The identity of a new log.
+#[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "only tests set it"))]
 fn identity(options: &Options) -> LogId {
     #[cfg(feature = "simulation")]
     if let Some(id) = options.log_id {
@@ -149,56 +152,57 @@ impl Log {
             dsync: false,
             class: options.durability,
         };
-        if !options.create && survey(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
+        if !options.create && scan_directory(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
             return Err(Error::NotALog { path: dir.to_path_buf() });
         }
-        // What is refused is refused before anything is made.
+        // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
         let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
         let recovered = recovered.map_err(|error| error.in_dir(dir));
         let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
-        let shape =
-            recovery::shape(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
-        let buffers = Core::take_buffers(&shape);
+        let config =
+            recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
+        let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let core = Core::with(shape, recovered.beginning.clone(), buffers);
-        let Chosen { works, rows, refused } =
-            permitted.choose(&held, &options, recovered.block_bytes, &core.buffers())?;
+        let core = Core::with(config, recovered.resume.clone(), buffers);
+        let Selected { works, rows, refused } =
+            permitted.select(&held, &options, recovered.block_bytes, &core.buffers())?;
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut lanes =
-            Lanes::new(Arc::clone(&held), works, rows, options.in_flight_max, options.batch_bytes);
+        let mut writers =
+            SegmentWriters::new(Arc::clone(&held), works, rows, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
-            lanes.faults.clone_from(&options.faults);
+            writers.faults.clone_from(&options.faults);
             disk.faults.clone_from(&options.faults);
         }
-        let place = recovered.beginning.place;
-        lanes.open(place.segment, place.data_end + u64::from(recovered.block_bytes))?;
-        for spare in &recovered.beginning.spares {
-            lanes.open(spare.number, spare.bytes)?;
+        let place = recovered.resume.place;
+        writers.open(place.segment, place.data_end + u64::from(recovered.block_bytes))?;
+        for spare in &recovered.resume.spares {
+            writers.open(spare.number, spare.bytes)?;
         }
         let opened = Opened {
             tail: recovered.tail,
-            first: recovered.beginning.trim,
-            end: recovered.beginning.end,
+            first: recovered.resume.trim,
+            end: recovered.resume.end,
             segments: recovered.segments.len(),
             epoch: recovered.epoch,
             method: method.id,
             engine: method.engine().name(),
             engine_refused: refused,
-            strangers: recovered.strangers.clone(),
+            foreign_files: recovered.foreign_files.clone(),
         };
         tracing::info!(dir = %dir.display(), ?opened, "opened");
-        let group = Arc::new(start(shape, core, &recovered, lanes, &options));
+        let group = Arc::new(start(config, core, &recovered, writers, &options));
         let log = Self {
             group,
             dir: held,
             record_bytes_max: options.record_bytes_max,
             opened,
             threads: Mutex::default(),
-            drafts: Mutex::default(),
+            staged_memory: Mutex::default(),
             lock: Arc::new(lock),
+            handed_over: HandedOver::default(),
         };
         log.spawn(disk, &options)?;
         Ok(log)
@@ -208,20 +212,19 @@ impl Log {
         let failed = |source| Error::io("start a thread for", self.dir.path(), source);
         let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
-        let writer = writer.spawn(move || crate::commit::background::write(&group, idle)).map_err(failed)?;
-        // Set once, here.
-        let _ = self.group.writer.set(writer.thread().clone());
+        let writer = writer.spawn(move || writer_thread::run(&group, idle)).map_err(failed)?;
+        self.group.threads().set_writer(writer.thread().clone());
         lock(&self.threads).push(writer);
-        let group = Arc::clone(&self.group);
-        let keeper = std::thread::Builder::new().name("seawall-keeper".to_owned());
-        let keep = move || {
-            crate::commit::background::keep(&group, &mut disk);
+        let (group, handed_over) = (Arc::clone(&self.group), Arc::clone(&self.handed_over));
+        let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
+        let run = move || {
+            maintenance_thread::run(&group, &mut disk);
             drop(disk);
-            ending::finish_what_was_left(&group);
+            ending::finish_handed_over(&group, &handed_over);
         };
-        let keeper = keeper.spawn(keep).map_err(failed)?;
-        let _ = self.group.keeper.set(keeper.thread().clone());
-        lock(&self.threads).push(keeper);
+        let maintenance = maintenance.spawn(run).map_err(failed)?;
+        self.group.threads().set_maintenance(maintenance.thread().clone());
+        lock(&self.threads).push(maintenance);
         Ok(())
     }
 
@@ -250,28 +253,28 @@ impl Log {
     /// when the memory is full or no prepared segment is left.
     ///
     /// # Errors
-    /// [`Error::TooLong`], [`Error::DiskFull`] (nothing was written and the log goes on), [`Error::Failed`],
+    /// [`Error::TooLong`], [`Error::DiskFull`] (nothing was written and the log stays open), [`Error::Failed`],
     /// [`Error::Closed`].
     #[inline]
     pub fn append(&self, record: &[u8]) -> Result<Lsn> {
-        self.take_in_record(record).map(|(lsn, _)| lsn)
+        self.accept_record(record).map(|(lsn, _)| lsn)
     }
 
     #[inline]
-    fn take_in_record(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+    fn accept_record(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
-        if Core::is_large(&self.group.shape, BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
+        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
             let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
-            return self.take_in_large([&head, record], 1);
+            return self.accept_large([&head, record], 1);
         }
         self.group.accept(|core| core.append(record))
     }
 
-    /// Takes in records that fill a batch of their own. They are copied and summed up before the core is locked, because
-    /// everyone else would have to wait for that.
-    fn take_in_large(&self, parts: [&[u8]; 2], count: u32) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+    /// Accepts records that fill a batch of their own. They are copied and added to the checksum before the core
+    /// is locked, because every other append would wait for that.
+    fn accept_large(&self, parts: [&[u8]; 2], count: u32) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
-        let capacity = used.next_multiple_of(self.group.shape.block_bytes.into());
+        let capacity = used.next_multiple_of(self.group.config().block_bytes.into());
         drop(self.group.accept(|core| core.admit_large(capacity))?);
         let mut buf = AlignedBuf::zeroed(capacity);
         let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
@@ -279,16 +282,16 @@ impl Log {
         body.copy_from_slice(parts[1]);
         let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
         #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.lanes.faults {
+        if let Some(faults) = &self.group.writers().faults {
             faults.copied();
         }
         let mut buf = Some(buf);
         let accepted = self.group.accept(|core| core.adopt(&mut buf, used, count, sum));
         if let Some(unused) = buf {
-            lock(&self.group.core).give_back(unused);
+            self.group.core().give_back(unused);
         }
-        // Whoever waits for this memory had nothing to ask for: only now it can be written.
-        self.group.room.open();
+        // An append that waits for this memory could request nothing before: only now the batch can be written.
+        self.group.waiters().append_gate().open();
         accepted
     }
 
@@ -297,12 +300,12 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
     pub fn commit(&self, lsn: Lsn) -> Result<()> {
-        self.group.commit(lsn, self.group.shape.own())
+        self.group.commit(lsn, self.group.config().own())
     }
 
     /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
     /// cheaper: the records are with the kernel (`ProcessCrash`) or with the device (`SystemCrash`). They become durable
-    /// with the next commit that asks for more, when a segment is full, when the log is idle ([`Options::idle_mark`]) and
+    /// with the next commit that requests more, when a segment is full, when the log is idle ([`Options::idle_mark`]) and
     /// when it is closed; until then [`Log::durable_lsn`] does not cover them and readers do not show them. A group of
     /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
     /// own is used.
@@ -310,7 +313,7 @@ impl Log {
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
-        self.group.commit(lsn, self.group.grade(class)?)
+        self.group.commit(lsn, self.group.level(class)?)
     }
 
     /// Appends a record and returns when it is durable.
@@ -318,13 +321,12 @@ impl Log {
     /// # Errors
     /// As [`Log::append`] and [`Log::commit`].
     pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
-        let (lsn, core) = self.take_in_record(record)?;
-        self.group.settle(core, lsn, self.group.shape.own())?;
+        let (lsn, core) = self.accept_record(record)?;
+        self.group.commit_and_wait(core, lsn, self.group.config().own())?;
         Ok(lsn)
     }
 
-    /// Appends the records that `work` appends, all or none of them, whatever happens: after a crash either all are
-    /// there or none. Returns the end of the last one; not durable yet.
+    /// Appends the records that `work` appends, all or none of them: after a crash either all are there or none. Returns the end of the last one; not durable yet.
     ///
     /// # Errors
     /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`].
@@ -332,47 +334,47 @@ impl Log {
         &self,
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
     ) -> std::result::Result<Lsn, E> {
-        self.group.at_home()?;
-        let staged = lock(&self.drafts).pop().unwrap_or_default();
-        let lent = lock(&self.group.core).lend();
+        self.group.status().check_process()?;
+        let staged = lock(&self.staged_memory).pop().unwrap_or_default();
+        let lent = self.group.core().lend();
         let transaction = Transaction::new(staged, lent, self.record_bytes_max);
-        let mut draft = Draft { log: self, transaction };
-        work(&mut draft.transaction)?;
-        Ok(self.take_in(&mut draft.transaction)?)
+        let mut open = OpenTransaction { log: self, transaction };
+        work(&mut open.transaction)?;
+        Ok(self.accept_transaction(&mut open.transaction)?)
     }
 
-    /// Appends a transaction that is put together.
-    fn take_in(&self, draft: &mut Transaction) -> Result<Lsn> {
-        if draft.is_empty() {
-            return Ok(lock(&self.group.core).watermarks().appended);
+    /// Appends a transaction whose records are complete.
+    fn accept_transaction(&self, open: &mut Transaction) -> Result<Lsn> {
+        if open.is_empty() {
+            return Ok(self.group.core().watermarks().appended);
         }
         // Others append meanwhile: what can be done before the core is locked is done here.
-        let count = draft.len();
-        let accepted = match draft.finish() {
+        let count = open.len();
+        let accepted = match open.finish() {
             Finished::InBuffer { buf, used, sum } => {
                 self.group.accept(|core| core.adopt(buf, used, count, sum))
             }
             Finished::Apart(records)
-                if Core::is_large(&self.group.shape, BATCH_HEADER_BYTES + records.len()) =>
+                if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) =>
             {
-                self.take_in_large([&[], records], count)
+                self.accept_large([&[], records], count)
             }
             Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count)),
         };
         accepted.map(|(lsn, _)| lsn)
     }
 
-    /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is under way or
+    /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is in flight or
     /// will be, whether the future is polled or not.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        self.commit_async_in(lsn, self.group.shape.own())
+        self.commit_async_in(lsn, self.group.config().own())
     }
 
-    fn commit_async_in(&self, lsn: Lsn, grade: Grade) -> Commit {
-        if self.group.reached(grade) < lsn && self.group.is_at_home() {
-            self.group.want_as(lsn, grade);
+    fn commit_async_in(&self, lsn: Lsn, level: AckLevel) -> Commit {
+        if self.group.reached(level) < lsn && self.group.status().is_owner_process() {
+            self.group.request(lsn, level);
         }
-        Commit { group: Arc::clone(&self.group), lsn, grade }
+        Commit { group: Arc::clone(&self.group), lsn, level }
     }
 
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
@@ -380,19 +382,18 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        Ok(self.commit_async_in(lsn, self.group.grade(class)?))
+        Ok(self.commit_async_in(lsn, self.group.level(class)?))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
     ///
-    /// Who goes through much of the log has the next piece read ahead by a thread of the reader's own: from the page cache
-    /// what is there, past it what is not, where the system tells (Linux). So reading an old log drives nothing out of
-    /// the cache, and reading it twice asks the disk twice.
+    /// Sequential readers prefetch the next piece on a thread of their own, and bypass the page cache for uncached parts
+    /// (Linux). So reading an old log evicts nothing from the cache, and reading it twice reads the disk twice.
     ///
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
-        self.group.at_home()?;
+        self.group.status().check_process()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
@@ -404,30 +405,30 @@ impl Log {
         self.read(from).map(Follower::new)
     }
 
-    /// Forgets everything before `lsn`, as far as it is durable; returns the first LSN that is left. Whole segments
+    /// Trims everything before `lsn`, as far as it is durable; returns the first LSN that is left. Whole segments
     /// before it are recycled, once that first LSN is durable itself.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`].
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
-        self.group.at_home()?;
-        if let Some(failed) = self.group.failed() {
+        self.group.status().check_process()?;
+        if let Some(failed) = self.group.status().failed() {
             return Err(failed);
         }
-        if self.group.closed.load(Ordering::Acquire) {
+        if self.group.status().is_closed() {
             return Err(Error::Closed);
         }
-        let mut core = lock(&self.group.core);
+        let mut core = self.group.core();
         let end = core.watermarks().appended;
         if lsn > end {
             return Err(Error::BeyondEnd { lsn, end });
         }
         let first = core.set_trim(lsn);
         drop(core);
-        // The mark that carries it is written as soon as the log is idle, if no batch does so before.
-        self.group.activity.fetch_add(1, Ordering::SeqCst);
-        self.group.wake_sleeping_writer();
+        // The next batch or, in an idle log, the next mark makes it durable.
+        self.group.threads().note_activity();
+        self.group.threads().wake_sleeping_writer();
         Ok(first)
     }
 
@@ -441,25 +442,25 @@ impl Log {
     /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
     #[must_use]
     pub fn safe_lsn(&self, class: Class) -> Lsn {
-        self.group.grade(class).map_or_else(|_| self.group.durable(), |grade| self.group.reached(grade))
+        self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
     }
 
     /// The end of what was appended.
     #[must_use]
     pub fn appended_lsn(&self) -> Lsn {
-        lock(&self.group.core).watermarks().appended
+        self.group.core().watermarks().appended
     }
 
     /// The first LSN that is left.
     #[must_use]
     pub fn first_lsn(&self) -> Lsn {
-        lock(&self.group.core).trim()
+        self.group.core().trim()
     }
 
     /// Whether the next segment is prepared, so that the next rotation will not have to wait.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
-        lock(&self.group.core).spares() > 0
+        self.group.core().spares() > 0
     }
 
     /// What the log has done since it was opened.
@@ -467,14 +468,7 @@ impl Log {
     pub fn stats(&self) -> Stats {
         let Opened { method, engine, engine_refused, .. } = &self.opened;
         let mut stats = Stats { method, engine, engine_refused: engine_refused.clone(), ..Stats::default() };
-        self.group.meters.fill(&mut stats);
-        let core = lock(&self.group.core);
-        let marks = core.watermarks();
-        (stats.appended, stats.durable, stats.first) = (marks.appended, core.acknowledged(), core.trim());
-        stats.records = core.accepted_records();
-        drop(core);
-        stats.segments = lock(&self.group.shelf).segments().len() as u64;
-        stats.stalls = self.group.stalls.load(Ordering::Relaxed);
+        self.group.fill(&mut stats);
         stats
     }
 
@@ -484,18 +478,18 @@ impl Log {
     /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
     pub fn close(self) -> Result<()> {
         let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
-        self.group.at_home()?;
-        self.group.closed.store(true, Ordering::SeqCst);
-        let sealed = match self.group.failed() {
+        self.group.status().check_process()?;
+        self.group.status().close();
+        let sealed = match self.group.status().failed() {
             Some(failed) => Err(failed),
-            None => self.group.seal_log(),
+            None => self.group.close_log(),
         };
         self.stop();
         sealed
     }
 
     fn stop(&self) {
-        if !self.group.is_at_home() {
+        if !self.group.status().is_owner_process() {
             // The threads are the parent's, and so are the locks and the directory.
             self.threads.try_lock().into_iter().for_each(|mut threads| {
                 threads.drain(..).for_each(std::mem::forget);
@@ -504,28 +498,28 @@ impl Log {
         }
         let threads = std::mem::take(&mut *lock(&self.threads));
         // It has been ended already if it was closed.
-        if !self.group.stopping.load(Ordering::SeqCst) {
-            ending::end(&self.group, Held { threads, lock: Arc::clone(&self.lock) });
+        if !self.group.status().is_stopping() {
+            let resources = Resources { threads, lock: Arc::clone(&self.lock) };
+            ending::end(&self.group, resources, &self.handed_over);
         }
     }
 }
 
-/// A transaction that is being put together. However that ends, also by a panic, what it was put together in goes back to
-/// the log.
-struct Draft<'a> {
+/// A transaction under assembly. However that ends, also by a panic, its memory goes back to the log.
+struct OpenTransaction<'a> {
     log: &'a Log,
     transaction: Transaction,
 }
 
-impl Drop for Draft<'_> {
+impl Drop for OpenTransaction<'_> {
     fn drop(&mut self) {
         let (mut staged, bufs) = self.transaction.take_memory();
         for buf in bufs.into_iter().flatten() {
-            lock(&self.log.group.core).give_back(buf);
+            self.log.group.core().give_back(buf);
         }
         staged.clear();
         if staged.capacity() <= 4 << 20 {
-            lock(&self.log.drafts).push(staged);
+            lock(&self.log.staged_memory).push(staged);
         }
     }
 }
@@ -536,26 +530,32 @@ impl Drop for Log {
     }
 }
 
-fn start(shape: Shape, core: Core, recovered: &Recovered, lanes: Lanes, options: &Options) -> Group {
+fn start(
+    config: CoreConfig,
+    core: Core,
+    recovered: &Recovered,
+    writers: SegmentWriters,
+    options: &Options,
+) -> Group {
     let headers = recovered.segments.iter().map(|segment| segment.header);
     let spares = options.spares..=options.spares + KEPT_MAX;
-    let shelf = Shelf::new(headers, recovered.next_number, options.segment_bytes, spares);
+    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
-    Group::new(shape, core, chain, lanes, shelf)
+    Group::new(config, core, chain, writers, inventory)
 }
 
-/// Ready when everything before one LSN is durable, or outlives what was asked for; see [`Log::commit_async`] and
+/// Ready when everything before one LSN is durable, or has reached the requested class; see [`Log::commit_async`] and
 /// [`Log::commit_async_as`].
-#[must_use = "a commit that nobody waits for may fail unseen"]
+#[must_use = "a commit that is not waited for may fail unseen"]
 pub struct Commit {
     group: Arc<Group>,
     lsn: Lsn,
-    grade: Grade,
+    level: AckLevel,
 }
 
 impl std::fmt::Debug for Commit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commit").field("lsn", &self.lsn).field("grade", &self.grade).finish_non_exhaustive()
+        f.debug_struct("Commit").field("lsn", &self.lsn).field("level", &self.level).finish_non_exhaustive()
     }
 }
 
@@ -566,26 +566,26 @@ impl Commit {
         self.lsn
     }
 
-    /// Whether it is ready now: whether everything before its LSN is as durable as was asked for.
+    /// Whether it is ready now: whether everything before its LSN has reached the requested class.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.group.reached(self.grade) >= self.lsn
+        self.group.reached(self.level) >= self.lsn
     }
 
-    /// Waits for it, without a runtime. The caller writes the batch itself if nobody else does already, as in
+    /// Waits for it, without a runtime. The caller writes the batch itself if no other thread does, as in
     /// [`Log::commit`]: a thread that keeps many commits outstanding and waits for the oldest need not be woken for each.
     ///
     /// # Errors
     /// As [`Log::commit`].
     pub fn wait(self) -> Result<Lsn> {
-        self.group.commit(self.lsn, self.grade).map(|()| self.lsn)
+        self.group.commit(self.lsn, self.level).map(|()| self.lsn)
     }
 
     fn look(&self) -> Option<Result<Lsn>> {
         if self.is_durable() {
             return Some(Ok(self.lsn));
         }
-        self.group.ended().map(Err)
+        self.group.status().ended().map(Err)
     }
 }
 
@@ -596,16 +596,16 @@ impl Future for Commit {
         if let Some(ready) = self.look() {
             return Poll::Ready(ready);
         }
-        let end = lock(&self.group.core).watermarks().appended;
+        let end = self.group.core().watermarks().appended;
         if self.lsn > end {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }
-        self.group.wake_at_as(self.lsn, self.grade, context.waker());
+        self.group.waiters().add_waker(self.level, self.lsn, context.waker());
         // It may have become durable between the first look and the registration.
         if let Some(ready) = self.look() {
             Poll::Ready(ready)
         } else {
-            self.group.want_as(self.lsn, self.grade);
+            self.group.request(self.lsn, self.level);
             Poll::Pending
         }
     }
@@ -622,7 +622,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let log = Log::open(dir.path(), Options::default().batch_bytes(64 << 10).memory_bytes(1 << 20));
         let log = log.expect("opens");
-        let free = || lock(&log.group.core).buffers().len();
+        let free = || log.group.core().buffers().len();
         let before = free();
         for bytes in [0, 10, 20 << 10, 200 << 10] {
             let transaction = || {
@@ -634,6 +634,6 @@ mod tests {
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(transaction)).is_err());
             assert_eq!(free(), before, "with {bytes} bytes in it");
         }
-        assert_eq!(lock(&log.drafts).len(), 1, "what it was staged in is taken again");
+        assert_eq!(lock(&log.staged_memory).len(), 1, "what it was staged in is taken again");
     }
 }

@@ -13,7 +13,7 @@ use crate::format::{BLOCK_SIZES, RECORD_BYTES_MAX};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MethodChoice {
-    /// The fastest one of the asked durability class, by a probe of a few hundred writes when the log is created. The
+    /// The fastest one of the requested durability class, by a probe of a few hundred writes when the log is created. The
     /// answer is kept in the directory.
     Fastest,
     /// As [`MethodChoice::Fastest`], but probed anew.
@@ -22,7 +22,7 @@ pub enum MethodChoice {
     Named(String),
 }
 
-/// Which engine carries a log's commits; see [`Engine`].
+/// Which engine runs a log's commits; see [`Engine`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineChoice {
@@ -139,7 +139,7 @@ impl Options {
     }
 
     /// How long without a commit until a durable mark is written: 1 ms to 1 h. Until then the last batch has no
-    /// witness, and damage to it cannot be told from a torn write. Default 5 ms.
+    /// witness, and damage to it looks like a torn write. Default 5 ms.
     #[must_use]
     pub fn idle_mark(mut self, wait: Duration) -> Self {
         self.idle_mark = wait;
@@ -154,7 +154,7 @@ impl Options {
         self
     }
 
-    /// Which commit method to use. Default: the fastest of the asked class.
+    /// Which commit method to use. Default: the fastest of the requested class.
     #[must_use]
     pub fn method(mut self, choice: MethodChoice) -> Self {
         self.method = choice;
@@ -170,7 +170,7 @@ impl Options {
 
     /// What an acknowledged record must outlive. Opening fails where no method can promise that. After an event that a
     /// weaker class does not cover, the log opens with what is left and [`crate::Tail::Lost`] says what is gone. A log may
-    /// be opened with another class than before: it then goes on in a new segment. Default: power loss.
+    /// be opened with another class than before: it then continues in a new segment. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {
         self.durability = class;
@@ -184,9 +184,9 @@ impl Options {
         self
     }
 
-    /// Who may open the files of the log, and its directory if that is made: both as they are made; what is there
-    /// already keeps its rights. Default: their owner alone. Whoever may open the directory or `LOCK` can lock it and so
-    /// keep the writer out, and whoever may write to the directory can do anything to the log.
+    /// The access rights of the files of the log and of its directory, when they are made; existing ones keep theirs.
+    /// Default: the owner alone. A user who may open the directory or `LOCK` can lock it and so keep the writer out, and
+    /// one who may write to the directory can do anything to the log.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = permissions;

@@ -24,7 +24,7 @@ fn record(start: Lsn) -> Vec<u8> {
     bytes
 }
 
-/// Writes and trims until told to stop.
+/// Writes and trims until stopped.
 fn write(dir: &Path, stop: &AtomicBool) {
     let log = Log::open(dir, options()).expect("opens");
     let mut starts = vec![log.appended_lsn()];

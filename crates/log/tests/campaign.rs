@@ -19,7 +19,7 @@ fn nothing_acknowledged_is_lost() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_left_alone() {
+fn a_foreign_file_is_left_alone() {
     match taken() {
         // Preparing takes seven steps, taking a trimmed segment two; behind the rename the name is the log's.
         Ok(scenes) => assert!(scenes >= 7, "{scenes}"),
@@ -43,7 +43,7 @@ fn every_operation_may_fail() {
                 assert!(times.iter().all(|times| *times > 0), "{name}: {times:?}");
             }
             // A new log is not read; reads fail in the campaign, whose lives go on where others ended.
-            // A healthy life recycles what it trims; a draft is left to be removed by one whose preparing failed.
+            // A healthy life recycles what it trims; a staging file is left to be removed by one whose preparing failed.
             let removed = swept.failed.get("remove").copied().unwrap_or_default();
             assert!(removed.iter().any(|times| *times > 0), "{removed:?}");
         }

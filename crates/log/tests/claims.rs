@@ -4,11 +4,14 @@
 //! ends with an answer or an error and never with the end of the process.
 #![cfg(target_os = "linux")]
 
+mod scratch;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use scratch::scratch;
 use seawall::format::{BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use seawall::{Durability, Error, Log, Lsn, Options, View, salvage, verify};
 
@@ -78,11 +81,7 @@ fn options() -> Options {
     Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10)
 }
 
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
-fn told<T>(answer: Result<T, Error>) {
+fn answers<T>(answer: Result<T, Error>) {
     match answer {
         Ok(_) | Err(Error::Corrupt(_)) => {}
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::OutOfMemory => {}
@@ -95,13 +94,13 @@ fn told<T>(answer: Result<T, Error>) {
 fn reads_everything() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let read = |view: View| view.read(view.first_lsn())?.collect::<Result<Vec<_>, _>>();
-    told(View::open(&dir).and_then(read));
+    answers(View::open(&dir).and_then(read));
     let report = verify(&dir).expect("verifies");
     assert_eq!(report.records, 0);
     let to = scratch();
-    told(salvage(&dir, to.path().join("copy"), options()));
+    answers(salvage(&dir, to.path().join("copy"), options()));
     let log = Log::open(&dir, options());
-    told(log.and_then(|log| log.read(log.first_lsn())?.collect::<Result<Vec<_>, _>>()));
+    answers(log.and_then(|log| log.read(log.first_lsn())?.collect::<Result<Vec<_>, _>>()));
 }
 
 #[test]

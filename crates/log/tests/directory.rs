@@ -3,12 +3,15 @@
 //! What concerns a whole process (its working directory, its limits) is tried in one of its own: the test runs itself.
 #![cfg(all(unix, feature = "simulation"))]
 
+mod scratch;
+
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::faults::Faults;
 use seawall::format::{preparing_name, segment_name};
 use seawall::{Engine, Error, Log, Lsn, MethodChoice, Options, Permissions, Tail, View, salvage, verify};
@@ -17,10 +20,6 @@ use seawall_sys::fork::Child;
 /// In which test a process was started for that test alone.
 const ALONE: &str = "SEAWALL_TEST_ALONE";
 const RECORD_BYTES: usize = 3000;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
 
 fn small() -> Options {
     Options::default().segment_bytes(64 << 10).batch_bytes(4096).memory_bytes(1 << 20)
@@ -258,7 +257,7 @@ fn files_are_for_those_for_whom_they_are_made() {
     });
 }
 
-/// Whoever may not open the lock file cannot know whether there is a writer, and sees what is certain.
+/// A process that may not open the lock file does not know whether there is a writer, and sees what is certain.
 #[test]
 fn a_lock_file_that_may_not_be_opened_leaves_the_writer_unknown() {
     let dir = scratch();
@@ -297,7 +296,7 @@ fn ends(what: &str, work: impl FnOnce() -> Result<(), Error> + Send + 'static) -
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_by_name_and_nobody_waits() {
+fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
     for (name, needs) in [
         // Who must refuse: opening, looking, verifying, copying.
         ("LOCK".to_owned(), [true, true, false, false]),
@@ -349,7 +348,7 @@ fn what_is_no_regular_file_is_refused_by_name_and_nobody_waits() {
     }
 }
 
-/// Drafts and the scratch file of the probe are the log's own names: what is there is removed, never opened.
+/// Staging files and the scratch file of the probe are the log's own names: what is there is removed, never opened.
 #[test]
 fn what_lies_under_the_name_of_a_draft_is_never_opened() {
     for name in [preparing_name(1), "PROBE".to_owned()] {
@@ -371,7 +370,7 @@ fn what_lies_under_the_name_of_a_draft_is_never_opened() {
 }
 
 #[test]
-fn somebody_elses_segment_is_named_and_left_alone() {
+fn a_foreign_segment_is_named_and_left_alone() {
     let content = vec![b'x'; 64 << 10];
     // Where a log is to be made.
     for number in [1, 2] {
@@ -426,7 +425,7 @@ fn a_network_file_system_is_refused_unless_it_was_asked_for() {
 }
 
 /// Takes descriptors until there are none, then gives so many back.
-fn crowd(free: usize) -> Vec<std::fs::File> {
+fn fill_descriptors(free: usize) -> Vec<std::fs::File> {
     let mut taken = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         taken.push(file);
@@ -446,7 +445,7 @@ fn descriptors_may_run_out_at_any_call() {
                 for free in 0..6 {
                     commit(&log, 1, 30, false);
                     acknowledged += 30;
-                    let taken = crowd(free);
+                    let taken = fill_descriptors(free);
                     for _ in 0..40 {
                         if trims {
                             log.trim(log.durable_lsn()).expect("trims");

@@ -1,6 +1,8 @@
 //! Tests that a log ends well on any thread and whatever its wakers do.
 #![cfg(feature = "simulation")]
 
+mod scratch;
+
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -9,16 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::faults::Faults;
 use seawall::{Commit, Error, Log, Lsn, Options, Tail};
 use seawall_sys::clock::monotonic_ns;
 
 /// What must end ends within this, also on a machine that has other things to do.
 const LIMIT: Duration = Duration::from_mins(1);
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn small() -> Options {
     Options::default().segment_bytes(64 << 10).batch_bytes(4096).memory_bytes(64 << 10)
@@ -37,7 +36,7 @@ fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'sta
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Opens the log as soon as whoever held it has let go.
+/// Opens the log as soon as its holder has released it.
 fn reopen(dir: &Path) -> Log {
     let began_ns = monotonic_ns();
     loop {
@@ -59,7 +58,7 @@ struct Owner(Mutex<Option<Arc<Log>>>);
 
 impl Wake for Owner {
     fn wake(self: Arc<Self>) {
-        drop(self.0.lock().expect("nobody panicked").take());
+        drop(self.0.lock().expect("no thread panicked").take());
     }
 }
 
@@ -81,21 +80,21 @@ fn owned_by_its_waker(dir: &Path, options: Options) -> (Commit, bool) {
 fn the_last_handle_may_go_on_the_thread_that_completes_a_commit() {
     let dir = scratch();
     let path: PathBuf = dir.path().into();
-    let pending = in_time("a log that goes while its commit is told", move || {
+    let pending = in_time("a log that is dropped while its commit ends", move || {
         let mut pending = 0;
         for round in 1..=60 {
             let (commit, was_pending) = owned_by_its_waker(&path, small());
             pending += u32::from(was_pending);
-            // Whoever waits may lead the write, and then calls the waker; otherwise the writer thread does.
-            let told = if round % 2 == 0 {
+            // A waiting thread may lead the write, and then calls the waker; otherwise the writer thread does.
+            let result = if round % 2 == 0 {
                 commit.wait().map(drop)
             } else {
                 drop(commit);
                 Ok(())
             };
             let log = reopen(&path);
-            assert!(matches!(told, Ok(()) | Err(Error::Closed)), "{told:?}");
-            assert!(round % 2 == 1 || told.is_err() || count(&log) > 0);
+            assert!(matches!(result, Ok(()) | Err(Error::Closed)), "{result:?}");
+            assert!(round % 2 == 1 || result.is_err() || count(&log) > 0);
             log.trim(log.durable_lsn()).expect("trims");
             log.close().expect("closes");
         }
@@ -112,8 +111,8 @@ fn the_last_handle_may_go_on_the_thread_that_tells_of_a_failure() {
             let faults = Arc::new(Faults::default());
             faults.fail_commit(0);
             let (commit, _) = owned_by_its_waker(dir.path(), small().faults(faults));
-            let told = commit.wait();
-            assert!(matches!(told, Err(Error::Failed { .. } | Error::Closed)), "{told:?}");
+            let result = commit.wait();
+            assert!(matches!(result, Err(Error::Failed { .. } | Error::Closed)), "{result:?}");
             reopen(dir.path()).close().expect("closes");
         }
     });
@@ -124,7 +123,7 @@ struct Closer(Mutex<Option<Log>>, Arc<AtomicBool>);
 
 impl Wake for Closer {
     fn wake(self: Arc<Self>) {
-        let log = self.0.lock().expect("nobody panicked").take();
+        let log = self.0.lock().expect("no thread panicked").take();
         if let Some(log) = log {
             log.close().expect("closes");
             self.1.store(true, Ordering::SeqCst);
@@ -147,11 +146,11 @@ fn a_log_may_be_closed_on_the_thread_that_completes_a_commit() {
             let waker = Waker::from(Arc::clone(&closer));
             // The waker gets the log only when it is registered.
             let pending = poll(&mut commit, &waker).is_pending();
-            *closer.0.lock().expect("nobody panicked") = Some(log);
+            *closer.0.lock().expect("no thread panicked") = Some(log);
             if pending && commit.wait().is_ok() {
                 closed_by_waker += u32::from(done.load(Ordering::SeqCst));
             }
-            let left = closer.0.lock().expect("nobody panicked").take();
+            let left = closer.0.lock().expect("no thread panicked").take();
             left.map_or(Ok(()), Log::close).expect("closes");
             reopen(dir.path()).close().expect("closes");
         }
@@ -176,7 +175,7 @@ impl Wake for Unpark {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_harms_no_commit() {
     in_time("a log with wakers that panic", || {
         let dir = scratch();
         let log = Log::open(dir.path(), small()).expect("opens");
@@ -199,7 +198,7 @@ fn a_waker_that_panics_harms_nobody() {
     });
 }
 
-/// At about the moment at which the mark of the idle log is written, with one batch under way at most and with two.
+/// At about the moment at which the mark of the idle log is written, with one batch in flight at most and with two.
 #[test]
 fn a_log_that_says_it_is_closed_is_found_closed() {
     for depth in [1, 2] {
@@ -211,7 +210,7 @@ fn a_log_that_says_it_is_closed_is_found_closed() {
             assert_eq!(
                 found,
                 if round == 0 { Tail::New } else { Tail::Clean },
-                "round {round}, {depth} under way"
+                "round {round}, {depth} in flight"
             );
             log.append_commit(b"record").expect("commits");
             let began_ns = monotonic_ns();

@@ -4,19 +4,18 @@
 //! stops) starts this program again as a child that runs [`child`] alone.
 #![cfg(feature = "simulation")]
 
+mod scratch;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::{Durability, Engine, EngineChoice, Error, Log, Lsn, MethodChoice, Options};
 use seawall_sys::methods;
 
 /// What the child is to do: `what`, directory and method, one a line.
 const ORDERS: &str = "SEAWALL_TEST_CHILD";
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
 
 fn small() -> Options {
     // Idle marks would come at moments of their own.
@@ -45,7 +44,7 @@ fn open(dir: &Path, options: Options) -> seawall::Result<Log> {
     }
 }
 
-fn settled(log: &Log) {
+fn idle(log: &Log) {
     let mut waited = 0;
     while !log.is_prepared() {
         std::thread::sleep(Duration::from_millis(2));
@@ -61,7 +60,7 @@ fn write_everything(dir: &Path, options: &Options) {
         let log = open(dir, options.clone()).expect("opens");
         let mut end = Lsn::ZERO;
         for turn in 0..40_u8 {
-            settled(&log);
+            idle(&log);
             end = match turn % 5 {
                 0 => log.append_commit(&[turn; 100]),
                 1 => (0..7).try_fold(end, |_, i| log.append(&[i, life, turn])),
@@ -72,10 +71,10 @@ fn write_everything(dir: &Path, options: &Options) {
             .expect("is taken in");
             log.commit(end).expect("commits");
         }
-        settled(&log);
+        idle(&log);
         let large = log.transaction::<Error>(|tx| tx.append(&vec![life; 300 << 10])).expect("is taken in");
         log.commit(large).expect("commits");
-        settled(&log);
+        idle(&log);
         log.close().expect("closes");
     }
 }
@@ -102,7 +101,7 @@ fn the_bytes_on_disk_are_the_same_from_every_method_of_every_engine() {
             Ok(log) => {
                 assert_eq!((log.stats().method, log.stats().engine), (method.id, method.engine().name()));
                 // Otherwise the first spare is there or not, as chance has it, and the numbers differ from then on.
-                settled(&log);
+                idle(&log);
             }
             Err(Error::InvalidOption { option: "method", reason }) => {
                 println!("{}: n/a: {reason}", method.id);
@@ -339,7 +338,7 @@ mod linux {
     }
 
     /// What the child says behind `name `.
-    fn told(output: &str, name: &str) -> Option<String> {
+    fn printed(output: &str, name: &str) -> Option<String> {
         output.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
     }
 
@@ -351,15 +350,15 @@ mod linux {
         for method in ROWS {
             let dir = scratch();
             let log = open(dir.path(), by(method)).expect("opens");
-            settled(&log);
+            idle(&log);
             log.close().expect("closes");
             // In blocks of 512 bytes, as POSIX has it.
             let shell = format!(r#"trap "" XFSZ; ulimit -f {}; exec "$0" "$@""#, LIMIT_BLOCKS * 8);
             let output = child(&shell, "commit", dir.path(), method).output().expect("starts");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert_eq!(told(&text, "errno").as_deref(), Some(&*EFBIG.to_string()), "{method}: {text}");
-            assert_eq!(told(&text, "committed").as_deref(), Some("5"), "{method}: {text}");
-            assert!(told(&text, "failed").is_some_and(|error| error.contains(".seg")), "{method}: {text}");
+            assert_eq!(printed(&text, "errno").as_deref(), Some(&*EFBIG.to_string()), "{method}: {text}");
+            assert_eq!(printed(&text, "committed").as_deref(), Some("5"), "{method}: {text}");
+            assert!(printed(&text, "failed").is_some_and(|error| error.contains(".seg")), "{method}: {text}");
             let bytes = std::fs::read(dir.path().join(seawall::format::segment_name(1))).expect("reads");
             let block = |block: usize| &bytes[block * 4096..(block + 1) * 4096];
             assert!(block(LIMIT_BLOCKS - 1).iter().any(|byte| *byte != 0), "{method}: the write was short");
@@ -386,7 +385,7 @@ mod linux {
             }
             let output = running.wait_with_output().expect("ends");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert_eq!(told(&text, "committed").as_deref(), Some("200"), "{method}: {text}");
+            assert_eq!(printed(&text, "committed").as_deref(), Some("200"), "{method}: {text}");
             assert_eq!(count(dir.path()), 200, "{method}");
         }
     }
@@ -403,18 +402,18 @@ mod linux {
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         let text = said("");
-        assert_eq!(told(&text, "method").as_deref(), Some("direct+dsync"), "{text}");
-        assert!(told(&text, "refused").is_some_and(|reason| reason.contains("RLIMIT_MEMLOCK")), "{text}");
+        assert_eq!(printed(&text, "method").as_deref(), Some("direct+dsync"), "{text}");
+        assert!(printed(&text, "refused").is_some_and(|reason| reason.contains("RLIMIT_MEMLOCK")), "{text}");
         let text = said("uring-direct-fixed-dsync");
-        assert!(told(&text, "failed").is_some_and(|reason| reason.contains("RLIMIT_MEMLOCK")), "{text}");
+        assert!(printed(&text, "failed").is_some_and(|reason| reason.contains("RLIMIT_MEMLOCK")), "{text}");
         // What registers no memory needs none.
         let text = said("uring-direct-linked");
-        assert!(told(&text, "failed").is_some(), "{text}");
-        assert_eq!(told(&said("uring-linked"), "method").as_deref(), Some("uring-linked"));
+        assert!(printed(&text, "failed").is_some(), "{text}");
+        assert_eq!(printed(&said("uring-linked"), "method").as_deref(), Some("uring-linked"));
     }
 }
 
-/// What a child does; nothing unless it was told to, by the tests above.
+/// What a child does; nothing unless a test above started it.
 #[test]
 fn child() {
     let Ok(orders) = std::env::var(ORDERS) else { return };

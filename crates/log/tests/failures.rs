@@ -4,19 +4,18 @@
 //! the failure paths of opening.
 #![cfg(feature = "simulation")]
 
+mod scratch;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::faults::Faults;
 use seawall::format::segment_name;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, salvage, verify};
 use seawall_sys::clock::monotonic_ns;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
 
 fn small() -> Options {
     // Idle marks would be commits of their own and make the counts of these tests uncertain.
@@ -61,7 +60,7 @@ fn after_one_failed_write_nothing_is_acknowledged_any_more() {
 }
 
 /// Preparing a segment meets a full disk; a commit that meets one after all has failed like any other, and must not be
-/// told as one before which nothing was written.
+/// reported as one before which nothing was written.
 #[test]
 fn a_commit_that_meets_a_full_disk_fails_the_log_and_promises_nothing() {
     // ENOSPC and EDQUOT, as Linux numbers them; elsewhere they are other failures.
@@ -85,7 +84,7 @@ fn a_commit_that_meets_a_full_disk_fails_the_log_and_promises_nothing() {
 
 /// Peers: in one of them every waiter but the first hangs for ever.
 #[test]
-fn every_waiter_is_told_of_a_failure() {
+fn a_failure_reaches_every_waiter() {
     let dir = scratch();
     let (faults, options) = faulty();
     let log = Log::open(dir.path(), options).expect("opens");
@@ -129,8 +128,8 @@ fn acknowledged_is_durable_whichever_commit_fails() {
     }
 }
 
-/// Segments in preparation, as files and, where the system tells, as open descriptors.
-fn drafts(dir: &Path) -> usize {
+/// Segments in preparation, as files and, where the system reports them, as open descriptors.
+fn staging_files(dir: &Path) -> usize {
     let is_draft = |path: &Path| path.to_string_lossy().contains(".new");
     let files = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("lists").path());
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(Result::ok);
@@ -160,7 +159,7 @@ fn a_full_disk_is_reported_and_passes() {
     for _ in 0..100 {
         assert!(matches!(log.append(&vec![7; 10_000]), Err(Error::DiskFull { .. })));
     }
-    assert_eq!(drafts(dir.path()), 0, "each attempt would make the disk fuller");
+    assert_eq!(staging_files(dir.path()), 0, "each attempt would make the disk fuller");
     faults.set_full(false);
     for _ in 0..100 {
         log.append_commit(&vec![8; 10_000]).expect("commits again");
@@ -172,7 +171,7 @@ fn a_full_disk_is_reported_and_passes() {
 
 /// Too many open files stop the log for as long as there are too many, with segments made anew and recycled.
 #[test]
-fn too_many_open_files_are_told_and_pass() {
+fn too_many_open_files_are_reported_and_pass() {
     for trims in [false, true] {
         let dir = scratch();
         let (faults, options) = faulty();
@@ -267,7 +266,7 @@ fn a_torn_last_record_is_cut_off_and_the_log_goes_on() {
     }
 }
 
-/// The close mark is a witness: damage to the very last record of a closed log is told too.
+/// The close mark is a witness: damage to the very last record of a closed log is reported too.
 #[test]
 fn damage_to_the_last_record_of_a_closed_log_is_corruption() {
     let dir = scratch();
@@ -290,7 +289,7 @@ fn an_idle_log_marks_what_is_durable() {
 }
 
 #[test]
-fn a_newer_format_a_foreign_segment_and_a_missing_one_are_told_apart() {
+fn a_newer_format_a_foreign_segment_and_a_missing_one_are_distinguished() {
     let dir = scratch();
     written(dir.path(), 3, true);
     let good = std::fs::read(dir.path().join(segment_name(1))).expect("reads");
@@ -410,7 +409,7 @@ fn other_files_in_the_directory_are_named_and_left_alone() {
     std::fs::write(dir.path().join("notes.txt"), "mine").expect("writes");
     std::fs::write(dir.path().join("1.seg"), "mine too").expect("writes");
     let log = Log::open(dir.path(), small()).expect("opens");
-    assert_eq!(log.opened().strangers, ["1.seg", "notes.txt"]);
+    assert_eq!(log.opened().foreign_files, ["1.seg", "notes.txt"]);
     drop(log);
     assert_eq!(std::fs::read(dir.path().join("1.seg")).expect("is there"), b"mine too");
 }
@@ -467,7 +466,7 @@ fn what_was_read_through_the_cache_is_handed_out_of_a_copy() {
     drop(log);
     let log = Log::open(dir.path(), small().cached_reads()).expect("opens");
     assert_eq!(count(&log), 2);
-    assert_ne!(std::fs::metadata(&path).expect("is there").ino(), before, "nobody wrote a copy");
+    assert_ne!(std::fs::metadata(&path).expect("is there").ino(), before, "no copy was written");
 }
 
 /// What is refused is refused before anything is made.
@@ -536,9 +535,9 @@ fn small_commits_go_on_while_a_large_record_is_copied() {
     }
 }
 
-/// Large records that wait for each other's memory, none of which anybody commits.
+/// Large records that wait for each other's memory, none of which is committed.
 #[test]
-fn large_records_that_nobody_commits_make_room_for_each_other() {
+fn large_records_that_are_not_committed_make_room_for_each_other() {
     let dir = scratch();
     let log = Log::open(dir.path(), small()).expect("opens");
     std::thread::scope(|scope| {
@@ -550,7 +549,7 @@ fn large_records_that_nobody_commits_make_room_for_each_other() {
     assert_eq!(count(&Log::open(dir.path(), small()).expect("opens")), 40);
 }
 
-/// Whoever goes through records until the end, errors left out, comes to an end.
+/// Reading records until the end, errors left out, comes to an end.
 #[test]
 fn an_iterator_tells_of_damage_once_and_ends() {
     let dir = scratch();

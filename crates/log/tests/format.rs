@@ -132,7 +132,7 @@ fn forged(mut header: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn another_version_is_told_from_damage() {
+fn another_version_is_distinguished_from_damage() {
     for version in [1, 3] {
         assert_eq!(BatchHeader::decode(&forged(batch(), 4, &[version])), Err(Fault::Version(version.into())));
     }
@@ -158,7 +158,7 @@ fn a_log_of_version_1_is_refused_by_name_and_with_a_remedy() {
 }
 
 #[test]
-fn a_durability_class_that_nobody_knows_is_refused_by_name() {
+fn an_unknown_durability_class_is_refused_by_name() {
     let mut header = vec![0; 512];
     segment_header().encode(0, &mut header);
     for class in [0_u16, 4, 0x0302, u16::MAX] {

@@ -1,16 +1,15 @@
 //! Tests that an idle log marks and trims what was acknowledged, whatever else was appended and never committed.
 
+mod scratch;
+
 use std::path::Path;
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::{Error, Log, Options, View};
 use seawall_sys::clock::monotonic_ns;
 
 const LIMIT_NS: u64 = 60_000_000_000;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> Options {
     let idle = Duration::from_millis(1);
@@ -68,7 +67,7 @@ fn what_was_acknowledged_is_marked_and_trimmed_whatever_waits_behind_it() {
             let what = format!("round {round}, {waiting:?} waiting");
             until(&what, || view(dir.path()).end_lsn() >= acknowledged);
             let rotten = rotten_copy(dir.path(), &record(round));
-            // Told at once, or where it is read if the mark had to go to the next segment.
+            // Reported at once, or where it is read if the mark had to go to the next segment.
             let opened = Log::open(rotten.path(), options());
             let read = opened.and_then(|log| log.read(log.first_lsn())?.collect::<seawall::Result<Vec<_>>>());
             assert!(matches!(read, Err(Error::Corrupt(_))), "{what}: cut off in silence");

@@ -1,15 +1,14 @@
 //! Tests the log's public interface on the real file system.
 
+mod scratch;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::{Error, Log, Lsn, Options, Tail};
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
 
 fn small() -> Options {
     Options::default().segment_bytes(256 << 10).batch_bytes(64 << 10).memory_bytes(512 << 10)
@@ -103,14 +102,14 @@ fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
     let log = Log::open(dir.path(), options()).expect("an older segment is not looked at");
     let mut reader = log.read(Lsn::ZERO).expect("reads");
     let mut before = 0;
-    let told = loop {
+    let found = loop {
         match reader.next_record() {
             Ok(Some(found)) => assert!(*found.payload == record(before), "record {before}"),
             other => break other,
         }
         before += 1;
     };
-    let Err(Error::Corrupt(damage)) = told else { panic!("{told:?}") };
+    let Err(Error::Corrupt(damage)) = found else { panic!("{found:?}") };
     assert_eq!(damage.path, third);
     assert!((4 << 20..=5 << 20).contains(&damage.offset), "{damage:?}");
     assert!((4000..8000).contains(&before), "{before}");
@@ -352,7 +351,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_commit_that_outlives_its_log_is_told_and_writes_nothing() {
+fn a_commit_that_outlives_its_log_fails_and_writes_nothing() {
     struct Woken(std::sync::atomic::AtomicBool);
     impl Wake for Woken {
         fn wake(self: Arc<Self>) {
@@ -381,8 +380,7 @@ fn a_commit_that_outlives_its_log_is_told_and_writes_nothing() {
     assert_eq!(all(&again, Lsn::ZERO).len(), if was_durable { 2 } else { 1 });
 }
 
-/// The writer carries full batches, and then looks whether more is coming: whoever commits meanwhile must not take it for
-/// somebody who will lead.
+/// The writer thread writes full batches and then gathers: a commit that comes meanwhile must not rely on it to lead.
 #[test]
 fn a_commit_behind_a_full_batch_never_sleeps_for_ever() {
     let dir = scratch();
@@ -407,6 +405,6 @@ fn a_commit_behind_a_full_batch_never_sleeps_for_ever() {
             log.commit(end).expect("commits");
             assert!(log.durable_lsn() >= end);
         }
-        done.send(()).expect("somebody listens");
+        done.send(()).expect("the receiver waits");
     });
 }

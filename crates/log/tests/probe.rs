@@ -1,15 +1,14 @@
 //! Tests that the probe returns a result for every input and removes its file.
 
+mod scratch;
+
+use scratch::scratch;
 use seawall::{Durability, PROBE_COMMITS_MAX, Probe, probe};
 use std::path::Path;
 use std::time::Duration;
 
 /// The budget that a machine under other tests needs, too: whatever it is, the probe ends.
 const LONG: Duration = Duration::from_mins(1);
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
 
 fn names(dir: &Path) -> Vec<std::ffi::OsString> {
     std::fs::read_dir(dir).expect("readable").flatten().map(|entry| entry.file_name()).collect()
@@ -30,7 +29,7 @@ fn it_tells_a_method_with_its_figures_and_removes_its_file() {
         assert!(probe.class.is_some() && probe.promised_by.is_some());
         assert!(probe.class == Some(Durability::PowerLoss) || !probe.because.is_empty());
     } else {
-        // A disk that is busy for a second: then that is what must be told.
+        // A disk that is busy for a second: then that is what must be reported.
         assert!(probe.problem.is_some(), "{probe:?}");
     }
     assert!(commits(&probe) <= PROBE_COMMITS_MAX, "{probe:?}");

@@ -210,10 +210,10 @@ fn dying_disk(method: &str) {
     let dir = mount.at.join("log");
     let log = Log::open(&dir, by(method)).expect("opens");
     let acknowledged = AtomicU64::new(0);
-    let told = AtomicU64::new(0);
+    let failures = AtomicU64::new(0);
     let broken = std::thread::scope(|scope| {
         for thread in 0..6_u8 {
-            let (log, acknowledged, told) = (&log, &acknowledged, &told);
+            let (log, acknowledged, failures) = (&log, &acknowledged, &failures);
             scope.spawn(move || {
                 let error = loop {
                     match log.append_commit(&[thread; 100]) {
@@ -226,7 +226,7 @@ fn dying_disk(method: &str) {
                 assert_eq!(error.raw_os_error(), Some(EIO), "{error}");
                 assert!(error.to_string().contains("/log/"), "the file is named: {error}");
                 assert!(error.to_string().contains("reopened"), "the remedy is named: {error}");
-                told.fetch_add(1, Ordering::SeqCst);
+                failures.fetch_add(1, Ordering::SeqCst);
             });
         }
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
@@ -244,7 +244,7 @@ fn dying_disk(method: &str) {
         }
         let broken = break_disk(&dir.join("LOCK"));
         if broken.is_err() {
-            // Nobody would ever fail: end the appenders by force.
+            // The log would never fail: end the appenders by force.
             run("mount", &["-o", "remount,ro,force", text(&mount.at)]).expect("remounts");
         }
         broken
@@ -252,7 +252,7 @@ fn dying_disk(method: &str) {
     if let Err(why) = broken {
         return skipped(&why);
     }
-    assert_eq!(told.load(Ordering::SeqCst), 6);
+    assert_eq!(failures.load(Ordering::SeqCst), 6);
     assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
     let durable = log.durable_lsn();
     assert!(matches!(log.close(), Err(Error::Failed { .. })));
@@ -337,8 +337,8 @@ fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied()
     };
     // A new log; what the refused attempt left is no obstacle to one with blocks that fit.
     let new = mount.at.join("new");
-    let told = refused(&new);
-    assert!(told.contains(text(&new)) && told.contains("block_bytes(4096)"), "{told}");
+    let refusal = refused(&new);
+    assert!(refusal.contains(text(&new)) && refusal.contains("block_bytes(4096)"), "{refusal}");
     let log = Log::open(&new, small()).expect("blocks of 4096 bytes fit");
     log.append_commit(b"fits").expect("commits");
     log.close().expect("closes");
@@ -362,8 +362,8 @@ fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied()
             let path = entry.expect("an entry").path();
             std::fs::copy(&path, moved.join(path.file_name().expect("a name"))).expect("copies");
         }
-        let told = refused(&moved);
-        assert!(told.contains(text(&moved)) && told.contains("salvage"), "{told}");
+        let refusal = refused(&moved);
+        assert!(refusal.contains(text(&moved)) && refusal.contains("salvage"), "{refusal}");
         // Nothing of it was changed: it is read as it is, and copied here into blocks that fit.
         assert!(verify(&moved).expect("can be read").damage.is_empty());
         let copy = mount.at.join(format!("copy-{closed}"));

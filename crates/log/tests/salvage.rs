@@ -3,13 +3,15 @@
 //! The rule: damage to one segment costs what was damaged of it and nothing of another one, all of it is listed, and
 //! the copy holds the intact records in order, without trimmed ones.
 
+mod scratch;
 mod written;
 
 use std::path::Path;
 
+use scratch::scratch;
 use seawall::format::{BATCH_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn, Salvaged, View, salvage, verify};
-use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, scratch, written};
+use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, written};
 
 /// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
 const PER_SEGMENT: usize = 6;
@@ -196,10 +198,10 @@ fn records_of_any_length_are_copied() {
 fn a_target_is_left_alone_when_nothing_can_be_copied() {
     let dir = scratch();
     let (nothing, target) = (dir.path().join("nope"), dir.path().join("made/for/it"));
-    let told = salvage(&nothing, &target, options()).expect_err("there is no source").to_string();
-    assert!(told.contains("nope"), "{told}");
+    let refusal = salvage(&nothing, &target, options()).expect_err("there is no source").to_string();
+    assert!(refusal.contains("nope"), "{refusal}");
     assert!(!dir.path().join("made").exists());
-    // A directory without a log, and a target with a file of somebody else's.
+    // A directory without a log, and a target with a foreign file.
     std::fs::create_dir_all(&target).expect("makes");
     std::fs::write(target.join("note"), b"mine").expect("writes");
     let refused = salvage(dir.path(), &target, options());

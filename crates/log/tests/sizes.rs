@@ -1,15 +1,14 @@
 //! Tests that a log goes on when it is opened with segments of another size than before.
 
+mod scratch;
+
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::{Log, MethodChoice, Options};
 
 const SIZES: [u64; 4] = [64 << 10, 128 << 10, 256 << 10, 1 << 20];
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 /// The method that a probe finds, so that one probe does for all logs.
 fn method() -> MethodChoice {
@@ -65,7 +64,7 @@ fn records_of_any_length_find_a_segment_whatever_the_opening_before_left() {
             let smaller = usize::try_from(before.min(after)).expect("small");
             for bytes in [smaller / 2, smaller, smaller + (32 << 10), 2 * smaller] {
                 for closed in [true, false] {
-                    done.send((before, after, closed, bytes)).expect("somebody listens");
+                    done.send((before, after, closed, bytes)).expect("the receiver waits");
                     goes_on(before, after, closed, bytes);
                 }
             }

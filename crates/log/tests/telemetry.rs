@@ -1,17 +1,16 @@
 //! Tests the `tracing` spans and the metrics that a log emits.
 
+mod scratch;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::{Log, Lsn, Options};
 
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
-/// One test at a time: while there is one subscriber, `tracing` asks the thread that meets a span first whether anybody
-/// listens, and a thread of another test would answer no for good.
+/// One test at a time: while there is one subscriber, `tracing` asks the thread that meets a span first whether it is
+/// recorded, and a thread of another test would answer no for all later ones.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Six rotations and some of everything else.
@@ -62,7 +61,7 @@ mod spans {
         for (most, batches) in [(tracing::Level::TRACE, true), (tracing::Level::DEBUG, false)] {
             let dir = scratch();
             let counting = Counting { seen: Arc::default(), most };
-            // What the committing thread itself does; the keeper has a thread of its own.
+            // What the committing thread itself does; segment tasks run on a thread of their own.
             let stats = tracing::subscriber::with_default(counting.clone(), || use_a_log(dir.path()));
             let seen = counting.seen.lock().expect("sound").clone();
             for name in ["open", "recover", "trim", "close"] {
@@ -130,7 +129,7 @@ mod recorded {
     }
 
     #[test]
-    fn the_recorder_is_told_what_the_statistics_say() {
+    fn the_recorder_gets_what_the_statistics_say() {
         let _alone = super::ALONE.lock();
         let (dir, kept) = (scratch(), Kept::default());
         let stats = metrics::with_local_recorder(&kept, || use_a_log(dir.path()));
@@ -148,7 +147,7 @@ mod recorded {
             (stats.segments_filled..=sum("seawall_segments_prepared_total")).contains(&filled),
             "{filled} filled by the end, {stats:?}"
         );
-        assert_eq!((sum("seawall_failures_total"), sum("seawall_settlements_total")), (0, 0));
+        assert_eq!((sum("seawall_failures_total"), sum("seawall_debt_syncs_total")), (0, 0));
         let count = |name: &str| kept[name].count.load(Ordering::SeqCst);
         assert_eq!(count("seawall_write_seconds"), stats.batches + 1);
         assert_eq!(count("seawall_batch_records"), stats.batches + 1);

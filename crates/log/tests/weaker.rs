@@ -4,25 +4,24 @@
 //! themselves, and `buffered+fdatasync`, whose sync covers the whole file. The relaxed row of both is `buffered`.
 #![cfg(all(feature = "simulation", target_os = "linux"))]
 
+mod scratch;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use scratch::scratch;
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
 use seawall::faults::Faults;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, verify};
 
 const OWN: [&str; 2] = ["dsync", "buffered+fdatasync"];
 
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
 fn options(own: &str) -> Options {
     Options::default()
         .segment_bytes(128 << 10)
         .batch_bytes(16 << 10)
         .memory_bytes(128 << 10)
-        // No settlement but those that the tests ask for.
+        // No debt syncs but those that the tests request.
         .idle_mark(Duration::from_mins(10))
         .method(MethodChoice::Named(own.to_owned()))
 }
@@ -43,22 +42,22 @@ fn a_weaker_commit_is_not_durable_until_a_stricter_one_is() {
         assert_eq!(log.safe_lsn(PowerLoss), Lsn::ZERO);
         assert_eq!(count(&log), 0, "readers show what is durable");
         let stats = log.stats();
-        assert_eq!((stats.batches, stats.weak_batches, stats.settlements), (1, 1, 0), "{own}");
-        // Nothing is left to be written: this is a settlement and no batch.
+        assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (1, 1, 0), "{own}");
+        // Nothing is left to be written: this is a sync without a batch.
         log.commit(weak).expect("commits");
         assert_eq!((log.durable_lsn(), count(&log)), (weak, 1));
         let stats = log.stats();
-        assert_eq!((stats.batches, stats.weak_batches, stats.settlements), (1, 1, 1), "{own}");
-        // A later batch in full settles as it goes.
+        assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (1, 1, 1), "{own}");
+        // A later batch in full syncs the debt as well.
         let weak = log.append(b"weak").expect("appends");
         log.commit_as(weak, ProcessCrash).expect("commits");
         log.append_commit(b"strict").expect("commits");
         let stats = log.stats();
-        assert_eq!((stats.batches, stats.weak_batches, stats.settlements), (3, 2, 2), "{own}");
+        assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (3, 2, 2), "{own}");
         assert_eq!(count(&log), 3);
-        // And where there is no debt nothing is settled.
+        // Without a debt there is no debt sync.
         log.append_commit(b"strict").expect("commits");
-        assert_eq!(log.stats().settlements, 2);
+        assert_eq!(log.stats().debt_syncs, 2);
     }
 }
 
@@ -73,8 +72,8 @@ fn what_the_process_wrote_is_there_when_it_is_gone_and_segments_rotate_on_firm_g
         }
         let stats = log.stats();
         assert!(stats.segments_started >= 4, "{stats:?}");
-        assert_eq!(stats.settlements, stats.segments_started, "each start settles the segment before it");
-        assert_eq!(stats.weak_batches + stats.segments_started, stats.batches, "and is firm itself");
+        assert_eq!(stats.debt_syncs, stats.segments_started, "each start syncs the segment before it");
+        assert_eq!(stats.relaxed_batches + stats.segments_started, stats.batches, "and is issued in full");
         drop(log);
         let log = Log::open(dir.path(), options(own)).expect("opens");
         assert_eq!(count(&log), 100, "{own}");
@@ -92,7 +91,7 @@ fn closing_settles_and_an_idle_log_settles_itself() {
     while log.durable_lsn() < weak {
         std::thread::sleep(Duration::from_millis(2));
         waited += 1;
-        assert!(waited < 30_000, "an idle log settles what it owes");
+        assert!(waited < 30_000, "an idle log syncs what it owes");
     }
     let weak = log.append(b"weak").expect("appends");
     log.commit_as(weak, ProcessCrash).expect("commits");
@@ -102,24 +101,24 @@ fn closing_settles_and_an_idle_log_settles_itself() {
 }
 
 #[test]
-fn a_settlement_that_fails_ends_the_log_and_everyone_is_told() {
+fn a_failed_debt_sync_fails_the_log_and_every_commit() {
     let dir = scratch();
     let faults = Arc::new(Faults::default());
     let log = Log::open(dir.path(), options("dsync").faults(Arc::clone(&faults))).expect("opens");
     let weak = log.append(b"weak").expect("appends");
     log.commit_as(weak, ProcessCrash).expect("commits");
-    faults.fail_settlement(0);
+    faults.fail_debt_sync(0);
     let later = log.append(b"strict").expect("appends");
     std::thread::scope(|scope| {
         for i in 0..6 {
             let log = &log;
             scope.spawn(move || {
-                let told = match i % 3 {
+                let result = match i % 3 {
                     0 => log.commit(later),
                     1 => log.commit_async(later).wait().map(drop),
                     _ => log.commit(weak),
                 };
-                assert!(matches!(told, Err(Error::Failed { .. })), "{told:?}");
+                assert!(matches!(result, Err(Error::Failed { .. })), "{result:?}");
             });
         }
     });
@@ -140,7 +139,7 @@ fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_ro
         assert!(matches!(log.commit_async_as(lsn, class), Err(Error::BeyondPromise { .. })));
     }
     log.commit_as(lsn, ProcessCrash).expect("commits");
-    assert_eq!((log.stats().weak_batches, log.durable_lsn()), (0, lsn));
+    assert_eq!((log.stats().relaxed_batches, log.durable_lsn()), (0, lsn));
     assert!(matches!(log.commit_as(Lsn::MAX, ProcessCrash), Err(Error::BeyondEnd { .. })));
     drop(log);
     let dir = scratch();
@@ -148,7 +147,7 @@ fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_ro
     let lsn = log.append(b"record").expect("appends");
     log.commit_as(lsn, SystemCrash).expect("commits");
     assert_eq!(
-        (log.stats().weak_batches, log.durable_lsn()),
+        (log.stats().relaxed_batches, log.durable_lsn()),
         (0, lsn),
         "no drivable row lies between the two"
     );
@@ -272,7 +271,7 @@ fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
         assert_eq!((again.opened().tail, count(&again)), (lost, 9));
         again.append_commit(b"and on").expect("commits");
         again.close().expect("closes");
-        // Told once: the log has gone on since.
+        // Reported once: the log has recovered since.
         let again = Log::open(crashed.path(), weaker()).expect("opens");
         assert_eq!((again.opened().tail, count(&again)), (Tail::Clean, 10));
         drop(log);
@@ -289,7 +288,7 @@ fn what_a_weaker_log_synced_is_damaged_and_not_lost_when_it_is_gone() {
     }
     let stats = log.stats();
     assert!(stats.segments_started >= 1, "{stats:?}");
-    assert_eq!((stats.settlements, stats.weak_batches), (stats.segments_started, 0), "one sync a segment");
+    assert_eq!((stats.debt_syncs, stats.relaxed_batches), (stats.segments_started, 0), "one sync a segment");
     let full = copied(&log);
     lose_page(full.path(), 10);
     let report = verify(full.path()).expect("verifies");

@@ -277,7 +277,7 @@ pub(super) fn report(report: &Report) -> Value {
         "lost": lost,
         "known_durable": report.witnessed.get(),
         "damage": damage.collect::<Vec<_>>(),
-        "not_ours": report.strangers,
+        "not_ours": report.foreign_files,
     })
 }
 

@@ -15,9 +15,8 @@ use seawall_sys::{Target, methods};
 
 use super::instruments::{Scratch, histogram};
 use super::runs::UNTIMED;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_open, from_system};
 use crate::format::buffer::AlignedBuf;
-use crate::method::select::{from_open, from_system};
 
 /// Bytes of the file that a floor writes to, round and round.
 const FILE_BYTES: u64 = 64 << 20;

@@ -6,8 +6,7 @@ use hdrhistogram::Histogram;
 use seawall_sys::scratch;
 
 use crate::commit::stats::Summary;
-use crate::error::{Error, Result};
-use crate::method::select::from_system;
+use crate::error::{Error, Result, from_system};
 
 /// A directory that is removed afterwards, in a private scratch folder.
 pub(super) struct Scratch {
@@ -39,7 +38,7 @@ pub(super) fn summary(h: &Histogram<u64>) -> Summary {
     Summary { count: h.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: h.max() }
 }
 
-/// User and system time of the process in seconds, where the system tells.
+/// User and system time of the process in seconds, where the system reports it.
 pub(super) fn cpu_seconds() -> Option<f64> {
     seawall_sys::thread::process_cpu_ns().map(seconds)
 }

@@ -60,17 +60,17 @@ pub struct Round {
     pub floor_ns: Summary,
     /// Latency of one commit, append or read as the caller saw it, in nanoseconds; count 0 if not taken.
     pub log_ns: Summary,
-    /// CPU seconds of the whole process for a million writes of the floor, where the system tells.
+    /// CPU seconds of the whole process for a million writes of the floor, where the system reports it.
     pub floor_cpu_s_per_million: Option<f64>,
-    /// CPU seconds of the whole process for a million commits, where the system tells.
+    /// CPU seconds of the whole process for a million commits, where the system reports it.
     pub cpu_s_per_million: Option<f64>,
-    /// Part of its time that the thread of the floor waited for a processor, 0 to 1, where the system tells.
+    /// Part of its time that the thread of the floor waited for a processor, 0 to 1, where the system reports it.
     pub floor_cpu_wait: Option<f64>,
     /// The same for the calling thread of the log, one of all.
     pub cpu_wait: Option<f64>,
     /// Records in a batch on average.
     pub records_per_batch: f64,
-    /// Segments that the log filled with zeros beside the commits.
+    /// Segments that the log filled with zeros while it committed.
     pub segments_filled: u64,
 }
 
@@ -172,32 +172,35 @@ impl Row {
         self.median(|round| round.records_per_batch)
     }
 
-    /// The median of the segments filled with zeros beside the commits of a round.
+    /// The median of the segments filled with zeros while it committed of a round.
     #[must_use]
     pub fn segments_filled(&self) -> f64 {
         self.median(|round| round.segments_filled as f64)
     }
 
-    /// The median CPU time for a million writes of the floor and for a million commits, where the system tells.
+    /// The median CPU time for a million writes of the floor and for a million commits, where the system reports it.
     #[must_use]
     pub fn cpu(&self) -> [Option<f64>; 2] {
-        [self.told(|round| round.floor_cpu_s_per_million), self.told(|round| round.cpu_s_per_million)]
+        [
+            self.known_median(|round| round.floor_cpu_s_per_million),
+            self.known_median(|round| round.cpu_s_per_million),
+        ]
     }
 
-    /// The median part of their time that the threads of floor and log waited for a processor, where the system tells.
+    /// The median part of their time that the threads of floor and log waited for a processor, where the system reports it.
     #[must_use]
     pub fn cpu_wait(&self) -> [Option<f64>; 2] {
-        [self.told(|round| round.floor_cpu_wait), self.told(|round| round.cpu_wait)]
+        [self.known_median(|round| round.floor_cpu_wait), self.known_median(|round| round.cpu_wait)]
     }
 
-    /// The median of what was told in every round.
-    fn told(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
-        let told = self.rounds.iter().all(|round| of(round).is_some());
-        told.then(|| self.median(|round| of(round).unwrap_or(0.0)))
+    /// The median of a figure, if every round has it.
+    fn known_median(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+        let known = self.rounds.iter().all(|round| of(round).is_some());
+        known.then(|| self.median(|round| of(round).unwrap_or(0.0)))
     }
 }
 
-/// Runs the workloads in `dir`, which must exist and lie on the disk to be measured; tells `progress` each name.
+/// Runs the workloads in `dir`, which must exist and lie on the disk to be measured; calls `progress` with each name.
 ///
 /// # Errors
 /// [`Error::InvalidOption`] if [`Plan::only`] names a workload that is not there; whatever the log or the floor meets.

@@ -18,10 +18,9 @@ use super::Round;
 use super::floor::Floor;
 use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
 use crate::commit::stats::Stats;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_system};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
-use crate::method::select::from_system;
 use crate::options::{MethodChoice, Options};
 
 /// Where, how much, and by which commit method.
@@ -33,7 +32,7 @@ pub(super) struct Bench<'a> {
     pub(super) grows: bool,
 }
 
-/// Writes and commits at the beginning of each slice that are not timed: whoever had the disk before left the
+/// Writes and commits at the beginning of each slice that are not timed: the workload before left the
 /// processor's cache full of other things.
 pub(super) const UNTIMED: u64 = 3;
 
@@ -83,7 +82,7 @@ impl Bench<'_> {
         let accounts = Accounts::open();
         let now = || [cpu_seconds(), accounts.wait_ns().map(seconds), Some(seconds(monotonic_ns()))];
         // Of the bare loop, the floor and the log: CPU time of the process, waiting of this thread and time, in seconds;
-        // not a number where one is not told.
+        // not a number where one is unknown.
         let mut sums = [[0.0; 3]; 3];
         for slice in 0..slices {
             // Each of them comes first, second and last equally often.
@@ -142,7 +141,7 @@ impl Bench<'_> {
 
     pub(super) fn log(&self, scratch: &Scratch, options: Options) -> Result<Log> {
         let named = MethodChoice::Named(self.method.to_owned());
-        // Where the directory lies was asked of the first log of the benchmark.
+        // Where the directory lies was checked for the first log of the benchmark.
         let log = Log::open(scratch.path(), options.method(named).network_file_system(true))?;
         rest(&log);
         Ok(log)

@@ -12,10 +12,9 @@ use super::floor::{copy_plainly, forget, read_plainly};
 use super::instruments::{Scratch, histogram, seconds, summary};
 use super::runs::{Bench, UNTIMED, polled};
 use super::{Goal, Round};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_system};
 use crate::log::{Commit, Log};
 use crate::lsn::Lsn;
-use crate::method::select::from_system;
 use crate::options::{MethodChoice, Options};
 
 /// One workload.
@@ -234,7 +233,7 @@ fn read_back(bench: &Bench<'_>, cold: bool) -> Result<Round> {
         log.commit(lsn)?;
         log.close()?;
     }
-    // The page cache has the files after the first plain read, or is told to forget them before each.
+    // The page cache has the files after the first plain read, or drops them before each.
     let mut floor = 0.0;
     for _ in 0..2 {
         if cold {

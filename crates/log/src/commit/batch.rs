@@ -11,13 +11,13 @@ use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, Kind};
 use crate::lsn::Lsn;
 
-/// Records of up to so many bytes are small; the processor sees by itself what memory larger ones need.
+/// Records of up to this many bytes are small; for larger ones the processor prefetches memory by itself.
 const SMALL_BYTES: usize = 512;
-/// So far behind a small record memory is fetched for the ones to come, in bytes: the time of a few of them.
+/// How far behind a small record memory is fetched for later ones, in bytes: the time of a few records.
 const FETCH_BYTES: usize = 1024;
-/// Records are added to the checksum when there are as many bytes: less is cheaper together.
+/// Records are added to the checksum when there are this many bytes: fewer are cheaper together.
 const SUM_BYTES: usize = 2048;
-/// The same for small records, one in many of which would have to wait for the sum of all.
+/// The same for small records, because the record that completes the bytes waits for the sum of all.
 const SUM_SMALL_BYTES: usize = 1024;
 
 /// The start of a segment that goes with its first batch.
@@ -29,12 +29,12 @@ pub(crate) struct Start {
     pub(crate) previous: u64,
 }
 
-/// A batch under assembly, and afterwards on its way to the disk.
+/// A batch under assembly, and afterwards until it is sealed.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Counts batches from 1, in order of issue.
     pub(crate) id: u64,
-    /// What it is for.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// Header room, records, room for padding.
     pub(crate) buf: AlignedBuf,
@@ -66,8 +66,8 @@ impl Batch {
 
     /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.
     ///
-    /// They are added to the checksum here: whoever copied them has them in the processor's cache still, whoever writes
-    /// them may be on another processor.
+    /// They are added to the checksum here, because the thread that copied them still has them in its processor's cache and
+    /// the thread that writes them may run on another processor.
     #[inline]
     pub(crate) fn put(&mut self, parts: [&[u8]; 2], records: u32) {
         let from = self.used;

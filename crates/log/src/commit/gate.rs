@@ -12,7 +12,7 @@ pub(crate) struct Gate {
     sleepers: AtomicU32,
 }
 
-/// What the gate looked like when someone decided to wait.
+/// The state of the gate when a thread decided to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u32);
 
@@ -34,7 +34,7 @@ impl Gate {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Something happened: everyone looks again.
+    /// Something happened: every sleeper looks again.
     pub(crate) fn open(&self) {
         self.word.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -42,14 +42,14 @@ impl Gate {
         }
     }
 
-    /// Something happened that one sleeper should look after; returns whether anyone was there.
+    /// Something happened that one sleeper should act on; returns whether there was one.
     pub(crate) fn open_for_one(&self) -> bool {
         self.word.fetch_add(1, Ordering::SeqCst);
-        let anyone = self.sleepers.load(Ordering::SeqCst) > 0;
-        if anyone {
+        let slept = self.sleepers.load(Ordering::SeqCst) > 0;
+        if slept {
             self.word.wake_one();
         }
-        anyone
+        slept
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_told() {
+    fn opening_an_empty_gate_wakes_no_one() {
         assert!(!Gate::default().open_for_one());
     }
 }

@@ -1,420 +1,379 @@
 //! Group commit: the first waiter to find a free I/O slot leads, writes the pending batch and wakes its members.
 //!
 //! A lone committer therefore writes itself, without a hand-over; while one batch is in flight the next one gathers,
-//! and up to `in_flight_max` batches are in flight together.
+//! and up to `in_flight_max` batches are in flight together. Relaxed commits take the same path at their own ack level;
+//! a log without them pays one look at a flag for each batch.
 //!
 //! ```text
-//!   core lock      gather, issue, done                      never held across a system call
+//!   commit ─► request ─► gather ─► issue ─► seal ─► write ─► done ─► wake      by the leader
+//!                           └────► sleep at the gate of the batch              by the others
+//!
+//!   core lock      gather, issue, done            never held across a system call
 //!   chain lock     sealing, taken under the core lock, so that batches are sealed in order of issue
-//!   gates          one for each of the last 64 batches; committers sleep at the gate of their batch
 //! ```
 //!
-//! Invariants: the durable LSN is published after the core has moved it and before anyone is woken; after a failure
-//! everyone is woken and nothing is acknowledged; the leader that finishes a batch makes sure that the batch gathered
-//! meanwhile gets a leader.
+//! Invariants: watermarks are published after the core has moved them and before any waiter is woken; after a failure
+//! every waiter is woken and nothing is acknowledged, at any level; the leader that finishes a batch makes sure that the
+//! batch gathered meanwhile gets a leader.
 
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
-use std::thread::Thread;
+use std::time::Duration;
 
-use seawall_sys::fork::Home;
+use seawall_sys::durability::Class;
 
-use crate::commit::ending::{Held, Writing};
-use crate::commit::gate::Gate;
-use crate::commit::group_wait::{Crowd, PROMPT_NS};
+use crate::commit::group_wait::{GroupWait, YIELD_NS};
+use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
-use crate::commit::seal::Chain;
-use crate::commit::segment_writers::Lanes;
-use crate::commit::state::{Closing, Core, Issue, Refusal, Shape};
-use crate::commit::stats::Meters;
+use crate::commit::seal::{Chain, Job};
+use crate::commit::segment_writers::SegmentWriters;
+use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
+use crate::commit::stats::{Recorder, Stats};
+use crate::commit::status::Status;
 use crate::commit::sync::{
-    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, try_lock, yield_now,
+    AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock, monotonic_ns, try_lock, yield_now,
 };
-use crate::commit::sync_debt::Grade;
-use crate::commit::weaker::Weaker;
+use crate::commit::threads::Threads;
+use crate::commit::waiters::Waiters;
 use crate::error::{Error, Result};
+use crate::format::Kind;
+use crate::lock::Writing;
 use crate::lsn::Lsn;
-use crate::segment::inventory::Shelf;
-
-const GATES: usize = if cfg!(loom) { 2 } else { 64 };
-
-/// What the keeper thread is told, and what it tells.
-#[derive(Debug, Default)]
-pub(crate) struct Desk {
-    /// A segment of this many bytes is needed.
-    pub(crate) needed: Option<u64>,
-    /// Why the last attempt to prepare a segment failed.
-    pub(crate) setback: Option<Error>,
-}
+use crate::method::ack_level::AckLevel;
+use crate::segment::inventory::SegmentInventory;
 
 /// Everything that the threads of one log share.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) shape: Shape,
-    pub(crate) core: Mutex<Core>,
+    config: CoreConfig,
+    core: Mutex<Core>,
     chain: Mutex<Chain>,
-    pub(crate) lanes: Lanes,
-    pub(crate) shelf: Mutex<Shelf>,
-    pub(crate) desk: Mutex<Desk>,
-    durable: AtomicU64,
-    gates: [Gate; GATES],
-    /// Appends that found no memory or no segment wait here.
-    pub(crate) room: Gate,
-    /// Followers wait here.
-    pub(crate) news: Gate,
-    failure: OnceLock<Arc<Error>>,
-    wakers: Mutex<Vec<(Lsn, Waker)>>,
-    /// Those who ask for less than durable.
-    pub(crate) weaker: Weaker,
-    crowd: Crowd,
-    /// Somebody who does not block wants everything before this LSN committed.
-    pub(crate) wanted: AtomicU64,
-    pub(crate) writer: OnceLock<Thread>,
-    pub(crate) keeper: OnceLock<Thread>,
-    /// The writer sleeps without a time limit.
-    pub(crate) writer_asleep: AtomicBool,
-    /// Counts batches that became durable: whether anything happened.
-    pub(crate) activity: AtomicU64,
-    pub(crate) stopping: AtomicBool,
-    pub(crate) closed: AtomicBool,
-    /// What the keeper is to give up in the end, because whoever ended the log could not wait.
-    pub(crate) left: Mutex<Option<Held>>,
-    /// The log is about to be let go: whoever still waits is told, and nothing more is written. Changed under the
-    /// core lock.
-    retired: AtomicBool,
-    /// Whether a batch is on its way, as the core knows it. Changed under the core lock.
-    flying: AtomicBool,
-    /// Batches that are being written right now. Raised under the core lock.
-    driving: AtomicU32,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) meters: Meters,
-    /// The process whose threads these are.
-    home: Home,
+    writers: SegmentWriters,
+    group_wait: GroupWait,
+    /// Whether a batch is in flight, as the core knows it. Changed under the core lock.
+    in_flight: AtomicBool,
+    /// Threads that lead a batch now. Raised under the core lock.
+    leading: AtomicU32,
+    waiters: Waiters,
+    housekeeping: Housekeeping,
+    threads: Threads,
+    status: Status,
+    recorder: Recorder,
 }
 
 impl Group {
-    pub(crate) fn new(shape: Shape, core: Core, chain: Chain, lanes: Lanes, shelf: Shelf) -> Self {
-        let durable = core.acknowledged().get();
-        let meters = Meters::new(lanes.dir(), shape.own());
+    pub(crate) fn new(
+        config: CoreConfig,
+        core: Core,
+        chain: Chain,
+        writers: SegmentWriters,
+        inventory: SegmentInventory,
+    ) -> Self {
         Self {
-            shape,
+            config,
+            waiters: Waiters::new(core.acknowledged()),
+            recorder: Recorder::new(writers.dir(), config.own()),
             core: Mutex::new(core),
             chain: Mutex::new(chain),
-            lanes,
-            shelf: Mutex::new(shelf),
-            desk: Mutex::default(),
-            durable: AtomicU64::new(durable),
-            gates: std::array::from_fn(|_| Gate::default()),
-            room: Gate::default(),
-            news: Gate::default(),
-            failure: OnceLock::new(),
-            wakers: Mutex::default(),
-            weaker: Weaker::default(),
-            crowd: Crowd::new(),
-            wanted: AtomicU64::new(0),
-            writer: OnceLock::new(),
-            keeper: OnceLock::new(),
-            writer_asleep: AtomicBool::new(false),
-            activity: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            left: Mutex::default(),
-            retired: AtomicBool::new(false),
-            flying: AtomicBool::new(false),
-            driving: AtomicU32::new(0),
-            stalls: AtomicU64::new(0),
-            meters,
-            home: Home::here(),
+            writers,
+            group_wait: GroupWait::new(),
+            in_flight: AtomicBool::new(false),
+            leading: AtomicU32::new(0),
+            housekeeping: Housekeeping::new(inventory),
+            threads: Threads::default(),
+            status: Status::new(),
         }
     }
 
-    /// Whether this is the process that opened the log: one that was forked off has its memory and none of its threads,
-    /// and finds locks that nobody will ever give up.
+    /// What stays the same as long as the log is open.
     #[inline]
-    pub(crate) fn is_at_home(&self) -> bool {
-        self.home.is_here()
+    pub(crate) fn config(&self) -> &CoreConfig {
+        &self.config
     }
 
-    /// As [`Group::is_at_home`], with the error of a process that is not.
+    /// The state machine, locked.
     #[inline]
-    pub(crate) fn at_home(&self) -> Result<()> {
-        if self.is_at_home() { Ok(()) } else { Err(Error::Forked) }
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        lock(&self.core)
     }
 
-    /// Makes the next committer wait for others, as if so many had come last time.
-    #[cfg(all(test, loom))]
-    pub(crate) fn expect_crowd(&self, records: u32) {
-        self.crowd.expect(records);
+    /// The open files of the segments.
+    pub(crate) fn writers(&self) -> &SegmentWriters {
+        &self.writers
     }
 
-    /// Makes the writer expect somebody who is about to block.
+    /// What waits for this log.
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    /// The segments, and what is requested of the maintenance thread.
+    pub(crate) fn housekeeping(&self) -> &Housekeeping {
+        &self.housekeeping
+    }
+
+    /// The background threads.
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Whether the log is open, closed or failed.
+    #[inline]
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The counters and distributions.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Makes the next committer wait for others, as if so many records had come last time.
     #[cfg(all(test, loom))]
-    pub(crate) fn expect_prompt(&self) {
-        self.crowd.writer_begins(0);
-        self.crowd.blocks(|| 0);
-        self.crowd.writer_ends();
+    pub(crate) fn expect_committers(&self, records: u32) {
+        self.group_wait.expect(records);
+    }
+
+    /// Makes the writer thread expect a committer that is about to block.
+    #[cfg(all(test, loom))]
+    pub(crate) fn expect_committer(&self) {
+        self.group_wait.writer_begins(0);
+        self.group_wait.committer_blocks(|| 0);
+        self.group_wait.writer_ends();
     }
 
     /// The end of what outlives what the log promises.
     pub(crate) fn durable(&self) -> Lsn {
-        Lsn::new(self.durable.load(Ordering::Acquire))
+        self.waiters.durable()
     }
 
-    /// The error that every operation returns after the first failure.
-    pub(crate) fn failed(&self) -> Option<Error> {
-        self.failure.get().map(|cause| Error::Failed { cause: Arc::clone(cause) })
-    }
-
-    /// Why nothing more will become durable, if so.
-    pub(crate) fn ended(&self) -> Option<Error> {
-        if !self.is_at_home() {
-            return Some(Error::Forked);
+    /// The level that serves a commit which is to outlive `class`.
+    pub(crate) fn level(&self, class: Class) -> Result<AckLevel> {
+        let rows = self.writers.rows();
+        if class > rows.class {
+            return Err(Error::BeyondPromise { asked: class, promised: rows.class });
         }
-        self.failed().or_else(|| self.retired.load(Ordering::Acquire).then_some(Error::Closed))
+        Ok(rows.level(class))
     }
 
-    /// Ends writing for good, before the lock on the directory is given up: a [`crate::Commit`] may outlive its log,
-    /// and must not write into what somebody else has opened by then. Who still waits is told.
-    pub(crate) fn retire(&self) {
-        const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(50);
-        let core = lock(&self.core);
-        self.retired.store(true, Ordering::Release);
-        drop(core);
-        self.gates.iter().for_each(Gate::open);
-        self.wake_futures(Lsn::MAX);
-        self.wake_weaker_futures();
-        while self.driving.load(Ordering::Acquire) > 0 {
-            std::thread::sleep(LOOK_AGAIN);
-        }
+    /// The end of what has reached the level. For one above the log's own, which only closing requests, the core is asked.
+    pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
+        if level > self.config.own() { self.core().reached(level) } else { self.waiters.reached(level) }
     }
 
-    /// Why nothing can be appended or committed, if so.
-    fn refusal(&self) -> Error {
-        self.failed().unwrap_or(Error::Closed)
-    }
-
-    pub(crate) fn gate(&self, batch: u64) -> &Gate {
-        &self.gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
-    }
-
-    /// Has `accept` take records in, waiting for memory and segments as long as it must.
+    /// Has `accept` accept records, waiting for memory and segments as long as it must.
     pub(crate) fn accept(
         &self,
         mut accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        self.at_home()?;
-        let mut asked = false;
+        self.status.check_process()?;
+        let mut requested = false;
         loop {
-            if self.closed.load(Ordering::Acquire) {
-                return Err(self.refusal());
+            if self.status.is_closed() {
+                return Err(self.status.refusal());
             }
-            let mut core = lock(&self.core);
+            let mut core = self.core();
             let refusal = match accept(&mut core) {
                 Ok(lsn) => {
-                    if core.full() > 0 {
-                        self.wake_writer();
+                    if core.full_batches() > 0 {
+                        self.threads.wake_writer();
                     }
                     return Ok((lsn, core));
                 }
                 Err(refusal) => refusal,
             };
-            self.stalls.fetch_add(1, Ordering::Relaxed);
-            self.meters.metered.count(Metric::Stalls, 1);
-            let ticket = self.room.ticket();
-            match refusal {
-                Refusal::Failed => {
-                    self.room.leave();
-                    return Err(self.refusal());
-                }
+            self.housekeeping.count_stall();
+            self.recorder.metrics.count(Metric::Stalls, 1);
+            let gate = self.waiters.append_gate();
+            let ticket = gate.ticket();
+            let refused = match refusal {
+                Refusal::Failed => Some(self.status.refusal()),
                 Refusal::TooLong => {
-                    self.room.leave();
                     let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
-                    return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
+                    Some(Error::TooLong { bytes: bytes_max + 1, bytes_max })
                 }
                 Refusal::Memory => {
-                    // Even what is still gathering must go, or a record that is as large as the memory would wait for
-                    // ever behind another one that nobody commits.
-                    self.want_quietly(core.watermarks().appended);
+                    // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
+                    // for ever behind records that are never committed.
+                    self.waiters.request(self.config.own(), core.watermarks().appended);
                     drop(core);
-                    self.wake_writer();
+                    self.threads.wake_writer();
+                    None
                 }
                 Refusal::Segment { bytes } => {
                     drop(core);
-                    let setback = self.ask_for_segment(bytes, asked);
-                    if let Some(setback) = setback {
-                        self.room.leave();
-                        return Err(setback);
+                    let failure = self.housekeeping.request_segment(bytes, requested);
+                    if failure.is_none() {
+                        self.threads.wake_maintenance();
                     }
-                    asked = true;
+                    requested = true;
+                    failure
                 }
+            };
+            if let Some(refused) = refused {
+                gate.leave();
+                return Err(refused);
             }
-            self.room.wait(ticket);
+            gate.wait(ticket);
         }
     }
 
-    /// Asks the keeper for a segment; returns why there is none if it has been asked before and failed.
-    fn ask_for_segment(&self, bytes: u64, asked: bool) -> Option<Error> {
-        let mut desk = lock(&self.desk);
-        if asked {
-            if let Some(setback) = desk.setback.take() {
-                return Some(setback);
-            }
-        } else {
-            desk.setback = None;
-        }
-        desk.needed = Some(desk.needed.unwrap_or(0).max(bytes));
-        drop(desk);
-        self.wake_keeper();
-        None
-    }
-
-    pub(crate) fn wake_keeper(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.unpark();
-        }
-    }
-
-    pub(crate) fn wake_writer(&self) {
-        if let Some(writer) = self.writer.get() {
-            writer.unpark();
-        }
-    }
-
-    /// Wakes the writer if it sleeps without a time limit; otherwise it looks round by itself.
-    pub(crate) fn wake_sleeping_writer(&self) {
-        if self.writer_asleep.load(Ordering::SeqCst) {
-            self.wake_writer();
-        }
-    }
-
-    /// Returns when everything before `lsn`, which may have been reached already, has reached the grade.
-    pub(crate) fn commit(&self, lsn: Lsn, grade: Grade) -> Result<()> {
-        if self.reached(grade) >= lsn {
+    /// Returns when everything before `lsn`, which may have been reached already, has reached the level.
+    pub(crate) fn commit(&self, lsn: Lsn, level: AckLevel) -> Result<()> {
+        if self.reached(level) >= lsn {
             return Ok(());
         }
-        self.at_home()?;
-        let core = lock(&self.core);
+        self.status.check_process()?;
+        let core = self.core();
         let end = core.watermarks().appended;
         if lsn > end {
             return Err(Error::BeyondEnd { lsn, end });
         }
-        self.settle(core, lsn, grade)
+        self.commit_and_wait(core, lsn, level)
     }
 
-    /// Returns when everything before `lsn` has reached the grade, leading the write if nobody else does.
-    pub(crate) fn settle<'a>(&'a self, mut core: MutexGuard<'a, Core>, lsn: Lsn, grade: Grade) -> Result<()> {
-        core.want(grade, lsn);
+    /// Returns when everything before `lsn` has reached the level; leads the write if no other thread does.
+    pub(crate) fn commit_and_wait<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        lsn: Lsn,
+        level: AckLevel,
+    ) -> Result<()> {
+        core.request(level, lsn);
         loop {
-            if core.reached(grade) >= lsn {
+            if core.reached(level) >= lsn {
                 return Ok(());
             }
-            if let Some(ended) = self.ended() {
+            if let Some(ended) = self.status.ended() {
                 return Err(ended);
             }
             let (ready, gathered) = self.gather(core);
             core = gathered;
-            // Gathering lets go of the lock: a failure may have opened the gates meanwhile, and will not do so again.
-            if let Some(ended) = self.ended() {
+            // Gathering releases the lock: a failure may have opened the gates meanwhile, and will not do so again.
+            if let Some(ended) = self.status.ended() {
                 return Err(ended);
             }
             if let Some(issue) = ready.then(|| self.issue(&mut core)).flatten() {
-                self.drive(core, issue);
-                if self.reached(grade) >= lsn {
+                self.lead(core, issue);
+                if self.reached(level) >= lsn {
                     return Ok(());
                 }
-                core = lock(&self.core);
+                core = self.core();
                 continue;
             }
-            if core.reached(grade) >= lsn {
+            if core.reached(level) >= lsn {
                 return Ok(());
             }
-            let gate = self.gate(core.batch_of(lsn));
+            let gate = self.waiters.batch_gate(core.batch_of(lsn));
             let ticket = gate.ticket();
             drop(core);
-            self.crowd.blocks(monotonic_ns);
+            self.group_wait.committer_blocks(monotonic_ns);
             gate.wait(ticket);
-            if self.reached(grade) >= lsn {
+            if self.reached(level) >= lsn {
                 return Ok(());
             }
-            core = lock(&self.core);
+            core = self.core();
         }
     }
 
-    /// Decides whether the next batch should go now, and lets a crowd gather that is about to come.
+    /// Decides whether the next batch should go now, after a wait for committers that are about to come.
     ///
-    /// A batch goes at once when it would be alone, or when it is at least as large as what is on its way. When several
-    /// committers come round together (as those do whom the last batch woke), the first one of them gives the others
-    /// the processor for a moment, so that one write carries them all, as far as [`Crowd`] finds that worth it; a lone
-    /// committer never does, and no timer runs.
+    /// A batch goes at once when it would be alone, or when it is at least as large as what is in flight. When several
+    /// committers come in the same rhythm, because the last batch woke them together, the first of them yields the
+    /// processor for a moment, so that one write carries them all, as far as [`GroupWait`] finds that worth it. A lone
+    /// committer never yields, and no timer runs.
     pub(crate) fn gather<'a>(&'a self, core: MutexGuard<'a, Core>) -> (bool, MutexGuard<'a, Core>) {
         if core.in_flight() > 0 {
             return (core.is_due(), core);
         }
         let gathered = core.gathered_records();
-        if self.crowd.is_here(gathered) {
+        if self.group_wait.is_complete(gathered) {
             return (true, core);
         }
-        let Some(mut patience) = self.crowd.wait(gathered, monotonic_ns()) else { return (false, core) };
+        let Some(mut budget) = self.group_wait.begin(gathered, monotonic_ns()) else { return (false, core) };
         drop(core);
         let core = loop {
             yield_now();
             let now = monotonic_ns();
-            if !patience.looks(now) {
+            if !budget.is_due(now) {
                 continue;
             }
-            // Who appends right now must not have to wait for somebody who only looks.
+            // An appending thread must not wait for one that only looks.
             let Some(core) = try_lock(&self.core) else { continue };
             let gathered = core.gathered_records();
-            let here = self.crowd.is_here(gathered) || core.in_flight() > 0;
-            if here || !patience.lasts(gathered, now) {
-                self.crowd.go(gathered);
+            let complete = self.group_wait.is_complete(gathered) || core.in_flight() > 0;
+            if complete || !budget.continues(gathered, now) {
+                self.group_wait.end(gathered);
                 break core;
             }
         };
         (true, core)
     }
 
-    /// Has the writer thread write the next batch, if it is time and somebody who does not block wants it; returns
-    /// whether it did. A committer who is about to block leads instead: see [`Crowd::is_prompt`].
-    pub(crate) fn lead_for_others<'a>(
+    /// The next batch to write, at the strictest level that committers and futures request of it.
+    fn issue(&self, core: &mut Core) -> Option<Issue> {
+        if core.debt().is_used() {
+            for level in AckLevel::ALL {
+                core.request(level, self.waiters.requested(level));
+            }
+        }
+        core.issue()
+    }
+
+    /// Writes the next batch on the writer thread, if it is time and a future requests it; gives the lock back if not. A
+    /// committer that is about to block leads instead: see [`GroupWait::expects_committer`].
+    pub(crate) fn lead_for_futures<'a>(
         &'a self,
         core: MutexGuard<'a, Core>,
     ) -> std::result::Result<(), MutexGuard<'a, Core>> {
         let (ready, mut core) = self.gather(core);
-        if ready && self.crowd.is_prompt() && core.in_flight() == 0 && core.full() == 0 {
+        if ready && self.group_wait.expects_committer() && core.in_flight() == 0 && core.full_batches() == 0 {
             let began = monotonic_ns();
             drop(core);
-            while !self.flying.load(Ordering::SeqCst) {
-                if monotonic_ns() - began > PROMPT_NS {
-                    self.crowd.nobody_came();
+            while !self.in_flight.load(Ordering::SeqCst) {
+                if monotonic_ns() - began > YIELD_NS {
+                    self.group_wait.no_committer_came();
                     break;
                 }
                 yield_now();
             }
-            core = lock(&self.core);
+            core = self.core();
         }
-        let lead = ready && core.is_due() && self.is_wanted(&core);
+        let lead = ready && core.is_due() && self.is_requested(&core);
         let Some(issue) = lead.then(|| self.issue(&mut core)).flatten() else { return Err(core) };
-        self.crowd.writer_begins(monotonic_ns());
-        self.drive(core, issue);
-        self.crowd.writer_ends();
+        self.group_wait.writer_begins(monotonic_ns());
+        self.lead(core, issue);
+        self.group_wait.writer_ends();
         Ok(())
     }
 
-    /// Writes one batch and tells everyone who waited for it.
-    pub(crate) fn drive<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
-        self.flying.store(true, Ordering::SeqCst);
-        self.driving.fetch_add(1, Ordering::AcqRel);
-        let mut driving = Driving { group: self, ended: false, _writing: Writing::begin() };
-        self.carry_out(core, issue);
-        driving.ended = true;
+    /// Writes what an idle log still owes: the sync of relaxed batches, or a durable mark. Gives the lock back if it owes
+    /// nothing.
+    pub(crate) fn lead_idle<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+    ) -> std::result::Result<(), MutexGuard<'a, Core>> {
+        let mut issue = if core.request_debt_sync() { core.issue() } else { None };
+        if issue.is_none() && core.needs_mark() && core.mark(Kind::Mark) {
+            issue = core.issue();
+        }
+        let Some(issue) = issue else { return Err(core) };
+        self.lead(core, issue);
+        Ok(())
     }
 
-    fn carry_out<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
-        // Taken before the core is let go, so that batches are sealed in the order in which they were issued.
+    /// Writes one batch and wakes everything that waited for it.
+    fn lead<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        self.in_flight.store(true, Ordering::SeqCst);
+        self.leading.fetch_add(1, Ordering::AcqRel);
+        let mut leading = Leading { group: self, ended: false, _writing: Writing::begin() };
+        self.write_batch(core, issue);
+        leading.ended = true;
+    }
+
+    fn write_batch<'a>(&'a self, core: MutexGuard<'a, Core>, issue: Issue) {
+        // Taken before the core is released, so that batches are sealed in the order in which they were issued.
         let mut chain = lock(&self.chain);
         drop(core);
-        let job = chain.seal(&self.shape, issue);
+        let job = chain.seal(&self.config, issue);
         drop(chain);
         let span = tracing::trace_span!(
             "batch",
@@ -422,194 +381,205 @@ impl Group {
             segment = job.segment,
             records = job.records,
             bytes = job.disk_bytes(),
-            grade = ?job.grade
+            level = ?job.level
         );
         let _entered = span.entered();
         let began = monotonic_ns();
-        let carried = match &job.starts {
-            None => self.lanes.carry(&job),
+        let written = match &job.starts {
+            None => self.writers.write(&job),
             Some(header) => {
                 let span =
                     tracing::debug_span!("rotate", segment = header.number, previous = header.previous);
-                span.in_scope(|| self.lanes.carry(&job))
+                span.in_scope(|| self.writers.write(&job))
             }
         };
-        let took = monotonic_ns() - began;
-        if let Err(error) = carried {
-            self.fail(error);
-            return;
+        let took_ns = monotonic_ns() - began;
+        match written {
+            Ok(()) => self.acknowledge(job, took_ns),
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// Moves the watermarks behind a batch that was written, publishes them and wakes what waited for them.
+    fn acknowledge(&self, job: Job, took_ns: u64) {
         let starts = job.starts;
-        self.meters.batch(took, &job);
+        self.recorder.batch(took_ns, &job);
         if let Some(header) = starts {
-            lock(&self.shelf).started(header);
+            self.housekeeping.inventory().started(header);
         }
-        let (job_records, job_bytes) = (job.records, job.disk_bytes());
-        let mut core = lock(&self.core);
+        let (records, bytes) = (job.records, job.disk_bytes());
+        let mut core = self.core();
         let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
         let trim = core.durable_trim();
         core.done(job.id, job.into_buffer());
         let durable = core.acknowledged();
-        // Who waits for a debt to be settled sleeps at the gate of a batch that has long been written.
+        // A commit that waits for a debt to be synced sleeps at the gate of a batch that was written long ago.
         let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
         let last = core.done_batch();
-        self.durable.store(durable.get(), Ordering::Release);
-        let owed = self.publish_weaker(&core);
-        let weak = core.asked().is_used();
+        self.waiters.publish_durable(durable);
+        let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();
-        self.crowd.wrote(took, job_bytes, job_records, core.gathered_records() + core.flying_records());
-        // Before `wanted` is looked at: see `want`.
-        self.flying.store(core.in_flight() > 0, Ordering::SeqCst);
+        self.group_wait.batch_written(
+            took_ns,
+            bytes,
+            records,
+            core.gathered_records() + core.records_in_flight(),
+        );
+        // Before the requests are looked at: see `request`.
+        self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.
         let news = starts.is_some() || core.durable_trim() > trim;
-        let task = news && lock(&self.shelf).has_task(core.spares(), core.durable_trim());
+        let task = news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim());
         drop(core);
-        self.tell(first, last, waiting, durable);
-        if weak {
-            self.wake_weaker_futures();
-        }
-        if owed {
-            self.wake_writer();
-        }
-        if task {
-            self.wake_keeper();
-        }
-    }
-
-    /// Wakes those whose batches are durable, and one of those who wait for the next to be issued.
-    fn tell(&self, first: u64, last: u64, waiting: Option<(u64, u64)>, durable: Lsn) {
-        self.activity.fetch_add(1, Ordering::SeqCst);
-        // There are only so many gates, however long the debt was.
-        for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
-            self.gate(batch).open();
-        }
-        self.room.open();
-        self.news.open();
-        self.wake_futures(durable);
+        self.threads.note_activity();
+        self.waiters.wake_written(first, last, || self.status.ended().is_some());
         let led = self.hand_over(waiting);
-        if let Some((next, newest)) = waiting
-            && !led
-            && (self.wanted.load(Ordering::SeqCst) > durable.get() || newest > next)
-        {
-            self.wake_writer();
+        let unled =
+            |(next, newest)| !led && (self.waiters.requested(AckLevel::Full) > durable || newest > next);
+        if behind || waiting.is_some_and(unled) {
+            self.threads.wake_writer();
         }
-        self.wake_sleeping_writer();
+        self.threads.wake_sleeping_writer();
+        if task {
+            self.threads.wake_maintenance();
+        }
     }
 
-    /// Wakes one of those who wait for the batches `waiting` to be issued, so that it leads; returns whether there was
-    /// anyone. Whoever has gathered, or finished a batch, and does not lead the next one must do this.
+    /// Publishes the watermarks of the relaxed levels, if any commit ever requested one; returns whether futures request
+    /// more than was issued, which no committer may write.
+    fn publish_relaxed(&self, core: &Core) -> bool {
+        if !core.debt().is_used() {
+            return false;
+        }
+        for level in AckLevel::RELAXED {
+            self.waiters.publish_relaxed(level, core.reached(level));
+        }
+        self.is_behind(core)
+    }
+
+    /// Wakes one of the committers of the batches `waiting` to be issued, so that it leads; returns whether there was one.
+    /// A thread that has gathered, or finished a batch, and does not lead the next one must call this.
     pub(crate) fn hand_over(&self, waiting: Option<(u64, u64)>) -> bool {
-        waiting.is_some_and(|(next, newest)| {
-            (next..=newest.min(next + GATES as u64)).any(|batch| self.gate(batch).open_for_one())
-        })
+        waiting.is_some_and(|(next, newest)| self.waiters.wake_one_of(next, newest))
     }
 
-    fn wake_futures(&self, durable: Lsn) {
-        let mut wakers = lock(&self.wakers);
-        if wakers.is_empty() {
-            return;
-        }
-        let failed = self.failure.get().is_some();
-        let ready: Vec<Waker> =
-            wakers.extract_if(.., |(lsn, _)| failed || *lsn <= durable).map(|(_, waker)| waker).collect();
-        drop(wakers);
-        wake_each(ready);
-    }
-
-    /// The log is finished: everyone is told, nothing is acknowledged any more.
+    /// Fails the log for good: everything that waits is woken, nothing is acknowledged any more.
     pub(crate) fn fail(&self, error: Error) {
         tracing::error!(%error, "the log failed");
-        // Only the first failure is the cause; later ones are its consequences.
-        if self.failure.set(Arc::new(error)).is_ok() {
-            self.meters.metered.count(Metric::Failures, 1);
+        if self.status.set_failed(error) {
+            self.recorder.metrics.count(Metric::Failures, 1);
         }
-        lock(&self.core).fail();
-        self.gates.iter().for_each(Gate::open);
-        self.room.open();
-        self.news.open();
-        self.wake_futures(Lsn::MAX);
-        self.wake_weaker_futures();
-        self.wake_writer();
-        self.wake_keeper();
+        self.core().fail();
+        self.waiters.append_gate().open();
+        self.waiters.follower_gate().open();
+        self.waiters.wake_commits();
+        self.threads.wake_writer();
+        self.threads.wake_maintenance();
     }
 
-    /// Wants everything before `lsn` committed without waiting for it.
+    /// Requests everything before `lsn` in the level, without waiting for it.
     ///
-    /// If a batch is on its way, whoever finishes it looks at `wanted` afterwards: it lowers `flying` first and looks
-    /// then, this raises `wanted` first and looks at `flying` then, so one of the two sees the other.
-    pub(crate) fn want(&self, lsn: Lsn) {
-        self.wanted.fetch_max(lsn.get(), Ordering::SeqCst);
-        if self.writer_asleep.load(Ordering::SeqCst) || !self.flying.load(Ordering::SeqCst) {
-            self.wake_writer();
+    /// If a batch is in flight, its leader looks at the requests afterwards: it lowers `in_flight` first and looks then,
+    /// this raises the request first and looks at `in_flight` then, so one of the two sees the other.
+    pub(crate) fn request(&self, lsn: Lsn, level: AckLevel) {
+        self.waiters.request(level, lsn);
+        let wake = if level == AckLevel::Full {
+            self.threads.is_writer_asleep() || !self.in_flight.load(Ordering::SeqCst)
+        } else {
+            let mut core = self.core();
+            core.request(level, lsn);
+            self.threads.is_writer_asleep() || core.in_flight() == 0
+        };
+        if wake {
+            self.threads.wake_writer();
         }
     }
 
-    /// Whether somebody wants more committed than has been issued.
-    pub(crate) fn is_wanted(&self, core: &Core) -> bool {
-        core.full() > 0 || self.is_short(core)
+    /// Whether the writer thread has a batch to write: a full one, or one that a future requests.
+    pub(crate) fn is_requested(&self, core: &Core) -> bool {
+        core.full_batches() > 0 || self.is_behind(core)
     }
 
-    /// Wakes `waker` when everything before `lsn` is durable, or at once if it is.
-    pub(crate) fn wake_at(&self, lsn: Lsn, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
-        match wakers.iter_mut().find(|(at, known)| *at == lsn && known.will_wake(waker)) {
-            Some(_) => {}
-            None => wakers.push((lsn, waker.clone())),
-        }
+    /// Whether futures request more than what was issued will give, at any level.
+    fn is_behind(&self, core: &Core) -> bool {
+        let end = core.watermarks().appended;
+        let behind = |level| end.min(self.waiters.requested(level)) > core.debt().issued(level);
+        behind(AckLevel::Full) || (core.debt().is_used() && AckLevel::RELAXED.into_iter().any(behind))
     }
 
-    /// Commits everything and then writes the close mark, behind whatever is still under way.
-    pub(crate) fn seal_log(&self) -> Result<()> {
+    /// Lets the calling writer thread sleep without a time limit, unless something has happened since `seen`.
+    pub(crate) fn park_writer(&self, seen: u64) {
+        self.threads.park_writer(seen, || !self.is_requested(&self.core()) && !self.status.is_stopping());
+    }
+
+    /// Commits everything and then writes the close mark, behind all that is in flight.
+    pub(crate) fn close_log(&self) -> Result<()> {
         loop {
-            let mut core = lock(&self.core);
-            if let Some((grade, end)) = core.owed_to_close() {
-                self.settle(core, end, grade)?;
-                core = lock(&self.core);
+            let mut core = self.core();
+            if let Some((level, end)) = core.owed_to_close() {
+                self.commit_and_wait(core, end, level)?;
+                core = self.core();
             }
-            if let Some(ended) = self.ended() {
+            if let Some(ended) = self.status.ended() {
                 return Err(ended);
             }
             match core.close() {
                 Closing::Wait(batch) => {
-                    let gate = self.gate(batch);
+                    let gate = self.waiters.batch_gate(batch);
                     let ticket = gate.ticket();
                     drop(core);
                     gate.wait(ticket);
                 }
-                Closing::Before(issue) => self.drive(core, issue),
+                Closing::Before(issue) => self.lead(core, issue),
                 Closing::Mark(issue) => {
-                    self.drive(core, issue);
-                    return self.failed().map_or(Ok(()), Err);
+                    self.lead(core, issue);
+                    return self.status.failed().map_or(Ok(()), Err);
                 }
-                Closing::Refused => return Err(self.refusal()),
+                Closing::Refused => return Err(self.status.refusal()),
             }
         }
     }
+
+    /// Ends writing for good, before the lock on the directory is released: a [`crate::Commit`] may outlive its log, and
+    /// must not write into what another process has opened by then. Everything that still waits is woken and fails.
+    pub(crate) fn shut_down(&self) {
+        const LOOK_AGAIN: Duration = Duration::from_micros(50);
+        let core = self.core();
+        self.status.shut_down();
+        drop(core);
+        self.waiters.wake_commits();
+        while self.leading.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Fills in what is counted here.
+    pub(crate) fn fill(&self, stats: &mut Stats) {
+        self.recorder.fill(stats);
+        let core = self.core();
+        (stats.appended, stats.durable, stats.first) =
+            (core.watermarks().appended, core.acknowledged(), core.trim());
+        stats.records = core.accepted_records();
+        drop(core);
+        stats.segments = self.housekeeping.inventory().segments().len() as u64;
+        stats.stalls = self.housekeeping.stalls();
+    }
 }
 
-/// A batch is being written. If whoever writes it panics, which only code of others that it calls can make it do, the log
-/// fails, otherwise everyone would wait for that batch for ever.
-struct Driving<'a> {
+/// A batch that a thread leads. If the thread panics, which only a waker or a recorder that it calls can make it do, the
+/// log fails, otherwise every committer would wait for that batch for ever.
+struct Leading<'a> {
     group: &'a Group,
     ended: bool,
     _writing: Writing,
 }
 
-impl Drop for Driving<'_> {
+impl Drop for Leading<'_> {
     fn drop(&mut self) {
         if !self.ended {
             let panicked = std::io::Error::other("the thread that wrote a batch panicked");
-            self.group.fail(Error::io("write", self.group.lanes.dir(), panicked));
+            self.group.fail(Error::io("write", self.group.writers.dir(), panicked));
         }
-        self.group.driving.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Wakes each of them. One that panics is heard of and harms neither the others nor this thread.
-pub(crate) fn wake_each(wakers: Vec<Waker>) {
-    for waker in wakers {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())).is_err() {
-            tracing::error!("a waker of a commit panicked");
-        }
+        self.group.leading.fetch_sub(1, Ordering::AcqRel);
     }
 }

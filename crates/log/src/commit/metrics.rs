@@ -1,14 +1,14 @@
 //! Exports the log's counters and histograms to the `metrics` facade (feature `metrics`).
 //!
-//! The table below is what is recorded; without the feature nothing is.
+//! The table lists what is recorded; without the feature nothing is.
 //!
 //! | name | kind | unit | counts |
 //! | --- | --- | --- | --- |
 //! | `seawall_batches_total` | counter | batches | written and acknowledged, marks included |
-//! | `seawall_weak_batches_total` | counter | batches | those of them that were committed in a lower durability class than the log's |
+//! | `seawall_relaxed_batches_total` | counter | batches | those of them that were committed at a lower durability class than the log's |
 //! | `seawall_records_total` | counter | records | written and acknowledged |
 //! | `seawall_written_bytes_total` | counter | bytes | written, headers and padding included |
-//! | `seawall_settlements_total` | counter | syncs | that made weakly written batches durable |
+//! | `seawall_debt_syncs_total` | counter | syncs | that made relaxed batches durable |
 //! | `seawall_segments_started_total` | counter | segments | started |
 //! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
 //! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
@@ -27,7 +27,7 @@ use std::path::Path;
 
 /// Whether a metric only grows or spreads over values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder is told"))]
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
 pub(crate) enum Kind {
     /// It only grows.
     Counter,
@@ -38,14 +38,14 @@ pub(crate) enum Kind {
 /// One row: name, kind, meaning.
 pub(crate) type Row = (&'static str, Kind, &'static str);
 
-/// What there is to count.
+/// What is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Metric {
     Batches,
-    WeakBatches,
+    RelaxedBatches,
     Records,
     WrittenBytes,
-    Settlements,
+    DebtSyncs,
     SegmentsStarted,
     SegmentsPrepared,
     SegmentsFilled,
@@ -56,13 +56,17 @@ pub(crate) enum Metric {
 }
 
 /// Every metric, in the order of [`Metric`].
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder is told"))]
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
 pub(crate) const METRICS: [Row; 12] = [
     ("seawall_batches_total", Kind::Counter, "batches written and acknowledged, marks included"),
-    ("seawall_weak_batches_total", Kind::Counter, "batches asked to outlive less than the log promises"),
+    (
+        "seawall_relaxed_batches_total",
+        Kind::Counter,
+        "batches committed at a lower class than the log promises",
+    ),
     ("seawall_records_total", Kind::Counter, "records written and acknowledged"),
     ("seawall_written_bytes_total", Kind::Counter, "bytes written, headers and padding included"),
-    ("seawall_settlements_total", Kind::Counter, "syncs that made weakly written batches durable"),
+    ("seawall_debt_syncs_total", Kind::Counter, "syncs that made relaxed batches durable"),
     ("seawall_segments_started_total", Kind::Counter, "segments started"),
     ("seawall_segments_prepared_total", Kind::Counter, "segments prepared or recycled"),
     (
@@ -75,20 +79,20 @@ pub(crate) const METRICS: [Row; 12] = [
     (
         "seawall_write_seconds",
         Kind::Histogram,
-        "seconds from the issue of a batch until it was as safe as asked",
+        "seconds from the issue of a batch until it had reached its class",
     ),
     ("seawall_batch_records", Kind::Histogram, "records in one batch"),
 ];
 
 /// The handles of one log.
 #[cfg(feature = "metrics")]
-pub(crate) struct Metered {
+pub(crate) struct MetricHandles {
     counters: Vec<metrics::Counter>,
     histograms: Vec<metrics::Histogram>,
 }
 
 #[cfg(feature = "metrics")]
-impl Metered {
+impl MetricHandles {
     /// Describes every metric and takes its handle, labelled with the directory of the log.
     pub(crate) fn new(dir: &Path) -> Self {
         let (mut counters, mut histograms) = (Vec::new(), Vec::new());
@@ -125,13 +129,13 @@ impl Metered {
     }
 }
 
-/// Nobody is told.
+/// Records nothing.
 #[cfg(not(feature = "metrics"))]
-pub(crate) struct Metered;
+pub(crate) struct MetricHandles;
 
 #[cfg(not(feature = "metrics"))]
 #[expect(clippy::unused_self, reason = "the same calls as with the feature")]
-impl Metered {
+impl MetricHandles {
     pub(crate) fn new(_: &Path) -> Self {
         Self
     }
@@ -143,9 +147,9 @@ impl Metered {
     pub(crate) fn record(&self, _: Metric, _: f64) {}
 }
 
-impl std::fmt::Debug for Metered {
+impl std::fmt::Debug for MetricHandles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metered")
+        f.write_str("MetricHandles")
     }
 }
 

@@ -8,26 +8,28 @@
 //! | [`state`] | the state machine: batches, watermarks, what may be issued |
 //! | [`batch`] | the memory that a batch gathers in |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
-//! | [`group`] | group commit: who leads, who waits, who is woken |
-//! | [`weaker`] | the same for relaxed commits |
+//! | [`group`] | group commit: which thread leads, waits, and is woken |
 //! | [`group_wait`] | how long a leader waits for others |
-//! | [`gate`] | blocks and wakes threads |
+//! | [`waiters`], [`gate`] | block and wake threads and futures |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
 //! | [`segment_writers`] | the open files of each segment, through which the writes go |
-//! | [`background`] | the writer thread and the segment maintenance thread |
-//! | [`ending`] | ends a log |
+//! | [`writer_thread`] | writes batches that have no leader, and idle marks |
+//! | [`maintenance_thread`] | prepares and recycles segments, as [`housekeeping`] requests |
+//! | [`threads`] | wakes these two |
+//! | [`status`], [`ending`] | whether the log is open, and how it ends |
 //! | [`stats`], [`metrics`] | counters and distributions |
 //! | [`sync`] | locks and atomics, of the standard library or of `loom` |
 //!
 //! Invariants: `durable <= acknowledged <= syncing <= appended`; the core lock is never held across a system call;
 //! after the first failed write or sync nothing is acknowledged any more.
 
-pub(crate) mod background;
 pub(crate) mod batch;
 pub(crate) mod ending;
 pub(crate) mod gate;
 pub(crate) mod group;
 pub(crate) mod group_wait;
+pub(crate) mod housekeeping;
+pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
 pub(crate) mod seal;
 #[cfg(not(loom))]
@@ -37,7 +39,10 @@ pub(crate) mod segment_writers;
 pub(crate) mod segment_writers;
 pub(crate) mod state;
 pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod sync;
 pub(crate) mod sync_debt;
+pub(crate) mod threads;
 pub(crate) mod transaction;
-pub(crate) mod weaker;
+pub(crate) mod waiters;
+pub(crate) mod writer_thread;

@@ -12,12 +12,12 @@
 //! Invariant: no batch is in flight in a segment that is not durably started; copy 1 alone is enough for that, so
 //! copy 0, which lies right in front of the first batch, costs no write of its own.
 
-use crate::commit::state::{Issue, Shape};
-use crate::commit::sync_debt::Grade;
+use crate::commit::state::{CoreConfig, Issue};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
 use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
 use seawall_sys::planted;
 
 /// The end of the chain of checksums.
@@ -36,10 +36,10 @@ pub(crate) struct Job {
     pub(crate) segment: u64,
     /// Records in it.
     pub(crate) records: u32,
-    /// How safe it must be before it is acknowledged.
-    pub(crate) grade: Grade,
+    /// The level at which it is acknowledged.
+    pub(crate) level: AckLevel,
     /// A segment that must be synced before anything of this is written.
-    pub(crate) settle: Option<u64>,
+    pub(crate) sync_first: Option<u64>,
     /// Set if the segment is started with this batch: its header.
     pub(crate) starts: Option<SegmentHeader>,
     /// The durable LSN that it states.
@@ -57,7 +57,7 @@ pub(crate) struct Job {
 pub(crate) struct Write<'a> {
     /// Where in the segment, in bytes.
     pub(crate) offset: u64,
-    /// What.
+    /// The bytes.
     pub(crate) bytes: &'a [u8],
     /// The number of the buffer that it lies in, if that has one.
     pub(crate) buffer: Option<u16>,
@@ -72,42 +72,42 @@ impl Job {
             bytes: block.bytes(),
             buffer: None,
         });
-        // The first batch takes what lies in front of it along.
+        // The first batch is written together with the header copy in front of it.
         let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
         let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
         let batch = Write { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
-        start.into_iter().chain((!self.is_settlement()).then_some(batch))
+        start.into_iter().chain((!self.is_sync_only()).then_some(batch))
     }
 
-    /// Whether it writes nothing and only settles what others wrote.
-    pub(crate) fn is_settlement(&self) -> bool {
+    /// Whether it writes nothing and only syncs what other jobs wrote.
+    pub(crate) fn is_sync_only(&self) -> bool {
         self.bytes == 0
     }
 
     /// The sync that must come first, unless the batch is followed by one of the whole file anyway, as it is where
     /// `sync_covers` and both lie in the same segment.
-    pub(crate) fn settles_first(&self, sync_covers: bool) -> Option<u64> {
-        let covered = sync_covers && !self.is_settlement() && self.starts.is_none();
-        self.settle.filter(|segment| !covered || *segment != self.segment)
+    pub(crate) fn needs_sync_first(&self, sync_covers: bool) -> Option<u64> {
+        let covered = sync_covers && !self.is_sync_only() && self.starts.is_none();
+        self.sync_first.filter(|segment| !covered || *segment != self.segment)
     }
 
-    /// What the sync of [`Job::settles_first`] means for the batch: a failed one ends it.
-    pub(crate) fn settled<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
+    /// What the sync of [`Job::needs_sync_first`] means for the batch: a failed sync fails the batch.
+    pub(crate) fn first_sync<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
         planted!(SettleErrorIgnored, Ok(()), result.map(drop))
     }
 
-    /// Nothing but the sync of `settle`.
+    /// A job that writes nothing and syncs the segment `sync_first`.
     #[cfg_attr(
         not(feature = "simulation"),
-        expect(unused_variables, reason = "only the oracle asks what it states")
+        expect(unused_variables, reason = "only the oracle reads what it states")
     )]
-    fn settlement(id: u64, settle: Option<u64>, durable: Lsn) -> Self {
+    fn sync_only(id: u64, sync_first: Option<u64>, durable: Lsn) -> Self {
         Self {
             id,
-            segment: settle.unwrap_or(0),
+            segment: sync_first.unwrap_or(0),
             records: 0,
-            grade: Grade::Full,
-            settle,
+            level: AckLevel::Full,
+            sync_first,
             starts: None,
             #[cfg(feature = "simulation")]
             witness: durable,
@@ -144,29 +144,29 @@ pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
 
 impl Chain {
     /// Seals one batch.
-    pub(crate) fn seal(&mut self, shape: &Shape, issue: Issue) -> Job {
-        let Issue { id, batch, grade, settle, durable, acknowledged, trim } = issue;
-        let Some(mut batch) = batch else { return Job::settlement(id, settle, durable) };
+    pub(crate) fn seal(&mut self, config: &CoreConfig, issue: Issue) -> Job {
+        let Issue { id, batch, level, sync_first, durable, acknowledged, trim } = issue;
+        let Some(mut batch) = batch else { return Job::sync_only(id, sync_first, durable) };
         let starts = batch.start.map(|start| SegmentHeader {
-            block_bytes: shape.block_bytes,
-            log_id: shape.log_id,
-            epoch: shape.epoch,
+            block_bytes: config.block_bytes,
+            log_id: config.log_id,
+            epoch: config.epoch,
             number: batch.segment,
             segment_bytes: start.bytes,
             first_lsn: batch.lsn,
             trim_lsn: planted!(TrimNotCarried, Lsn::ZERO, trim),
             previous: start.previous,
             link: self.link,
-            class: shape.class,
+            class: config.class,
         });
-        let bytes = batch.used.next_multiple_of(shape.block_bytes.into());
+        let bytes = batch.used.next_multiple_of(config.block_bytes.into());
         let out = &mut batch.buf.bytes_mut()[..bytes];
         out[batch.used..].fill(0);
         let body_bytes = u32::try_from(batch.used - BATCH_HEADER_BYTES).unwrap_or(u32::MAX);
         let header = BatchHeader {
             kind: batch.kind,
-            log_id: shape.log_id,
-            epoch: shape.epoch,
+            log_id: config.log_id,
+            epoch: config.epoch,
             segment: batch.segment,
             offset: batch.offset,
             lsn: batch.lsn,
@@ -180,10 +180,10 @@ impl Chain {
         };
         let checksum = header.encode(out);
         planted!(LinkNotAdvanced, (), self.link = checksum);
-        // What a short write leaves behind when nobody looks at the count.
+        // What a short write leaves behind when its count is ignored.
         planted!(WriteWithoutTail, out[bytes - 1] = 1);
         let last_block = starts.as_ref().map(|header| {
-            let first = batch.buf.front_mut(shape.block_bytes.into());
+            let first = batch.buf.front_mut(config.block_bytes.into());
             first.fill(0);
             header.encode(0, first);
             header_block(header, 1)
@@ -192,8 +192,8 @@ impl Chain {
             id: batch.id,
             segment: batch.segment,
             records: batch.records,
-            grade,
-            settle,
+            level,
+            sync_first,
             starts,
             #[cfg(feature = "simulation")]
             witness: durable,
@@ -208,51 +208,35 @@ impl Chain {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::Chain;
-    use crate::commit::state::{Beginning, Core, Place, Shape, Spare};
-    use crate::commit::sync_debt::Grade;
+    use crate::commit::state::{Core, CoreConfig, ResumePoint};
     use crate::format::cursor::Cursor;
-    use crate::format::{BLOCK_SIZES, LogId, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
+    use crate::format::{BLOCK_SIZES, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
     use crate::lsn::Lsn;
-    use seawall_sys::durability::Class;
+    use crate::method::ack_level::AckLevel;
+    use crate::segment::{Place, Spare};
+    use crate::testing::fixtures;
 
     #[test]
-    fn what_is_sealed_is_what_a_walk_accepts_in_order_and_whatever_its_grade() {
-        let log_id = LogId([3; 16]);
-        let shape = Shape {
-            log_id,
-            epoch: 1,
-            block_bytes: 512,
-            batch_bytes: 1024,
-            depth: 2,
-            memory_bytes: 4096,
-            class: Class::PowerLoss,
-        };
+    fn sealed_batches_pass_the_cursor_in_order_at_every_level() {
+        let config = fixtures::config(512, 1024, 2);
         let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
-        let beginning = Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
-        let mut core = Core::new(shape, beginning);
+        let resume = ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
+        let mut core = Core::new(config, resume);
         let mut chain = Chain { link: 0 };
-        let segment = SegmentHeader {
-            block_bytes: 512,
-            log_id,
-            epoch: 1,
-            number: 1,
-            segment_bytes: (1 << 20) + 512,
-            first_lsn: Lsn::ZERO,
-            trim_lsn: Lsn::ZERO,
-            previous: 0,
-            link: 0,
-            class: Class::PowerLoss,
-        };
+        let segment = fixtures::segment(1, 512, (1 << 20) + 512, Lsn::ZERO);
         let mut cursor = Cursor::start(segment);
         for round in 0..6_u8 {
             let records = [vec![round; 700], Vec::new(), vec![round; usize::from(round)]];
             let end = records.iter().map(|record| core.append(record).expect("there is room")).last();
-            core.want([Grade::Full, Grade::Process][usize::from(round % 2)], end.unwrap_or_default());
+            core.request(
+                [AckLevel::Full, AckLevel::Process][usize::from(round % 2)],
+                end.unwrap_or_default(),
+            );
             let mut read = Vec::new();
             while let Some(issue) = core.issue() {
-                let settles = issue.settle;
-                let job = chain.seal(&shape, issue);
-                assert_eq!(settles.is_some(), round > 0 && job.grade == Grade::Full && round % 2 == 0);
+                let syncs_first = issue.sync_first;
+                let job = chain.seal(&config, issue);
+                assert_eq!(syncs_first.is_some(), round > 0 && job.level == AckLevel::Full && round % 2 == 0);
                 for write in job.writes() {
                     assert_eq!(write.offset, cursor.offset);
                     let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
@@ -271,26 +255,17 @@ mod tests {
     }
     #[test]
     fn a_segment_is_started_durably_before_its_first_batch_and_with_two_writes() {
-        let log_id = LogId([3; 16]);
         for block_bytes in BLOCK_SIZES {
-            let shape = Shape {
-                log_id,
-                epoch: 7,
-                block_bytes,
-                batch_bytes: 8192,
-                depth: 2,
-                memory_bytes: 1 << 15,
-                class: Class::PowerLoss,
-            };
+            let config = CoreConfig { epoch: 7, ..fixtures::config(block_bytes, 8192, 2) };
             let (block, bytes) = (usize::from(block_bytes), 1 << 16);
             // No room is left in segment 1.
             let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
             let spares = vec![Spare { number: 4, bytes }];
-            let beginning = Beginning { end: Lsn::new(100), trim: Lsn::new(50), place, spares };
-            let mut core = Core::new(shape, beginning);
+            let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::new(50), place, spares };
+            let mut core = Core::new(config, resume);
             let end = core.append(b"the first one").expect("there is a spare");
-            core.want(Grade::Full, end);
-            let job = Chain { link: 9 }.seal(&shape, core.issue().expect("there is a batch"));
+            core.request(AckLevel::Full, end);
+            let job = Chain { link: 9 }.seal(&config, core.issue().expect("there is a batch"));
             let writes: Vec<_> = job.writes().collect();
             let [last, first] = writes[..] else { panic!("{} writes", writes.len()) };
             assert_eq!((last.offset, last.bytes.len(), first.offset), (bytes - block as u64, block, 0));

@@ -1,11 +1,11 @@
 //! Segment writers: the open file handles of each segment, through which batches are written and synced.
 //!
-//! Each segment that may be written has as many *lanes* as batches may be in flight: a lane is the file, opened by
-//! the chosen row of the method table, once for each lane, because the kernel reports a failed write-back once for
-//! each open file: on a shared one a second sync could succeed over data that the first one lost. A lane runs one job
-//! at a time and is idle otherwise; the core never has more jobs in flight than there are lanes. The rings of the
-//! `io_uring` engine are shared by the lanes of all segments and set up once, when the log is opened. Relaxed commits
-//! have lanes of their own, by the rows that `method/relaxed.rs` selects, and one more lane syncs what they wrote.
+//! Each segment that may be written has as many *writers* as batches may be in flight. A writer is the segment's file,
+//! opened by the selected row of the method table. Each writer opens it anew, because the kernel reports a failed
+//! write-back once for each open file: on a shared one a second sync could succeed over data that the first one lost. A
+//! writer runs one job at a time; the core never has more jobs in flight than there are writers. The rings of the
+//! `io_uring` engine are shared by the writers of all segments and set up once, when the log is opened. Relaxed commits
+//! have writers of their own, by the rows that `method/relaxed.rs` selects, and one more writer syncs what they wrote.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,11 +17,10 @@ use seawall_sys::engine::Works;
 use seawall_sys::{Commit, Piece, Target};
 
 use crate::commit::seal::{Job, Write};
-use crate::commit::sync_debt::Grade;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_open, from_system};
 use crate::format::segment_name;
+use crate::method::ack_level::AckLevel;
 use crate::method::relaxed::Rows;
-use crate::method::select::{from_open, from_system};
 
 use crate::commit::sync::{Mutex, lock};
 
@@ -41,7 +40,7 @@ fn lay_out<'a>(job: &'a Job, pieces: &mut [Piece<'a>; PIECES_MAX]) -> usize {
     count
 }
 
-/// A failed write or sync of a batch. A full disk, which preparing a segment should have met, is no promise here that
+/// A failed write or sync of a batch. A full disk is reported as an I/O error, because [`Error::DiskFull`] promises that
 /// nothing was written.
 fn failed(error: &seawall_sys::Error) -> Error {
     match from_system(error) {
@@ -50,46 +49,46 @@ fn failed(error: &seawall_sys::Error) -> Error {
     }
 }
 
-/// One segment, open by every row of the log.
-struct Open {
+/// One segment, open by every row of the log; the idle writers.
+struct OpenSegment {
     own: Idle,
-    /// By grade.
-    weaker: [Idle; 2],
-    settling: Idle,
+    /// By level.
+    relaxed: [Idle; 2],
+    syncing: Idle,
 }
 
-impl Open {
-    fn of(&self, grade: Grade, own: Grade) -> &Idle {
-        match self.weaker.get(grade as usize) {
-            Some(weaker) if grade < own => weaker,
+impl OpenSegment {
+    fn of(&self, level: AckLevel, own: AckLevel) -> &Idle {
+        match self.relaxed.get(level as usize) {
+            Some(relaxed) if level < own => relaxed,
             _ => &self.own,
         }
     }
 }
 
-/// The lanes of every segment that may be written.
-pub(crate) struct Lanes {
+/// The writers of every segment that may be written.
+pub(crate) struct SegmentWriters {
     dir: Arc<Directory>,
     works: Works,
     rows: Rows,
     count: usize,
     write_bytes: usize,
-    segments: Mutex<BTreeMap<u64, Arc<Open>>>,
+    segments: Mutex<BTreeMap<u64, Arc<OpenSegment>>>,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<Arc<crate::storage::faults::Faults>>,
 }
 
-impl std::fmt::Debug for Lanes {
+impl std::fmt::Debug for SegmentWriters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lanes")
+        f.debug_struct("SegmentWriters")
             .field("works", &self.works)
             .field("count", &self.count)
             .finish_non_exhaustive()
     }
 }
 
-impl Lanes {
-    /// No segment yet; for each, `count` lanes on the engine `works` and as many by the rows beside its own.
+impl SegmentWriters {
+    /// Without a segment yet; each will have `count` writers on the engine `works` and as many by each relaxed row.
     pub(crate) fn new(
         dir: Arc<Directory>,
         works: Works,
@@ -114,7 +113,7 @@ impl Lanes {
         self.dir.path()
     }
 
-    /// Opens the lanes of a segment of `bytes` bytes.
+    /// Opens the writers of a segment of `bytes` bytes.
     pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
         let path = self.dir.path().join(segment_name(number));
         #[cfg(feature = "simulation")]
@@ -122,27 +121,27 @@ impl Lanes {
             return Err(Error::io("open", path, source));
         }
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
-        let own = |lane| {
+        let own = |writer| {
             self.works
-                .open_in(&self.dir, lane, &target)
+                .open_in(&self.dir, writer, &target)
                 .map_err(|error| from_open(error, self.works.method(), &path))
         };
         let own: Idle = (0..self.count).map(own).collect::<Result<_>>().map(Mutex::new)?;
-        let lanes = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
+        let writers = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
             let Some(row) = row else { return Ok(Mutex::default()) };
-            let lane = |_| {
+            let writer = |_| {
                 seawall_sys::open_in(&self.dir, row, &target).map_err(|error| from_open(error, row, &path))
             };
-            (0..count).map(lane).collect::<Result<_>>().map(Mutex::new)
+            (0..count).map(writer).collect::<Result<_>>().map(Mutex::new)
         };
-        let Rows { weaker: [process, system], settling, .. } = self.rows;
-        // A row that serves both grades is served from the lanes of the higher one.
+        let Rows { relaxed: [process, system], syncing, .. } = self.rows;
+        // A row that serves both levels is served from the writers of the higher one.
         let process = process.filter(|row| system != Some(*row));
-        let debts = process.is_some() || system.is_some() || self.rows.own() != Grade::Full;
-        let open = Open {
+        let relaxes = process.is_some() || system.is_some() || self.rows.own() != AckLevel::Full;
+        let open = OpenSegment {
             own,
-            weaker: [lanes(process, self.count)?, lanes(system, self.count)?],
-            settling: lanes(settling.filter(|_| debts), 1)?,
+            relaxed: [writers(process, self.count)?, writers(system, self.count)?],
+            syncing: writers(syncing.filter(|_| relaxes), 1)?,
         };
         lock(&self.segments).insert(number, Arc::new(open));
         Ok(())
@@ -153,7 +152,7 @@ impl Lanes {
         &self.rows
     }
 
-    /// Closes the lanes of every segment before `number`: nothing is written there any more.
+    /// Closes the writers of every segment before `number`: nothing is written there any more.
     pub(crate) fn close_before(&self, number: u64) {
         let mut segments = lock(&self.segments);
         let kept = segments.split_off(&number);
@@ -162,23 +161,23 @@ impl Lanes {
         drop(closed);
     }
 
-    /// Closes the lanes of one segment, because its file is about to be replaced: some systems (Windows) let nobody take
-    /// the name of a file that is open.
+    /// Closes the writers of one segment, because its file is about to be replaced: some systems (Windows) refuse to
+    /// replace a file that is open.
     pub(crate) fn close(&self, number: u64) {
         let closed = lock(&self.segments).remove(&number);
         drop(closed);
     }
 
-    /// Carries out a job: when this returns, the batch is as safe as its grade says.
-    pub(crate) fn carry(&self, job: &Job) -> Result<()> {
-        if job.settle.is_some() {
-            self.settle(job)?;
+    /// Executes a job: when this returns, the batch has reached its level.
+    pub(crate) fn write(&self, job: &Job) -> Result<()> {
+        if job.sync_first.is_some() {
+            self.sync_first(job)?;
         }
-        if job.is_settlement() {
+        if job.is_sync_only() {
             return Ok(());
         }
-        let lanes = lock(&self.segments).get(&job.segment).map(Arc::clone);
-        let Some(lanes) = lanes else { return Err(self.not_open(job.segment)) };
+        let writers = lock(&self.segments).get(&job.segment).map(Arc::clone);
+        let Some(writers) = writers else { return Err(self.not_open(job.segment)) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.path().join(segment_name(job.segment));
@@ -187,20 +186,20 @@ impl Lanes {
         let mut pieces = [Piece::default(); PIECES_MAX];
         let count = lay_out(job, &mut pieces);
         let own = self.rows.own();
-        if job.grade > own {
-            // In full, in a weaker log: by the row that syncs. After an error the lane is finished, and so is the log.
-            let mut settling = lock(&lanes.settling);
-            let lane = settling.first_mut().ok_or_else(|| self.not_open(job.segment))?;
-            let carried = lane.carry(&pieces[..count]).map_err(|error| failed(&error));
-            if carried.is_err() {
-                settling.clear();
+        if job.level > own {
+            // In full, in a log of a lower class: by the row that syncs. After an error neither is used again.
+            let mut syncing = lock(&writers.syncing);
+            let writer = syncing.first_mut().ok_or_else(|| self.not_open(job.segment))?;
+            let written = writer.carry(&pieces[..count]).map_err(|error| failed(&error));
+            if written.is_err() {
+                syncing.clear();
             }
-            return carried;
+            return written;
         }
-        let lane = lock(lanes.of(job.grade, own)).pop();
-        let mut lane = lane.ok_or_else(|| self.not_open(job.segment))?;
-        lane.carry(&pieces[..count]).map_err(|error| failed(&error))?;
-        lock(lanes.of(job.grade, own)).push(lane);
+        let writer = lock(writers.of(job.level, own)).pop();
+        let mut writer = writer.ok_or_else(|| self.not_open(job.segment))?;
+        writer.carry(&pieces[..count]).map_err(|error| failed(&error))?;
+        lock(writers.of(job.level, own)).push(writer);
         Ok(())
     }
 
@@ -209,23 +208,23 @@ impl Lanes {
         Error::io("write", path, std::io::Error::other("the segment is not open for writing"))
     }
 
-    /// Syncs what batches of a weaker grade wrote before, unless the job's own sync will do so.
-    fn settle(&self, job: &Job) -> Result<()> {
-        let Some(segment) = job.settles_first(self.rows.full_settles) else { return Ok(()) };
+    /// Syncs what relaxed batches wrote before, unless the job's own sync will do so.
+    fn sync_first(&self, job: &Job) -> Result<()> {
+        let Some(segment) = job.needs_sync_first(self.rows.full_syncs_debt) else { return Ok(()) };
         #[cfg(feature = "simulation")]
         if let Some(faults) = &self.faults {
             let path = self.dir.path().join(segment_name(segment));
-            faults.settle().map_err(|source| Error::io("sync", path, source))?;
+            faults.debt_sync().map_err(|source| Error::io("sync", path, source))?;
         }
-        let lanes = lock(&self.segments).get(&segment).map(Arc::clone);
-        let Some(lanes) = lanes else { return Err(self.not_open(segment)) };
-        // One lane: whoever comes second waits for the first, and syncs again, because more may have been written.
-        let mut settling = lock(&lanes.settling);
-        let lane = settling.first_mut().ok_or_else(|| self.not_open(segment))?;
-        let synced = Job::settled(lane.sync()).map_err(|error| from_system(&error));
+        let writers = lock(&self.segments).get(&segment).map(Arc::clone);
+        let Some(writers) = writers else { return Err(self.not_open(segment)) };
+        // There is one such writer: a second job waits for the first and syncs again, because more may have been written.
+        let mut syncing = lock(&writers.syncing);
+        let writer = syncing.first_mut().ok_or_else(|| self.not_open(segment))?;
+        let synced = Job::first_sync(writer.sync()).map_err(|error| from_system(&error));
         if synced.is_err() {
-            // The system reports a failed write-back once: whoever comes next would be told that all is well.
-            settling.clear();
+            // The system reports a failed write-back once: the next sync would succeed over lost data.
+            syncing.clear();
         }
         synced
     }

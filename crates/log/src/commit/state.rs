@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What is acknowledged outlives what the log promises; what is durable outlives a power cut. In a log of class power loss
-//! the two are one; in a weaker one the durable LSN moves when a segment is full, when something was trimmed and at close.
+//! the two are one; in a log of a lower class the durable LSN moves when a segment is full, after a trim and at close.
 //!
 //! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
@@ -20,16 +20,20 @@
 use std::collections::VecDeque;
 
 use crate::commit::batch::{Batch, Start};
-use crate::commit::sync_debt::{Asked, Grade};
+use crate::commit::sync_debt::SyncDebt;
 use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
+use crate::segment::inventory::SegmentInventory;
+use crate::segment::lifecycle::Task;
+use crate::segment::{Place, Spare};
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct CoreConfig {
     /// Which log this is.
     pub(crate) log_id: LogId,
     /// The epoch of this opening.
@@ -38,44 +42,24 @@ pub(crate) struct Shape {
     pub(crate) block_bytes: u16,
     /// Capacity of an ordinary buffer in bytes: the longest batch but for transactions that need more.
     pub(crate) batch_bytes: usize,
-    /// Batches that may be under way at the same time.
+    /// Batches that may be in flight at the same time.
     pub(crate) depth: usize,
-    /// Memory for records in bytes: what may be appended and not yet written.
+    /// Memory for records that are appended and not yet written, in bytes.
     pub(crate) memory_bytes: usize,
     /// What an acknowledged record outlives.
     pub(crate) class: Class,
 }
 
-impl Shape {
-    /// The grade in which a record is acknowledged.
-    pub(crate) fn own(&self) -> Grade {
-        Grade::of(self.class)
+impl CoreConfig {
+    /// The level in which a record is acknowledged.
+    pub(crate) fn own(&self) -> AckLevel {
+        AckLevel::of(self.class)
     }
 }
 
-/// A segment that is prepared, named and waiting to be started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spare {
-    /// Its number.
-    pub(crate) number: u64,
-    /// Its size in bytes.
-    pub(crate) bytes: u64,
-}
-
-/// Where the next batch goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The segment.
-    pub(crate) segment: u64,
-    /// Where in it, in bytes.
-    pub(crate) offset: u64,
-    /// Where batches must end, in bytes: the second copy of the header starts here.
-    pub(crate) data_end: u64,
-}
-
-/// What recovery hands over to begin with.
+/// Where recovery ended and appending resumes.
 #[derive(Clone, Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct ResumePoint {
     /// Where the log ends.
     pub(crate) end: Lsn,
     /// The first LSN that must be present.
@@ -107,12 +91,12 @@ pub(crate) enum Refusal {
 pub(crate) struct Issue {
     /// Its number.
     pub(crate) id: u64,
-    /// The batch, `None` for a settlement: nothing but the sync of what was written in a weaker grade.
+    /// The batch; `None` if nothing is written and only the batches of lower levels are synced.
     pub(crate) batch: Option<Batch>,
-    /// How safe it must be before it is acknowledged.
-    pub(crate) grade: Grade,
+    /// The level at which it is acknowledged.
+    pub(crate) level: AckLevel,
     /// A segment that must be synced before anything of this is written, because batches in it are not durable yet.
-    pub(crate) settle: Option<u64>,
+    pub(crate) sync_first: Option<u64>,
     /// The durable LSN at this moment.
     pub(crate) durable: Lsn,
     /// The acknowledged LSN at this moment.
@@ -124,23 +108,23 @@ pub(crate) struct Issue {
 /// What closing the log needs next.
 #[derive(Debug)]
 pub(crate) enum Closing {
-    /// That this batch, which is under way, ends.
+    /// That this batch, which is in flight, ends.
     Wait(u64),
     /// That this is written, which was gathered before.
     Before(Issue),
-    /// That the close mark is written: nothing else is under way.
+    /// That the close mark is written: nothing else is in flight.
     Mark(Issue),
     /// Nothing is written any more.
     Refused,
 }
 
 #[derive(Debug)]
-struct Flight {
+struct InFlight {
     id: u64,
     records: u32,
     end: Lsn,
     trim: Lsn,
-    grade: Grade,
+    level: AckLevel,
     done: bool,
     starts: bool,
 }
@@ -159,15 +143,15 @@ pub(crate) struct Watermarks {
 /// The state machine.
 #[derive(Debug)]
 pub(crate) struct Core {
-    shape: Shape,
+    config: CoreConfig,
     appended: Lsn,
     syncing: Lsn,
     durable: Lsn,
     trim: Lsn,
     /// The first LSN as the disk knows it.
     durable_trim: Lsn,
-    /// The first LSN in what was written in a weaker grade: the disk knows it once that is settled.
-    weak_trim: Lsn,
+    /// The first LSN that relaxed batches carry: it is durable once they are synced.
+    relaxed_trim: Lsn,
     /// The highest acknowledged LSN that any issued batch carries.
     witnessed: Lsn,
     place: Place,
@@ -176,36 +160,36 @@ pub(crate) struct Core {
     held: Option<Spare>,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
-    flight: VecDeque<Flight>,
+    flight: VecDeque<InFlight>,
     free: Vec<AlignedBuf>,
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
     accepted_records: u64,
     durable_id: u64,
-    /// The last batch that has been written and acknowledged in its grade.
+    /// The last batch that has been written and acknowledged in its level.
     done_id: u64,
-    asked: Asked,
+    debt: SyncDebt,
     failed: bool,
 }
 
 impl Core {
     /// Begins where recovery ended, with buffers of its own.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn new(shape: Shape, beginning: Beginning) -> Self {
+    pub(crate) fn new(config: CoreConfig, resume: ResumePoint) -> Self {
         let buffers =
-            Self::take_buffers(&shape).unwrap_or_else(|error| unreachable!("tests are small: {error}"));
-        Self::with(shape, beginning, buffers)
+            Self::take_buffers(&config).unwrap_or_else(|error| unreachable!("tests are small: {error}"));
+        Self::with(config, resume, buffers)
     }
 
     /// The memory of a log: `memory_bytes / batch_bytes` buffers, at least two.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn take_buffers(shape: &Shape) -> std::io::Result<Vec<AlignedBuf>> {
-        let buffers = (shape.memory_bytes / shape.batch_bytes.max(1)).max(2);
+    pub(crate) fn take_buffers(config: &CoreConfig) -> std::io::Result<Vec<AlignedBuf>> {
+        let buffers = (config.memory_bytes / config.batch_bytes.max(1)).max(2);
         let take = |number| {
-            let mut buffer = AlignedBuf::try_zeroed(shape.batch_bytes)?.numbered(number);
+            let mut buffer = AlignedBuf::try_zeroed(config.batch_bytes)?.numbered(number);
             buffer.touch();
             Ok(buffer)
         };
@@ -213,30 +197,30 @@ impl Core {
     }
 
     /// Begins where recovery ended, with these buffers.
-    pub(crate) fn with(shape: Shape, beginning: Beginning, free: Vec<AlignedBuf>) -> Self {
+    pub(crate) fn with(config: CoreConfig, resume: ResumePoint, free: Vec<AlignedBuf>) -> Self {
         let buffers = free.len();
         Self {
-            shape,
-            appended: beginning.end,
-            syncing: beginning.end,
-            durable: beginning.end,
-            trim: beginning.trim,
-            durable_trim: beginning.trim,
-            weak_trim: beginning.trim,
-            witnessed: beginning.end,
-            place: beginning.place,
-            spares: beginning.spares.into(),
+            config,
+            appended: resume.end,
+            syncing: resume.end,
+            durable: resume.end,
+            trim: resume.trim,
+            durable_trim: resume.trim,
+            relaxed_trim: resume.trim,
+            witnessed: resume.end,
+            place: resume.place,
+            spares: resume.spares.into(),
             held: None,
             open: None,
             ready: VecDeque::with_capacity(buffers),
-            flight: VecDeque::with_capacity(shape.depth + 1),
+            flight: VecDeque::with_capacity(config.depth + 1),
             free,
             large_bytes: 0,
             next_id: 1,
             accepted_records: 0,
             durable_id: 0,
             done_id: 0,
-            asked: Asked::new(beginning.end, shape.own()),
+            debt: SyncDebt::new(resume.end, config.own()),
             failed: false,
         }
     }
@@ -253,40 +237,39 @@ impl Core {
         Watermarks { appended: self.appended, syncing: self.syncing, durable: self.durable }
     }
 
-    /// Who asked for what.
-    pub(crate) fn asked(&self) -> &Asked {
-        &self.asked
+    /// The levels that are requested, issued and reached.
+    pub(crate) fn debt(&self) -> &SyncDebt {
+        &self.debt
     }
 
-    /// Somebody waits for everything before `lsn` in this grade.
+    /// A commit requests everything before `lsn` at this level.
     #[inline]
-    pub(crate) fn want(&mut self, grade: Grade, lsn: Lsn) {
-        self.asked.want(grade, lsn.min(self.appended));
+    pub(crate) fn request(&mut self, level: AckLevel, lsn: Lsn) {
+        self.debt.request(level, lsn.min(self.appended));
     }
 
     /// Everything before this outlives what the log promises. In a log of class power loss that is the durable LSN.
     pub(crate) fn acknowledged(&self) -> Lsn {
-        self.reached(self.shape.own())
+        self.reached(self.config.own())
     }
 
-    /// Everything before this outlives what the grade says.
-    pub(crate) fn reached(&self, grade: Grade) -> Lsn {
-        if grade == Grade::Full { self.durable } else { self.asked.reached(grade).max(self.durable) }
+    /// Everything before this outlives what the level says.
+    pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
+        if level == AckLevel::Full { self.durable } else { self.debt.reached(level).max(self.durable) }
     }
 
-    /// Asks for what was written in a grade below that of the log to be made as safe as the log promises; returns whether
-    /// there is any such debt.
-    pub(crate) fn settle_debts(&mut self) -> bool {
-        let own = self.shape.own();
-        let owes = if own == Grade::Full {
-            self.asked.owes(self.durable_id)
+    /// Requests the sync of batches that were written at a level below the log's own; returns whether there are any.
+    pub(crate) fn request_debt_sync(&mut self) -> bool {
+        let own = self.config.own();
+        let owed = if own == AckLevel::Full {
+            self.debt.is_owed(self.durable_id)
         } else {
-            self.asked.issued(own) < self.syncing
+            self.debt.issued(own) < self.syncing
         };
-        if owes {
-            self.asked.want(own, self.syncing);
+        if owed {
+            self.debt.request(own, self.syncing);
         }
-        owes
+        owed
     }
 
     /// The first LSN that must be present.
@@ -314,7 +297,7 @@ impl Core {
     }
 
     /// Full batches that wait to be issued.
-    pub(crate) fn full(&self) -> usize {
+    pub(crate) fn full_batches(&self) -> usize {
         self.ready.len()
     }
 
@@ -323,7 +306,7 @@ impl Core {
         self.durable_id
     }
 
-    /// The last batch that has ended in its grade, the ones before it as well.
+    /// The last batch that has ended in its level, the ones before it as well.
     pub(crate) fn done_batch(&self) -> u64 {
         self.done_id
     }
@@ -334,23 +317,23 @@ impl Core {
     }
 
     /// The prepared segment that is started next.
-    pub(crate) fn first_spare(&self) -> Option<Spare> {
+    fn first_spare(&self) -> Option<Spare> {
         self.spares.front().copied()
     }
 
-    /// Batches under way.
+    /// Batches in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.flight.len()
     }
 
-    /// Records in the batches under way.
-    pub(crate) fn flying_records(&self) -> u32 {
+    /// Records in the batches in flight.
+    pub(crate) fn records_in_flight(&self) -> u32 {
         self.flight.iter().map(|flight| flight.records).sum()
     }
 
-    /// Whether the next batch need not wait for what is under way: it is at least as large.
+    /// Whether the next batch need not wait for those in flight: it is at least as large.
     pub(crate) fn is_due(&self) -> bool {
-        self.gathered_records() >= self.flying_records()
+        self.gathered_records() >= self.records_in_flight()
     }
 
     /// Records waiting in the batch under assembly and behind it.
@@ -391,7 +374,7 @@ impl Core {
     }
 
     /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it; `sum` is
-    /// the checksum of its records. Whatever the answer, what is left in `buf` is to be given back.
+    /// the checksum of its records. Either way the caller gives back what is left in `buf`.
     pub(crate) fn adopt(
         &mut self,
         buf: &mut Option<AlignedBuf>,
@@ -437,13 +420,13 @@ impl Core {
     }
 
     fn padded(&self, used: usize) -> u64 {
-        (used as u64).next_multiple_of(self.shape.block_bytes.into())
+        (used as u64).next_multiple_of(self.config.block_bytes.into())
     }
 
     /// Begins a new batch that can hold `used` bytes, header included; the one before it is ready to be issued.
     /// Takes the buffer in `own` if there is one.
     fn open_batch(&mut self, kind: Kind, used: usize, own: &mut Option<AlignedBuf>) -> Result<(), Refusal> {
-        let block = u64::from(self.shape.block_bytes);
+        let block = u64::from(self.config.block_bytes);
         let padded = self.padded(used);
         let mut place = self.place;
         if let Some(open) = planted!(PlaceReused, None, self.open.as_ref()) {
@@ -494,7 +477,7 @@ impl Core {
     }
 
     fn buffer(&mut self, capacity: usize) -> Result<AlignedBuf, Refusal> {
-        if capacity <= self.shape.batch_bytes {
+        if capacity <= self.config.batch_bytes {
             return self.free.pop().ok_or(Refusal::Memory);
         }
         self.admit_large(capacity)?;
@@ -503,8 +486,8 @@ impl Core {
 
     /// Whether records that fill `used` bytes, header room included, need a buffer of their own size.
     #[inline]
-    pub(crate) fn is_large(shape: &Shape, used: usize) -> bool {
-        used.next_multiple_of(shape.block_bytes.into()) > shape.batch_bytes
+    pub(crate) fn is_large(config: &CoreConfig, used: usize) -> bool {
+        used.next_multiple_of(config.block_bytes.into()) > config.batch_bytes
     }
 
     /// Sets memory aside for a buffer of `capacity` bytes, more than an ordinary one, that the caller makes; it comes back
@@ -513,16 +496,16 @@ impl Core {
         if self.failed {
             return Err(Refusal::Failed);
         }
-        if self.large_bytes > 0 && self.large_bytes + capacity > self.shape.memory_bytes {
+        if self.large_bytes > 0 && self.large_bytes + capacity > self.config.memory_bytes {
             return Err(Refusal::Memory);
         }
         self.large_bytes += capacity;
         Ok(self.appended)
     }
 
-    /// Gathers a batch without records: a durable mark, the close mark. A durable mark says what is acknowledged now, also
-    /// while records wait that nobody has asked to commit: it goes in front of them, or, where it has no place there, they
-    /// go themselves and their batch says it. Where the segment is full the next one starts with it. Returns whether
+    /// Gathers a batch without records: a durable mark or the close mark. A durable mark states what is acknowledged now.
+    /// If records wait that no commit has requested, the mark goes in front of them; where it has no place there, their
+    /// batch is issued and states it. Where the segment is full the next one starts with the mark. Returns whether
     /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: Kind) -> bool {
         let owed = kind == Kind::Close && self.owed_to_close().is_some();
@@ -534,14 +517,14 @@ impl Core {
             return kind != Kind::Close;
         }
         let close = kind == Kind::Close;
-        let room = self.place.offset + u64::from(self.shape.block_bytes) <= self.place.data_end;
+        let room = self.place.offset + u64::from(self.config.block_bytes) <= self.place.data_end;
         (room || !close) && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
     }
 
     /// Puts a durable mark in front of the batch under assembly, which moves one block back, unless its segment starts
     /// with it or there is no room or memory for both.
     fn mark_in_front(&mut self) {
-        let block = u64::from(self.shape.block_bytes);
+        let block = u64::from(self.config.block_bytes);
         let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
         let Some(open) = self.open.as_mut().filter(|open| open.kind == Kind::Records && open.start.is_none())
         else {
@@ -575,24 +558,24 @@ impl Core {
         self.ready.push_back(mark);
     }
 
-    /// Whether something acknowledged has no witness yet, so that a mark would say something new. What was appended and not
-    /// issued does not count: nobody may ever ask for it.
-    pub(crate) fn wants_mark(&self) -> bool {
+    /// Whether something acknowledged has no witness yet, so that a mark would state something new. What was appended
+    /// and not issued does not count, because it may never be committed.
+    pub(crate) fn needs_mark(&self) -> bool {
         let acknowledged = self.acknowledged();
         let news = self.witnessed < acknowledged || self.durable_trim < self.trim;
         let end = planted!(MarkBehindEverything, self.appended, self.syncing);
         news && acknowledged == end
     }
 
-    /// What everything up to which LSN must still reach before the close mark is written: durable, whatever the log
-    /// promises, because the mark says that nothing is left which a power cut could take.
-    pub(crate) fn owed_to_close(&self) -> Option<(Grade, Lsn)> {
-        let grade = planted!(WeakCloseWithoutSync, self.shape.own(), Grade::Full);
-        (self.reached(grade) < self.appended).then_some((grade, self.appended))
+    /// The level that everything appended must still reach before the close mark is written, and the end of what was
+    /// appended: in full, in a log of any class, because the mark says that nothing is left which a power cut could take.
+    pub(crate) fn owed_to_close(&self) -> Option<(AckLevel, Lsn)> {
+        let level = planted!(WeakCloseWithoutSync, self.config.own(), AckLevel::Full);
+        (self.reached(level) < self.appended).then_some((level, self.appended))
     }
 
-    /// Takes the next step towards a closed log, when everything is durable. The close mark goes alone: a mark that is still
-    /// under way would be missing in front of it if the power went, and the log would not count as closed.
+    /// Takes the next step towards a closed log, when everything is durable. The close mark is written alone: a mark that
+    /// is still in flight would be missing in front of it after a power cut, and the log would not count as closed.
     pub(crate) fn close(&mut self) -> Closing {
         if let Some(last) = planted!(CloseBesideMark, None, self.flight.back()) {
             return Closing::Wait(last.id);
@@ -603,17 +586,17 @@ impl Core {
         self.mark(Kind::Close).then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
     }
 
-    /// The grade of a batch. A segment starts, a log is closed and a trim is made durable on firm ground only; so is every
-    /// mark of a log of class power loss.
-    fn grade_of(&self, kind: Kind, starts: bool) -> Grade {
-        let weak = self.shape.own() != Grade::Full;
-        let firm = match kind {
-            _ if starts => planted!(WeakStartWithoutSync, !weak, true),
+    /// The level of a batch. The start of a segment, the close mark, a mark that makes a trim durable, and every mark of a
+    /// log of class power loss are issued in full.
+    fn level_of(&self, kind: Kind, starts: bool) -> AckLevel {
+        let relaxed = self.config.own() != AckLevel::Full;
+        let full = match kind {
+            _ if starts => planted!(WeakStartWithoutSync, !relaxed, true),
             Kind::Records => false,
-            Kind::Mark => !weak || self.durable_trim < self.trim,
-            Kind::Close | Kind::Open => planted!(WeakCloseWithoutSync, !weak, true),
+            Kind::Mark => !relaxed || self.durable_trim < self.trim,
+            Kind::Close | Kind::Open => planted!(WeakCloseWithoutSync, !relaxed, true),
         };
-        if firm { Grade::Full } else { self.asked.next_grade(self.durable_id) }
+        if full { AckLevel::Full } else { self.debt.next_level(self.durable_id) }
     }
 
     /// The first LSN as the disk knows it: what lies before it may be removed.
@@ -633,13 +616,12 @@ impl Core {
         self.spares.push_back(spare);
     }
 
-    /// Takes the first spare away to be replaced, because it is too small for what must come next.
-    pub(crate) fn hold_spare(&mut self) -> Option<Spare> {
+    /// Takes the first spare away to be replaced, because it is too small for the next batch.
+    fn hold_spare(&mut self) {
         self.held = self.spares.pop_front();
-        self.held
     }
 
-    /// Ends the replacement: `larger` takes the place of the spare that was held, or that one comes back.
+    /// Ends the replacement: `larger` takes the place of the held spare; without it the held one is available again.
     pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
         let held = self.held.take();
         if let Some(spare) = larger.or(held) {
@@ -652,19 +634,35 @@ impl Core {
         self.held
     }
 
+    /// The next segment task, if there is any, when appends need a segment of `needed` bytes; `needed` is cleared if that is
+    /// there. A first spare that is too small is held until it is replaced.
+    pub(crate) fn next_task(
+        &mut self,
+        inventory: &mut SegmentInventory,
+        needed: &mut Option<u64>,
+    ) -> Option<Task> {
+        let first = self.first_spare();
+        *needed = needed.filter(|bytes| first.is_none_or(|spare| spare.bytes < *bytes));
+        if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
+            self.hold_spare();
+            return Some(task);
+        }
+        inventory.next_task(self.spares(), self.durable_trim())
+    }
+
     /// Hands out the next batch to be written, if one may be issued now.
     pub(crate) fn issue(&mut self) -> Option<Issue> {
-        let busy = self.flight.len() >= self.shape.depth || self.flight.iter().any(|flight| flight.starts);
+        let busy = self.flight.len() >= self.config.depth || self.flight.iter().any(|flight| flight.starts);
         if self.failed || planted!(IssueDuringStart, false, busy) {
             return None;
         }
-        let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.settlement() };
+        let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.issue_sync_only() };
         let wait = next.start.is_some() && !self.flight.is_empty();
         if planted!(RotateBeforeDurable, false, wait) {
             return None;
         }
-        let grade = self.grade_of(next.kind, next.start.is_some());
-        if !self.asked.may_issue(grade) {
+        let level = self.level_of(next.kind, next.start.is_some());
+        if !self.debt.may_issue(level) {
             return None;
         }
         let batch = if let Some(batch) = self.ready.pop_front() {
@@ -677,8 +675,8 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
-        let owed = self.settles(grade);
-        let settle = planted!(
+        let owed = self.sync_first(level);
+        let sync_first = planted!(
             StrictWithoutSettling,
             owed.filter(|_| starts),
             planted!(
@@ -686,63 +684,63 @@ impl Core {
                 owed.filter(|_| !starts),
                 planted!(
                     WeakMarkBeforeSync,
-                    owed.filter(|_| batch.kind != Kind::Mark || self.shape.own() == Grade::Full),
+                    owed.filter(|_| batch.kind != Kind::Mark || self.config.own() == AckLevel::Full),
                     owed
                 )
             )
         );
-        self.asked.issue(id, grade, end, batch.segment);
-        let flight = Flight { id, records, end, trim: self.trim, grade, done: false, starts };
+        self.debt.issue(id, level, end, batch.segment);
+        let flight = InFlight { id, records, end, trim: self.trim, level, done: false, starts };
         self.flight.push_back(flight);
-        // Only what is durable for good may be claimed: what was written in a weaker grade may be gone tomorrow.
+        // A batch may only claim what is durable: relaxed batches may be lost in a power cut.
         let durable = planted!(
             WitnessTooMuch,
             batch.lsn,
-            planted!(WitnessClaimsWeak, self.reached(Grade::Process), self.durable)
+            planted!(WitnessClaimsWeak, self.reached(AckLevel::Process), self.durable)
         );
         let acknowledged = self.acknowledged().max(durable);
         self.witnessed = self.witnessed.max(acknowledged);
         planted!(AckAtIssue, self.durable = self.syncing);
         planted!(
             WeakAckAtIssue,
-            if grade != Grade::Full {
-                self.asked.reach(grade, end);
+            if level != AckLevel::Full {
+                self.debt.reach(level, end);
             }
         );
-        Some(Issue { id, batch: Some(batch), grade, settle, durable, acknowledged, trim: self.trim })
+        Some(Issue { id, batch: Some(batch), level, sync_first, durable, acknowledged, trim: self.trim })
     }
 
-    /// The segment that a batch of `grade` must sync before it is written.
-    fn settles(&self, grade: Grade) -> Option<u64> {
-        if grade == Grade::Full { self.asked.debtor(self.durable_id) } else { None }
+    /// The segment that a batch of `level` must sync before it is written.
+    fn sync_first(&self, level: AckLevel) -> Option<u64> {
+        if level == AckLevel::Full { self.debt.owed_segment(self.durable_id) } else { None }
     }
 
-    /// Nothing waits to be written, but something written wants to be safer than it is.
-    fn settlement(&mut self) -> Option<Issue> {
-        let short = self.asked.is_used() && self.asked.is_short(self.syncing);
-        if !short || !self.asked.may_issue(Grade::Full) {
+    /// Issues a sync alone, if nothing waits to be written and a commit requests a higher level for what was written.
+    fn issue_sync_only(&mut self) -> Option<Issue> {
+        let due = self.debt.is_used() && self.debt.needs_sync(self.syncing);
+        if !due || !self.debt.may_issue(AckLevel::Full) {
             return None;
         }
         let (id, end) = (self.next_id, self.syncing);
         self.next_id += 1;
-        let settle = planted!(StrictWithoutSettling, None, self.settles(Grade::Full));
-        self.asked.issue(id, Grade::Full, end, 0);
+        let sync_first = planted!(StrictWithoutSettling, None, self.sync_first(AckLevel::Full));
+        self.debt.issue(id, AckLevel::Full, end, 0);
         let trim = self.trim;
-        let flight = Flight {
+        let flight = InFlight {
             id,
             records: 0,
             end,
             trim: self.durable_trim,
-            grade: Grade::Full,
+            level: AckLevel::Full,
             done: false,
             starts: false,
         };
         self.flight.push_back(flight);
         let (durable, acknowledged) = (self.durable, self.acknowledged());
-        Some(Issue { id, batch: None, grade: Grade::Full, settle, durable, acknowledged, trim })
+        Some(Issue { id, batch: None, level: AckLevel::Full, sync_first, durable, acknowledged, trim })
     }
 
-    /// The batch `id` is durable on disk; its buffer comes back. Returns the durable LSN, which has moved if every
+    /// The batch `id` has been written at its level; its buffer comes back. Returns the durable LSN, which has moved if every
     /// batch before this one is durable too.
     pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) -> Lsn {
         self.recycle(buf);
@@ -751,19 +749,19 @@ impl Core {
         }
         if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
             flight.done = true;
-            self.asked.ended(flight.grade);
+            self.debt.ended(flight.level);
             planted!(AckOutOfOrder, self.durable = self.durable.max(flight.end));
         }
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
             self.done_id = flight.id;
-            self.asked.reach(flight.grade, flight.end);
-            if planted!(WeakIsDurable, true, flight.grade == Grade::Full) {
+            self.debt.reach(flight.level, flight.end);
+            if planted!(WeakIsDurable, true, flight.level == AckLevel::Full) {
                 self.durable = self.durable.max(flight.end);
-                self.durable_trim = self.durable_trim.max(flight.trim).max(self.weak_trim);
+                self.durable_trim = self.durable_trim.max(flight.trim).max(self.relaxed_trim);
                 self.durable_id = flight.id;
             } else {
-                self.weak_trim = self.weak_trim.max(flight.trim);
-                planted!(WeakTrim, self.durable_trim = self.weak_trim);
+                self.relaxed_trim = self.relaxed_trim.max(flight.trim);
+                planted!(WeakTrim, self.durable_trim = self.relaxed_trim);
             }
             self.flight.pop_front();
         }
@@ -771,7 +769,7 @@ impl Core {
     }
 
     fn recycle(&mut self, buf: AlignedBuf) {
-        if buf.capacity() == self.shape.batch_bytes {
+        if buf.capacity() == self.config.batch_bytes {
             self.free.push(buf);
         } else {
             self.large_bytes = self.large_bytes.saturating_sub(buf.capacity());

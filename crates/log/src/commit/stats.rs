@@ -4,13 +4,13 @@ use std::path::Path;
 
 use hdrhistogram::Histogram;
 
-use crate::commit::metrics::{Metered, Metric};
+use crate::commit::metrics::{Metric, MetricHandles};
 use crate::commit::seal::Job;
 use crate::commit::sync::{Mutex, lock};
-use crate::commit::sync_debt::Grade;
 use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
 
-/// A latency or size distribution, reduced to what is usually asked for.
+/// Quantiles of a latency or size distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How many values.
@@ -32,16 +32,16 @@ pub struct Stats {
     pub records: u64,
     /// Batches that were written and acknowledged, marks included.
     pub batches: u64,
-    /// Of these, those that were acknowledged as outliving less than the log promises: see `Log::commit_as`.
-    pub weak_batches: u64,
-    /// Times that such batches had to be made durable by a sync of their own or by that of a later batch.
-    pub settlements: u64,
+    /// Of these, those that were acknowledged at a lower class than the log promises: see `Log::commit_as`.
+    pub relaxed_batches: u64,
+    /// Times that such batches were made durable, by a sync alone or with a later batch.
+    pub debt_syncs: u64,
     /// Bytes written for them, headers and padding included.
     pub bytes_written: u64,
     /// Segments started.
     pub segments_started: u64,
-    /// Segments that were made anew and filled with zeros, beside the commits: a segment that was trimmed in time is taken
-    /// again instead, and costs them nothing.
+    /// Segments that were made anew and filled with zeros, which competes with commits for the disk: a segment that was
+    /// trimmed in time is recycled instead.
     pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
     pub stalls: u64,
@@ -67,11 +67,11 @@ pub struct Stats {
 
 /// The distributions that are kept while the log runs.
 #[derive(Debug)]
-pub(crate) struct Meters {
+pub(crate) struct Recorder {
     kept: Mutex<Kept>,
-    pub(crate) metered: Metered,
-    /// The grade that the log promises.
-    own: Grade,
+    pub(crate) metrics: MetricHandles,
+    /// The level that the log promises.
+    own: AckLevel,
 }
 
 #[derive(Debug)]
@@ -81,8 +81,8 @@ struct Kept {
     bytes: u64,
     batches: u64,
     starts: u64,
-    weak_batches: u64,
-    settlements: u64,
+    relaxed_batches: u64,
+    debt_syncs: u64,
     filled: u64,
 }
 
@@ -102,60 +102,60 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
     }
 }
 
-impl Meters {
+impl Recorder {
     /// Nothing measured yet.
-    pub(crate) fn new(dir: &Path, own: Grade) -> Self {
+    pub(crate) fn new(dir: &Path, own: AckLevel) -> Self {
         let kept = Kept {
             write_ns: histogram(),
             batch_records: histogram(),
             bytes: 0,
             batches: 0,
             starts: 0,
-            weak_batches: 0,
-            settlements: 0,
+            relaxed_batches: 0,
+            debt_syncs: 0,
             filled: 0,
         };
-        Self { kept: Mutex::new(kept), metered: Metered::new(dir), own }
+        Self { kept: Mutex::new(kept), metrics: MetricHandles::new(dir), own }
     }
 
-    /// A batch was written and is as safe as its grade says.
+    /// A batch was written and has reached its level.
     pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
-        self.tell(took_ns, job);
+        self.export(took_ns, job);
         let mut kept = lock(&self.kept);
-        kept.settlements += u64::from(job.settle.is_some());
-        if job.is_settlement() {
+        kept.debt_syncs += u64::from(job.sync_first.is_some());
+        if job.is_sync_only() {
             return;
         }
         kept.write_ns.saturating_record(took_ns);
         kept.batch_records.saturating_record(job.records.into());
         kept.bytes += job.disk_bytes() as u64;
         kept.batches += 1;
-        kept.weak_batches += u64::from(job.grade < self.own);
+        kept.relaxed_batches += u64::from(job.level < self.own);
         kept.starts += u64::from(job.starts.is_some());
     }
 
     /// A segment was made anew.
     pub(crate) fn filled(&self) {
-        self.metered.count(Metric::SegmentsFilled, 1);
+        self.metrics.count(Metric::SegmentsFilled, 1);
         lock(&self.kept).filled += 1;
     }
 
-    fn tell(&self, took_ns: u64, job: &Job) {
-        let told = &self.metered;
-        told.count(Metric::Settlements, u64::from(job.settle.is_some()));
-        if job.is_settlement() {
+    fn export(&self, took_ns: u64, job: &Job) {
+        let metrics = &self.metrics;
+        metrics.count(Metric::DebtSyncs, u64::from(job.sync_first.is_some()));
+        if job.is_sync_only() {
             return;
         }
-        told.count(Metric::Batches, 1);
-        told.count(Metric::WeakBatches, u64::from(job.grade < self.own));
-        told.count(Metric::Records, job.records.into());
-        told.count(Metric::WrittenBytes, job.disk_bytes() as u64);
-        told.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));
-        told.record(Metric::WriteSeconds, took_ns as f64 / 1e9);
-        told.record(Metric::BatchRecords, job.records.into());
+        metrics.count(Metric::Batches, 1);
+        metrics.count(Metric::RelaxedBatches, u64::from(job.level < self.own));
+        metrics.count(Metric::Records, job.records.into());
+        metrics.count(Metric::WrittenBytes, job.disk_bytes() as u64);
+        metrics.count(Metric::SegmentsStarted, u64::from(job.starts.is_some()));
+        metrics.record(Metric::WriteSeconds, took_ns as f64 / 1e9);
+        metrics.record(Metric::BatchRecords, job.records.into());
     }
 
-    /// Fills in what is kept here.
+    /// Fills in what is recorded here.
     pub(crate) fn fill(&self, stats: &mut Stats) {
         let kept = lock(&self.kept);
         stats.write_ns = summary(&kept.write_ns);
@@ -163,8 +163,8 @@ impl Meters {
         stats.bytes_written = kept.bytes;
         stats.batches = kept.batches;
         stats.segments_started = kept.starts;
-        stats.weak_batches = kept.weak_batches;
-        stats.settlements = kept.settlements;
+        stats.relaxed_batches = kept.relaxed_batches;
+        stats.debt_syncs = kept.debt_syncs;
         stats.segments_filled = kept.filled;
     }
 }

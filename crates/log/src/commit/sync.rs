@@ -17,7 +17,7 @@ mod imp {
     pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
-    /// The lock, if nobody holds it; a thread that panicked while holding it does not stop the others.
+    /// The lock, if no thread holds it; a thread that panicked while holding it does not stop the others.
     pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         match mutex.try_lock() {
             Ok(guard) => Some(guard),
@@ -70,12 +70,12 @@ mod imp {
 
     /// Time passes by being looked at, so that every run of one order sees the same.
     pub(crate) fn monotonic_ns() -> u64 {
-        // All threads of a scene run on one thread of the test, and scenes beside it must not move its clock.
+        // All threads of a scene run on one thread of the test, and other scenes must not move its clock.
         std::thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
         NOW.with(|now| now.replace(now.get() + 10_000))
     }
 
-    /// The lock, waiting for it: a `try_lock` in a loop of yields confuses `loom` 0.7 about who holds it.
+    /// The lock, waiting for it: a `try_lock` in a loop of yields confuses `loom` 0.7 about which thread holds it.
     pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Some(super::lock(mutex))
     }

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Transaction {
 pub(crate) enum Finished<'a> {
     /// It fills a buffer of its own, header room included up to `used`; `sum` is the checksum of its records.
     InBuffer {
-        /// The buffer; what is left in it is to be given back.
+        /// The buffer; the caller gives back what is left in it.
         buf: &'a mut Option<AlignedBuf>,
         /// Bytes used.
         used: usize,
@@ -122,7 +122,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Moves what is staged into the lent buffer, and sums up all that is there.
+    /// Moves the staged records into the lent buffer, and adds all that is there to the checksum.
     fn move_staged(&mut self) {
         let Some(buf) = &mut self.lent else { return };
         // What was moved before is summed first, and what is staged while the cache still has it.
@@ -169,7 +169,7 @@ impl Transaction {
         Finished::Apart(records)
     }
 
-    /// What it was put together in, to be used again.
+    /// The memory of the transaction, to be used again.
     pub(crate) fn take_memory(&mut self) -> (Vec<u8>, [Option<AlignedBuf>; 2]) {
         (std::mem::take(&mut self.staged), [self.lent.take(), self.outgrown.take()])
     }
@@ -188,7 +188,7 @@ mod tests {
     /// Transactions of records of these lengths, with and without a buffer of [`HELD`] bytes: the same records in the
     /// same order come out, the last one alone ends the transaction, and the checksum is that of them all.
     #[test]
-    fn what_is_put_in_comes_out_wherever_it_was_kept() {
+    fn records_come_out_as_they_were_appended_wherever_they_are_staged() {
         let small = 1024 - RECORD_HEADER_BYTES;
         let (many, beyond) = (vec![small; 40], vec![small; 80]);
         for (lengths, in_buffer) in [

@@ -1,7 +1,7 @@
 //! Provides aligned I/O buffers of fixed capacity.
 //!
 //! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
-//! buffer never grows and never moves, so its alignment holds for good; no `unsafe` is needed, because it is a slice
+//! buffer never grows and never moves, so its alignment never changes; no `unsafe` is needed, because it is a slice
 //! of a larger vector. In front of its bytes there is room for one block more, so that a segment header that precedes
 //! them on disk goes out with the same write. Buffers of a large page and more lie in large pages where the system
 //! has them, because a direct write then is one piece for the kernel instead of one for each 4 KiB.
@@ -25,7 +25,7 @@ pub(crate) struct AlignedBuf {
     start: usize,
     capacity: usize,
     /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
-    /// handed out again at the same address is never taken for a registered buffer.
+    /// handed out again at the same address is never mistaken for a registered buffer.
     number: Option<u16>,
 }
 

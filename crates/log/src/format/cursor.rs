@@ -3,7 +3,6 @@
 //! A [`Cursor`] knows what must come next in one segment and checks the bytes there against the validity rule of
 //! `format/mod.rs`. Recovery, readers, `verify` and `salvage` all use it, so the rule is implemented once.
 
-use crate::error::Result as LogResult;
 use crate::format::checksum::crc32c_more;
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, MORE_FOLLOWS, RECORD_BYTES_MAX, RECORD_HEADER_BYTES,
@@ -114,11 +113,11 @@ impl Cursor {
     /// good: something durable past this end, or an opening behind this close mark, whose mark was synced before
     /// anything was written behind it. In a log of class power loss everything acknowledged is durable.
     pub(crate) fn is_contradicted_by(&self, later: &BatchHeader) -> bool {
-        self.said_by(later) > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
+        self.durable_claim(later) > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
     }
 
     /// What `later` says of what was durable.
-    pub(crate) fn said_by(&self, later: &BatchHeader) -> Lsn {
+    pub(crate) fn durable_claim(&self, later: &BatchHeader) -> Lsn {
         match self.segment.class {
             Class::PowerLoss => later.durable.max(later.acknowledged),
             Class::ProcessCrash | Class::SystemCrash => later.durable,
@@ -199,12 +198,12 @@ impl BodyCheck {
 
 /// Rules 11 and 12 for the batch at `offset`, of blocks of `block_bytes`, which `read` reads through `buf` from a place
 /// in the segment on: what a header claims costs no memory.
-pub(crate) fn check_in_pieces(
+pub(crate) fn check_in_pieces<E>(
     header: &BatchHeader,
     (offset, block_bytes): (u64, u16),
     buf: &mut [u8],
-    mut read: impl FnMut(u64, &mut [u8]) -> LogResult<usize>,
-) -> LogResult<Result<(), Fault>> {
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+) -> Result<Result<(), Fault>, E> {
     planted!(SkipBodyChecksum, return Ok(Ok(())));
     let end = offset.saturating_add(header.disk_bytes(block_bytes));
     let mut at = offset.saturating_add(BATCH_HEADER_BYTES as u64);
@@ -280,7 +279,7 @@ mod tests {
                         let from = usize::try_from(at).expect("small").min(file.len());
                         let read = buf.len().min(file.len() - from);
                         buf[..read].copy_from_slice(&file[from..from + read]);
-                        Ok(read)
+                        Ok::<_, std::convert::Infallible>(read)
                     });
                     let whole = usize::try_from(header.disk_bytes(BLOCK)).expect("small");
                     let expected = check_body(&header, &bytes[..whole.min(bytes.len())]);

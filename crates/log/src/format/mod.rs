@@ -1,7 +1,7 @@
 //! Defines the on-disk format: segment headers, batch headers and records, and their validity rules.
 //!
 //! A log is a directory of segments. Every number is little-endian. A segment is a file of fixed size, cut into
-//! blocks (4096 bytes unless the user asked for denser ones), and is named after its number:
+//! blocks (4096 bytes unless the options set smaller ones), and is named after its number:
 //!
 //! ```text
 //! 00000000000000000007.seg   started, or prepared and waiting to be started (no valid header yet)
@@ -72,7 +72,7 @@
 //!
 //! Invariants: no valid header starts with a zero byte; no batch is ever rewritten once acknowledged; nothing here
 //! relies on more than 512 bytes arriving together; checksum and version stay where they are in every later version,
-//! so that a newer log is recognised as such and never taken for damage. Version 1 knew neither class nor acknowledged LSN;
+//! so that a newer log is recognised as such and never mistaken for damage. Version 1 knew neither class nor acknowledged LSN;
 //! no release wrote it, and it is refused by name.
 
 pub(crate) mod buffer;
@@ -568,7 +568,7 @@ pub fn record_header(length: usize, more: bool) -> Option<[u8; RECORD_HEADER_BYT
     Some((length | if more { MORE_FOLLOWS } else { 0 }).to_le_bytes())
 }
 
-/// One record inside a batch. `{:?}` shows how many bytes there are and none of them.
+/// One record inside a batch. `{:?}` prints their number, not the bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawRecord<'a> {
     /// Its bytes.

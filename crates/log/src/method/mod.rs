@@ -2,6 +2,8 @@
 //!
 //! In reading order:
 //!
+//! * [`ack_level`] is what a commit requests to outlive;
+//! * [`eligible`] lists the rows that a log can drive and that reach a class;
 //! * [`select`] finds the permitted rows, remembers the fastest and starts its engine;
 //! * [`relaxed`] finds the rows that write relaxed commits, and the row that syncs them;
 //! * [`trial`] measures rows in interleaved rounds on a scratch file;
@@ -10,6 +12,8 @@
 //! Invariant: what a row promises is computed from its calls and the surroundings by `seawall_sys::durability`, never
 //! from its name.
 
+pub(crate) mod ack_level;
+pub(crate) mod eligible;
 pub(crate) mod probe;
 pub(crate) mod relaxed;
 pub(crate) mod select;

@@ -14,7 +14,8 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Method, Set};
 use seawall_sys::scratch::Scratch;
 
-use crate::method::select::{from_system, reaching};
+use crate::error::from_system;
+use crate::method::eligible::reaching;
 use crate::method::trial::{self, Bounds, Trial};
 
 /// The longest budget; a longer one counts as this.
@@ -126,7 +127,7 @@ impl Probe {
 
 /// Tries the widely supported commit methods on a small file of its own in `dir` (a directory that exists), a few commits
 /// of 4 KiB each. Takes `budget` at most, and [`PROBE_TIME_MAX`] whatever the budget; a budget too short for one commit is
-/// told as a problem. It makes a thread of its own, which outlives the call only if the device does not answer.
+/// reported as a problem. It makes a thread of its own, which outlives the call only if the device does not answer.
 ///
 /// ```no_run
 /// let probe = seawall::probe(std::path::Path::new("/var/lib/orders"), std::time::Duration::from_millis(300));
@@ -139,17 +140,17 @@ pub fn probe(dir: &Path, budget: Duration) -> Probe {
     let began_ns = monotonic_ns();
     let budget = budget.min(PROBE_TIME_MAX);
     let until_ns = began_ns + nanoseconds(budget.saturating_sub(RESERVE));
-    let (tell, told) = mpsc::channel();
+    let (sender, result) = mpsc::channel();
     let own_dir = dir.to_path_buf();
     let folder: Arc<OnceLock<PathBuf>> = Arc::default();
     let made = Arc::clone(&folder);
     let look = move || {
-        // Nobody listens any more if the device took too long.
-        let _ = tell.send(look(&own_dir, &made, until_ns));
+        // The receiver is gone if the device took too long.
+        let _ = sender.send(look(&own_dir, &made, until_ns));
     };
     let mut probe = match std::thread::Builder::new().name("seawall-probe".to_owned()).spawn(look) {
         Err(error) => Probe::trouble(format!("no thread for the probe: {error}")),
-        Ok(_) => match told.recv_timeout(budget) {
+        Ok(_) => match result.recv_timeout(budget) {
             Ok(probe) => probe,
             Err(mpsc::RecvTimeoutError::Timeout) => Probe {
                 left_behind: folder.get().filter(|folder| folder.exists()).cloned(),
@@ -193,7 +194,7 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
     let bounds =
         Bounds { rounds, writes_per_round: 1, scratch_bytes, screened: None, until_ns: Some(until_ns) };
     let tried = Scratch::new_in(dir).map_err(|error| from_system(&error)).and_then(|folder| {
-        // Nobody else sets it.
+        // Only this call sets it.
         let _ = made.set(folder.name().to_path_buf());
         let held = crate::lock::open_dir(folder.path())?;
         trial::run((&held, "probe"), &rows, PROBE_COMMIT_BYTES, &bounds)

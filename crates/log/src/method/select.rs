@@ -20,86 +20,33 @@ use seawall_sys::directory::Directory;
 use seawall_sys::durability::{Class, FileState, classify};
 use seawall_sys::engine::{Engine, Works};
 use seawall_sys::inspect::Environment;
-use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
+use seawall_sys::method::Method;
 use seawall_sys::{OpenError, methods};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_open, from_system};
+use crate::method::eligible::{drivable, reaching};
 use crate::method::relaxed::Rows;
 use crate::method::trial::{self, Bounds, Trial, clearly_less};
 use crate::options::{EngineChoice, MethodChoice, Options};
 
-/// Where the chosen methods are kept.
+/// The file that keeps the selected methods.
 pub(crate) const METHOD_FILE: &str = "METHOD";
 /// The most that is read of it, bytes.
 const METHOD_BYTES_MAX: u64 = 4096;
-/// What the probe writes to.
+/// The scratch file of the trial.
 pub(crate) const SCRATCH_FILE: &str = "PROBE";
-/// A few hundred writes; after two rounds only those go on that are near the best.
+/// A few hundred writes; after two rounds only rows near the best are tried further.
 const PROBE: Bounds =
     Bounds { rounds: 8, writes_per_round: 8, scratch_bytes: 1 << 20, screened: Some(2), until_ns: None };
 
-/// What was chosen, ready to work.
-pub(crate) struct Chosen {
+/// The selected method, ready to work.
+pub(crate) struct Selected {
     /// The method on its engine.
     pub(crate) works: Works,
-    /// The method, and those beside it for commits that ask for less.
+    /// The method, and the rows of relaxed commits.
     pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
     pub(crate) refused: Option<String>,
-}
-
-/// The system's own error behind one of the system crate, as one of ours.
-pub(crate) fn from_system(error: &seawall_sys::Error) -> Error {
-    let own = || std::io::Error::new(error.kind(), error.source_text());
-    let source = error.raw_os_error().map_or_else(own, std::io::Error::from_raw_os_error);
-    Error::io(error.operation(), error.path(), source)
-}
-
-pub(crate) fn from_open(error: OpenError, method: &Method, path: &Path) -> Error {
-    match error {
-        OpenError::Failed(error) => from_system(&error),
-        OpenError::Unavailable(reason) => Error::InvalidOption {
-            option: "method",
-            reason: format!("{} is not available at {}: {reason}", method.id, path.display()),
-        },
-    }
-}
-
-/// Whether the log can drive this row: writes at positions, with a sync of the file at most, and without a processor of
-/// its own for polling.
-pub(crate) fn drivable(method: &Method) -> bool {
-    let write = match method.write {
-        Write::Positional | Write::Overlapped | Write::Flagged(WriteFlag::Dsync) => true,
-        Write::Ring { poll, .. } => poll == RingPoll::Interrupt,
-        Write::Flagged(_) | Write::Mapped => false,
-    };
-    let sync = match method.sync {
-        Sync::NtFlush(kind) => matches!(kind, NtFlush::Normal | NtFlush::DataSyncOnly),
-        Sync::None
-        | Sync::Fsync
-        | Sync::Fdatasync
-        | Sync::RingFdatasync
-        | Sync::RingLinkedFdatasync
-        | Sync::FlushFileBuffers
-        | Sync::FullFsync
-        | Sync::BarrierFsync => true,
-        Sync::Syncfs
-        | Sync::SyncFileRange
-        | Sync::Msync
-        | Sync::FdatasyncOtherThread
-        | Sync::FdatasyncOtherDescriptor => false,
-    };
-    write && sync && method.open_sync != OpenSync::Full
-}
-
-/// The rows that a log can drive and that reach `class` in `environment`, the most promising first.
-pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static Method> {
-    let around = environment.surroundings(FileState::ZeroFilled);
-    let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
-    let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();
-    let on_rings = |method: &Method| method.engine() == Engine::IoUring;
-    rows.sort_by_key(|method| (on_rings(method), method.cache != Cache::Direct, method.sync != Sync::None));
-    rows
 }
 
 /// The rows that reach `class` in `dir`, the most promising first.
@@ -159,13 +106,13 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
 
 impl Permitted {
     /// The method for the log in `dir`, on its engine, which may register `buffers`.
-    pub(crate) fn choose(
+    pub(crate) fn select(
         self,
         dir: &Directory,
         options: &Options,
         block: u16,
         buffers: &[&[u8]],
-    ) -> Result<Chosen> {
+    ) -> Result<Selected> {
         let Self { environment, rows: mut allowed, named, refused: mut reason } = self;
         let mut again = options.method == MethodChoice::ProbeAgain;
         loop {
@@ -179,8 +126,8 @@ impl Permitted {
                         tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
-                    let rows = Rows::beside(method, options.durability, &around, methods::here());
-                    return Ok(Chosen { works, rows, refused: reason });
+                    let rows = Rows::select(method, options.durability, &around, methods::here());
+                    return Ok(Selected { works, rows, refused: reason });
                 }
                 // Allowed in general, but not for this log: too little memory may be locked.
                 Err(OpenError::Unavailable(why))
@@ -238,7 +185,10 @@ fn fastest(
     let found = judge(&trial::run((dir, SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
     let first = found.first().copied();
     let first = first.ok_or_else(|| {
-        refused("method", format!("no commit method of the asked class works at {}", dir.path().display()))
+        refused(
+            "method",
+            format!("no commit method of the requested class works at {}", dir.path().display()),
+        )
     })?;
     remember(dir, &known.with(&found, only), options)?;
     Ok(first)
@@ -249,33 +199,33 @@ fn fastest(
 struct Known {
     /// The fastest row of each engine that was tried, the one to use first.
     ranked: Vec<&'static Method>,
-    /// Rows of engines that were asked for and not held against others: they decide only when asked for again.
+    /// Rows of engines that were requested by name and not compared with others: they count only when requested again.
     alone: Vec<&'static Method>,
 }
 
 const ALONE: &str = "only ";
 
-/// Writes the file anew beside the old one, so that a crash leaves one of the two, and whoever put something else in its
-/// place gets nothing written.
+/// Writes a staging file and renames it, so that a crash leaves the old file or the new one, and a link that was put in
+/// its place is never written through.
 fn remember(dir: &Directory, known: &Known, options: &Options) -> Result<()> {
     use std::hash::{BuildHasher, RandomState};
     use std::io::Write;
-    for old in dir.list().unwrap_or_default().into_iter().filter(|entry| is_method_draft(&entry.name)) {
+    for old in dir.list().unwrap_or_default().into_iter().filter(|entry| is_method_staging(&entry.name)) {
         // Left over from a crash; one that stays does no harm.
         let _ = dir.remove(&old.name);
     }
-    let draft = format!("{METHOD_FILE}-{:016x}.new", RandomState::new().hash_one(METHOD_FILE));
-    let written = dir.make_file(&draft, options.permissions).and_then(|mut file| {
+    let staging = format!("{METHOD_FILE}-{:016x}.new", RandomState::new().hash_one(METHOD_FILE));
+    let written = dir.make_file(&staging, options.permissions).and_then(|mut file| {
         file.write_all(known.text().as_bytes())?;
         file.sync_all()
     });
-    let written = written.and_then(|()| dir.replace(&draft, METHOD_FILE));
-    let written = written.inspect_err(|_| drop(dir.remove(&draft)));
+    let written = written.and_then(|()| dir.replace(&staging, METHOD_FILE));
+    let written = written.inspect_err(|_| drop(dir.remove(&staging)));
     written.map_err(|source| Error::io("write", dir.path().join(METHOD_FILE), source))
 }
 
-/// Whether a name is that of a `METHOD` that is being written.
-pub(crate) fn is_method_draft(name: &str) -> bool {
+/// Whether a name is that of the staging file of `METHOD`.
+pub(crate) fn is_method_staging(name: &str) -> bool {
     let digits = name.strip_prefix(METHOD_FILE).and_then(|rest| rest.strip_prefix('-'));
     let digits = digits.and_then(|rest| rest.strip_suffix(".new"));
     digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
@@ -350,7 +300,8 @@ fn judge(trials: &[Trial]) -> Vec<&'static Method> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, METHOD_FILE, Trial, drivable, is_method_draft, judge, remember, remembered};
+    use super::{Known, METHOD_FILE, Trial, is_method_staging, judge, remember, remembered};
+    use crate::method::eligible::drivable;
     use crate::options::Options;
     use seawall_sys::method::{Depth, Method};
     use seawall_sys::{Engine, methods};
@@ -413,7 +364,7 @@ mod tests {
         let held = seawall_sys::Directory::open(dir.path()).expect("opens");
         assert_eq!(Known::read(&held).expect("reads"), known);
         assert_eq!(remembered(&held).expect("reads"), Some(a));
-        // Written anew it is the same, and nothing is left beside it.
+        // Written again it is the same, and no staging file is left.
         remember(&held, &known, &Options::default()).expect("writes");
         assert_eq!(Known::read(&held).expect("reads"), known);
         assert_eq!(held.list().expect("lists").len(), 1);
@@ -430,7 +381,7 @@ mod tests {
             ("METHOD-1.new", false),
             ("METHOD", false),
         ] {
-            assert_eq!(is_method_draft(name), is, "{name}");
+            assert_eq!(is_method_staging(name), is, "{name}");
         }
     }
 }

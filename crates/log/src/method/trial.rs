@@ -11,9 +11,8 @@ use seawall_sys::method::Method;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Commit, Target};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_system};
 use crate::format::buffer::AlignedBuf;
-use crate::method::select::from_system;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +23,8 @@ pub(crate) struct Bounds {
     pub(crate) writes_per_round: usize,
     /// Size of the scratch file, bytes.
     pub(crate) scratch_bytes: u64,
-    /// Rounds after which only those go on that are within half of the best of their engine, so that a log is made in a
-    /// moment.
+    /// Rounds after which only rows within half of the best of their engine are tried further, so that a log is made
+    /// quickly.
     pub(crate) screened: Option<usize>,
     /// When to begin no further commit, on [`monotonic_ns`].
     pub(crate) until_ns: Option<u64>,
@@ -37,7 +36,7 @@ impl Bounds {
     }
 }
 
-/// What a row showed.
+/// The latencies of one row.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
     pub(crate) method: &'static Method,
@@ -71,7 +70,7 @@ pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option
 /// A row at work.
 type Candidate = (Trial, Box<dyn Commit>);
 
-/// Lets those go that are far behind the best one of their engine.
+/// Drops the rows that are far behind the best of their engine.
 fn screen(tried: &mut Vec<Candidate>) {
     for (trial, _) in tried.iter_mut() {
         trial.times_ns.sort_unstable();

@@ -1,27 +1,27 @@
-//! Tells cheaply whether a log has changed since a look at it, by two small reads and the state of its directory.
+//! Finds out cheaply whether a log has changed since it was read, by two small reads and the state of its directory.
 //!
 //! | what a writer does | how it is seen |
 //! | --- | --- |
 //! | writes a batch or a mark | a valid header stands where the walk through the last segment stopped |
 //! | starts the next segment | a valid header stands in the prepared file behind the last segment |
 //! | makes, renames or removes a segment | the directory's time of change is another one |
-//! | ends | nobody holds the lock any more |
+//! | ends | the lock is free |
 //!
-//! Times of change are coarse: what changed in the same tick as a look has the time that was seen already. So the names
-//! are listed again a few times, at growing intervals, until the time is old.
+//! Times of change are coarse: a change in the same tick as a look leaves the time as it was. So the names are listed
+//! again a few times, at growing intervals, until the time is old.
 //!
-//! Invariant: whatever cannot be told counts as changed.
+//! Invariant: what cannot be determined counts as changed.
 
 use std::time::{Duration, SystemTime};
 
 use seawall_sys::clock::monotonic_ns;
 
-use crate::commit::state::Spare;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::{BATCH_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::recovery::directory::READ_BLOCK_BYTES;
 use crate::recovery::tail::Window;
+use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::storage::os_disk::OsDisk;
 
@@ -29,7 +29,7 @@ use crate::storage::os_disk::OsDisk;
 const LIST_FIRST: Duration = Duration::from_millis(50);
 const LIST_LAST: Duration = Duration::from_secs(4);
 
-/// What a look saw, as far as a change shows in it.
+/// What a look at the log saw, as far as a change shows in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     /// Where the walk through the last segment stopped.
@@ -113,22 +113,6 @@ impl Watch {
             peek(disk, window, file, &self.cursor)
         });
         found.map_or(true, |found| found.is_some() && (written || found != self.broken))
-    }
-
-    /// Walks on as far as batches are valid.
-    pub(crate) fn walk_on(&mut self, disk: &mut OsDisk, window: &mut Window, file: FileId) -> Result<()> {
-        let cursor = &mut self.cursor;
-        let name = segment_name(cursor.segment.number);
-        while cursor.has_room() {
-            let bytes = window.get(disk, (&name, file), cursor.offset, BATCH_HEADER_BYTES)?;
-            let Ok((header, checksum)) = cursor.check_header(bytes) else { break };
-            let at = (cursor.offset, cursor.segment.block_bytes);
-            if window.check_next(disk, (&name, file), at, &header)?.is_err() {
-                break;
-            }
-            cursor.advance(&header, checksum);
-        }
-        Ok(())
     }
 }
 

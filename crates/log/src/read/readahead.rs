@@ -1,4 +1,4 @@
-//! Readahead: a background thread reads the next piece of the log while a reader checks the current one.
+//! Reads ahead: a background thread reads the next piece of the log while a reader checks the current one.
 //!
 //! Each reader has a thread of its own, started once the reader proves sequential. The thread copies one piece at a
 //! time into a buffer that the reader lends, and hands it back; it decides nothing.
@@ -15,106 +15,106 @@ use crate::format::buffer::AlignedBuf;
 use crate::lsn::Lsn;
 use crate::read::segment_file::SegmentFile;
 
-/// A piece of a segment, asked for or read.
+/// A piece of a segment, requested or read.
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// The segment.
     pub(crate) number: u64,
     /// Where in the segment it starts, in bytes.
     pub(crate) offset: u64,
-    /// What was durable when it was asked for: nothing from there on may be believed.
+    /// The durable LSN when it was requested: nothing from there on may be believed.
     pub(crate) limit: Lsn,
     /// The memory it goes to.
     pub(crate) buf: AlignedBuf,
     /// Where in that memory, in bytes.
     pub(crate) at: usize,
-    /// How long it is: as wanted, later as read, which is less at the end of the file.
+    /// Its length in bytes: as requested, later as read, which is less at the end of the file.
     pub(crate) bytes: usize,
 }
 
-type Wish = (Arc<SegmentFile>, Piece);
-/// The piece, or what went wrong in which segment.
+type Request = (Arc<SegmentFile>, Piece);
+/// The piece, or the error and the segment that it was met in.
 pub(crate) type Fetched = Result<Piece, (u64, io::Error)>;
 
-fn fetch((file, mut piece): Wish) -> Fetched {
+fn fetch((file, mut piece): Request) -> Fetched {
     let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
     piece.bytes = file.read_through(piece.offset, wanted).map_err(|error| (piece.number, error))?;
     Ok(piece)
 }
 
-/// The thread.
+/// The thread that reads.
 #[derive(Debug)]
-struct Helper {
-    wishes: Option<SyncSender<Wish>>,
+struct ReadThread {
+    requests: Option<SyncSender<Request>>,
     pieces: Receiver<Fetched>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Helper {
+impl ReadThread {
     fn start() -> io::Result<Self> {
-        let (wishes, wanted) = sync_channel::<Wish>(1);
+        let (requests, received) = sync_channel::<Request>(1);
         let (read, pieces) = sync_channel(1);
         let work = move || {
-            for wish in wanted {
-                if read.send(fetch(wish)).is_err() {
+            for request in received {
+                if read.send(fetch(request)).is_err() {
                     return;
                 }
             }
         };
         let thread = std::thread::Builder::new().name("seawall-reader".to_owned()).spawn(work)?;
-        Ok(Self { wishes: Some(wishes), pieces, thread: Some(thread) })
+        Ok(Self { requests: Some(requests), pieces, thread: Some(thread) })
     }
 }
 
-impl Drop for Helper {
+impl Drop for ReadThread {
     fn drop(&mut self) {
-        self.wishes = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Reading ahead, once there is reason to.
+/// The readahead of one reader; its thread is started at the first piece.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    helper: Option<Helper>,
-    under_way: bool,
+pub(crate) struct Readahead {
+    reading: Option<ReadThread>,
+    in_flight: bool,
 }
 
-impl Ahead {
-    /// Begins to read a piece of `file`; gives it back if another one is under way or no thread can be had.
+impl Readahead {
+    /// Begins to read a piece of `file`; gives it back if another one is in flight or no thread can be started.
     pub(crate) fn begin(&mut self, file: Arc<SegmentFile>, piece: Piece) -> Option<Piece> {
-        if self.under_way {
+        if self.in_flight {
             return Some(piece);
         }
-        if self.helper.is_none() {
-            match Helper::start() {
-                Ok(helper) => self.helper = Some(helper),
+        if self.reading.is_none() {
+            match ReadThread::start() {
+                Ok(reading) => self.reading = Some(reading),
                 Err(error) => {
                     tracing::warn!(%error, "no thread to read ahead: the log is read piece by piece");
                     return Some(piece);
                 }
             }
         }
-        let Some(wishes) = self.helper.as_ref().and_then(|helper| helper.wishes.as_ref()) else {
+        let Some(requests) = self.reading.as_ref().and_then(|reading| reading.requests.as_ref()) else {
             return Some(piece);
         };
-        match wishes.send((file, piece)) {
+        match requests.send((file, piece)) {
             Ok(()) => {
-                self.under_way = true;
+                self.in_flight = true;
                 None
             }
             Err(refused) => Some(refused.0.1),
         }
     }
 
-    /// Waits for the piece that is under way, if one is.
+    /// Waits for the piece in flight, if there is one.
     pub(crate) fn finish(&mut self) -> Option<Fetched> {
-        if !std::mem::take(&mut self.under_way) {
+        if !std::mem::take(&mut self.in_flight) {
             return None;
         }
-        self.helper.as_ref()?.pieces.recv().ok()
+        self.reading.as_ref()?.pieces.recv().ok()
     }
 }
 
@@ -122,7 +122,7 @@ impl Ahead {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Ahead, Piece};
+    use super::{Piece, Readahead};
     use crate::format::buffer::AlignedBuf;
     use crate::lsn::Lsn;
     use crate::read::segment_file::SegmentFile;
@@ -143,14 +143,14 @@ mod tests {
         let content: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).take(10_000).collect();
         std::fs::write(&path, &content).expect("writes");
         let file = opened(dir.path());
-        let mut ahead = Ahead::default();
-        assert!(ahead.finish().is_none(), "nothing was asked for");
+        let mut ahead = Readahead::default();
+        assert!(ahead.finish().is_none(), "nothing was requested");
         for (offset, wanted, read) in
             [(0, 4096, 4096), (512, 100, 100), (9000, 4096, 1000), (20_000, 4096, 0)]
         {
             assert!(ahead.begin(Arc::clone(&file), piece(offset, wanted)).is_none());
             assert!(ahead.begin(Arc::clone(&file), piece(0, 1)).is_some(), "one piece at a time");
-            let back = ahead.finish().expect("was asked for").expect("reads");
+            let back = ahead.finish().expect("was requested").expect("reads");
             assert_eq!((back.number, back.offset, back.limit.get(), back.bytes), (7, offset, 9, read));
             let from = usize::try_from(offset).expect("small").min(content.len());
             assert_eq!(back.buf.bytes()[back.at..][..read], content[from..][..read]);
@@ -167,10 +167,10 @@ mod tests {
     fn an_error_comes_back_with_its_segment() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("file"), [0; 8192]).expect("writes");
-        let mut ahead = Ahead::default();
+        let mut ahead = Readahead::default();
         // No file goes so far.
         assert!(ahead.begin(opened(dir.path()), piece(u64::MAX - 4096, 4096)).is_none());
-        let (number, error) = ahead.finish().expect("was asked for").expect_err("is no place");
+        let (number, error) = ahead.finish().expect("was requested").expect_err("is no place");
         assert_eq!((number, error.kind()), (7, std::io::ErrorKind::InvalidInput));
     }
 }

@@ -10,17 +10,16 @@ use std::sync::Arc;
 use seawall_sys::directory::Directory;
 
 use crate::commit::group::Group;
-use crate::commit::sync::{Ordering, lock};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::read::readahead::{Ahead, Piece};
+use crate::read::readahead::{Piece, Readahead};
 use crate::read::scan::{Scan, ScannedBatch, Source};
 use crate::read::segment_file::SegmentFile;
 use seawall_sys::planted;
 
-/// The bytes of one record. `{:?}` shows how many there are and none of them.
+/// The bytes of one record. `{:?}` prints their number, not the bytes.
 #[derive(Clone)]
 pub struct Payload {
     buf: Arc<AlignedBuf>,
@@ -62,14 +61,14 @@ pub struct Record {
 }
 
 /// What a reader needs to know about the log.
-pub(crate) trait Shelves {
+pub(crate) trait SegmentLookup {
     /// The started segment behind segment `number`.
     fn successor(&self, number: u64) -> Option<SegmentHeader>;
 }
 
-impl Shelves for Group {
+impl SegmentLookup for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
-        let segments = lock(&self.shelf);
+        let segments = self.housekeeping().inventory();
         segments.segments().iter().find(|header| header.number > number).copied()
     }
 }
@@ -80,12 +79,12 @@ pub(crate) struct Files<S> {
     pub(crate) dir: Arc<Directory>,
     pub(crate) shelves: S,
     open: Option<(u64, Arc<SegmentFile>)>,
-    ahead: Ahead,
+    ahead: Readahead,
 }
 
 impl<S> Files<S> {
     pub(crate) fn new(dir: Arc<Directory>, shelves: S) -> Self {
-        Self { dir, shelves, open: None, ahead: Ahead::default() }
+        Self { dir, shelves, open: None, ahead: Readahead::default() }
     }
 
     fn file(&mut self, number: u64) -> Result<&Arc<SegmentFile>> {
@@ -102,14 +101,14 @@ impl<S> Files<S> {
     }
 }
 
-impl<S: Deref<Target: Shelves>> Source for Files<S> {
+impl<S: Deref<Target: SegmentLookup>> Source for Files<S> {
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let filled = self.file(number)?.read(offset, buf);
         filled.map_err(|error| self.cannot_read(number, error))
     }
 
     fn begin(&mut self, piece: Piece) -> Option<Piece> {
-        // A file that cannot be opened is told of by the one who reads it in the end.
+        // A file that cannot be opened is reported by the read that needs it.
         let Ok(file) = self.file(piece.number).cloned() else { return Some(piece) };
         self.ahead.begin(file, piece)
     }
@@ -160,8 +159,8 @@ impl Unpacked {
 
 /// Reads durable records in order.
 ///
-/// As an iterator it ends for good where it first finds no further record, and behind the first error;
-/// [`Reader::next_record`] goes on whenever it is called.
+/// As an iterator it ends where it first finds no further record, and behind the first error;
+/// [`Reader::next_record`] continues whenever it is called.
 pub struct Reader {
     group: Arc<Group>,
     files: Files<Arc<Group>>,
@@ -188,9 +187,9 @@ impl std::fmt::Debug for Reader {
 const READ_BYTES: usize = 2 << 20;
 
 /// The segment in which the first record at or behind `from` lies. The first LSN and the segments are one look: a trim
-/// between two looks would take that segment away, and a later record would be read as if it were the one asked for.
+/// between two looks would take that segment away, and a later record would be read as if it were the requested one.
 pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
-    let core = lock(&group.core);
+    let core = group.core();
     let (first, end) = (core.trim(), core.watermarks().appended);
     if from < first {
         return Err(Error::Trimmed { lsn: from, first });
@@ -198,20 +197,20 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
     if from > end {
         return Err(Error::BeyondEnd { lsn: from, end });
     }
-    let shelf = planted!(
+    let inventory = planted!(
         TrimBesideReader,
         {
             drop(core);
-            lock(&group.shelf)
+            group.housekeeping().inventory()
         },
         {
-            let shelf = lock(&group.shelf);
+            let inventory = group.housekeeping().inventory();
             drop(core);
-            shelf
+            inventory
         }
     );
-    let before = shelf.segments().iter().rev().find(|header| header.first_lsn <= from);
-    let found = planted!(TrimBesideReader, before.or(shelf.segments().front()), before);
+    let before = inventory.segments().iter().rev().find(|header| header.first_lsn <= from);
+    let found = planted!(TrimBesideReader, before.or(inventory.segments().front()), before);
     Ok(found.copied())
 }
 
@@ -253,7 +252,7 @@ impl Reader {
 
     /// A segment that was recycled under the reader looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
-        let (lsn, first) = (self.scan.cursor().lsn, lock(&self.group.core).trim());
+        let (lsn, first) = (self.scan.cursor().lsn, self.group.core().trim());
         if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.files.dir.path()) }
     }
 }
@@ -305,21 +304,22 @@ impl Follower {
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         loop {
             let group = Arc::clone(&self.reader.group);
-            let ticket = group.news.ticket();
+            let gate = group.waiters().follower_gate();
+            let ticket = gate.ticket();
             let found = self.reader.next_record();
             if !matches!(found, Ok(None)) {
-                group.news.leave();
+                gate.leave();
                 return found;
             }
-            if let Some(failed) = group.failed() {
-                group.news.leave();
+            if let Some(failed) = group.status().failed() {
+                gate.leave();
                 return Err(failed);
             }
-            if group.stopping.load(Ordering::SeqCst) {
-                group.news.leave();
+            if group.status().is_stopping() {
+                gate.leave();
                 return Ok(None);
             }
-            group.news.wait(ticket);
+            gate.wait(ticket);
         }
     }
 }

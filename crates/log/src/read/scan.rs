@@ -26,7 +26,7 @@ pub(crate) trait Source {
     /// The header of the segment behind segment `number`, if it has been started.
     fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
 
-    /// Begins to read a piece while the caller goes on; gives it back if that cannot be done.
+    /// Begins to read a piece while the caller continues; gives it back if that cannot be done.
     fn begin(&mut self, piece: Piece) -> Option<Piece> {
         Some(piece)
     }
@@ -43,8 +43,8 @@ const HEAD_BYTES: usize = 1 << 20;
 const CHECKED_FIRST_BYTES: usize = 8 << 20;
 /// One of these pieces in bytes.
 const CHECKED_PIECE_BYTES: usize = 1 << 20;
-/// Who has read as many pieces as this goes on reading.
-const PIECES_BEFORE_AHEAD: u32 = 2;
+/// Readahead begins after this many pieces, because a scan that got there will probably continue.
+const PIECES_BEFORE_READAHEAD: u32 = 2;
 
 /// One batch that was found valid.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub(crate) struct Scan {
     read_limit: Lsn,
     /// How many pieces were read.
     pieces: u32,
-    /// Memory for the next piece, if nobody keeps records in it.
+    /// Memory for the next piece, if no record in it is still in use.
     idle: Option<AlignedBuf>,
 }
 
@@ -219,12 +219,12 @@ impl Scan {
         if wanted <= self.kept().len() {
             return Ok(());
         }
-        self.take_ahead(source)?;
+        self.take_readahead(source)?;
         if wanted > self.kept().len() {
             self.read_now(source, wanted, limit)?;
         }
         self.pieces = self.pieces.saturating_add(1);
-        self.look_ahead(source, limit);
+        self.begin_readahead(source, limit);
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl Scan {
         if let Some(own) = Arc::get_mut(&mut self.buf).filter(|buf| buf.capacity() >= capacity) {
             own.bytes_mut().copy_within(kept.clone(), 0);
         } else {
-            // Somebody keeps records of this buffer.
+            // Records in this buffer are still in use.
             let mut fresh = self.memory(capacity)?;
             fresh.bytes_mut()[..kept.len()].copy_from_slice(&self.buf.bytes()[kept.clone()]);
             self.buf = Arc::new(fresh);
@@ -249,8 +249,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Goes on in the piece that was read ahead, if it is the one that follows what is kept.
-    fn take_ahead<S: Source>(&mut self, source: &mut S) -> Result<()> {
+    /// Continues in the piece that was read ahead, if it is the one that follows what is kept.
+    fn take_readahead<S: Source>(&mut self, source: &mut S) -> Result<()> {
         let Some(piece) = source.finish() else { return Ok(()) };
         let mut piece = piece?;
         let (from, kept) = (self.cursor.offset, self.kept());
@@ -271,8 +271,8 @@ impl Scan {
     }
 
     /// Has the piece behind the buffer read if all of both lies below the limit.
-    fn look_ahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
-        let due = self.pieces >= PIECES_BEFORE_AHEAD
+    fn begin_readahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
+        let due = self.pieces >= PIECES_BEFORE_READAHEAD
             && limit.since(self.cursor.lsn) >= (self.filled + self.read_bytes) as u64;
         if !due {
             return;
@@ -308,13 +308,14 @@ impl Scan {
 mod tests {
     use super::{Scan, Source};
     use crate::commit::seal::Chain;
-    use crate::commit::state::{Beginning, Core, Place, Shape};
-    use crate::commit::sync_debt::Grade;
+    use crate::commit::state::{Core, ResumePoint};
     use crate::error::{Error, Result};
-    use crate::format::{LogId, SegmentHeader};
+    use crate::format::SegmentHeader;
     use crate::lsn::Lsn;
+    use crate::method::ack_level::AckLevel;
     use crate::read::readahead::Piece;
-    use seawall_sys::durability::Class;
+    use crate::segment::Place;
+    use crate::testing::fixtures;
 
     const BLOCK: u16 = 512;
 
@@ -338,40 +339,21 @@ mod tests {
     }
 
     fn header(number: u64, first_lsn: Lsn) -> SegmentHeader {
-        SegmentHeader {
-            block_bytes: BLOCK,
-            log_id: LogId([3; 16]),
-            epoch: 1,
-            number,
-            segment_bytes: 1 << 14,
-            first_lsn,
-            trim_lsn: Lsn::ZERO,
-            previous: number - 1,
-            link: 0,
-            class: Class::PowerLoss,
-        }
+        fixtures::segment(number, BLOCK, 1 << 14, first_lsn)
     }
 
     /// A segment with two batches of one record each; the ends of both.
     fn written() -> (Memory, [Lsn; 2]) {
-        let (log_id, bytes) = (LogId([3; 16]), vec![0; 1 << 14]);
-        let shape = Shape {
-            log_id,
-            epoch: 1,
-            block_bytes: BLOCK,
-            batch_bytes: 1024,
-            depth: 1,
-            memory_bytes: 4096,
-            class: Class::PowerLoss,
-        };
+        let bytes = vec![0; 1 << 14];
+        let config = fixtures::config(BLOCK, 1024, 1);
         let place = Place { segment: 1, offset: BLOCK.into(), data_end: (1 << 14) - u64::from(BLOCK) };
         let mut core =
-            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+            Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
         let (mut chain, mut memory) = (Chain { link: 0 }, Memory { bytes, next: None });
         let ends = [b"one".as_slice(), b"two"].map(|record| {
             let end = core.append(record).expect("there is room");
-            core.want(Grade::Full, end);
-            let job = chain.seal(&shape, core.issue().expect("there is a batch"));
+            core.request(AckLevel::Full, end);
+            let job = chain.seal(&config, core.issue().expect("there is a batch"));
             for write in job.writes() {
                 let at = usize::try_from(write.offset).expect("small");
                 memory.bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
@@ -443,25 +425,17 @@ mod tests {
     fn long(step: usize) -> (Memory, SegmentHeader, Lsn) {
         let segment_bytes = 1 << 18;
         let segment = SegmentHeader { segment_bytes, ..header(1, Lsn::ZERO) };
-        let shape = Shape {
-            log_id: segment.log_id,
-            epoch: 1,
-            block_bytes: BLOCK,
-            batch_bytes: 8192,
-            depth: 1,
-            memory_bytes: 16_384,
-            class: Class::PowerLoss,
-        };
+        let config = fixtures::config(BLOCK, 8192, 1);
         let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
         let mut core =
-            Core::new(shape, Beginning { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
+            Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
         let (mut chain, mut bytes) = (Chain { link: 0 }, vec![0; 1 << 18]);
         for i in 0.. {
             let content = vec![u8::try_from(i % 251).expect("small"); i * step % 6000];
             let Ok(end) = core.append(&content) else { break };
-            core.want(Grade::Full, end);
+            core.request(AckLevel::Full, end);
             let Some(issue) = core.issue() else { break };
-            let job = chain.seal(&shape, issue);
+            let job = chain.seal(&config, issue);
             for write in job.writes() {
                 let at = usize::try_from(write.offset).expect("small");
                 bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
@@ -483,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_ahead_is_what_would_have_been_read() {
+    fn readahead_yields_the_same_records_as_plain_reads() {
         for step in [0, 1, 37, 333, 512, 1001, 4093, 5999] {
             let (memory, segment, end) = long(step);
             let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
@@ -497,8 +471,8 @@ mod tests {
 
     /// A piece of another segment or place, or one that was read before it was durable, is left alone.
     #[test]
-    fn a_piece_that_is_not_the_next_one_is_not_believed() {
-        // Whoever takes it all the same reads rubbish.
+    fn a_readahead_piece_that_is_not_the_next_one_is_discarded() {
+        // A scan that takes the piece all the same reads rubbish.
         let rubbish = |piece: &mut Piece| piece.buf.bytes_mut().fill(0xA5);
         let spoils: [fn(&mut Piece); 4] = [
             |piece| piece.number += 1,

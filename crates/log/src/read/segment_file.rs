@@ -59,7 +59,7 @@ impl SegmentFile {
         }
         let open = || {
             let file = StoreFile::open_read_only_in(&self.dir, &self.name, Access::Direct).ok()?;
-            // Or the system would go on reading ahead of what was read through its cache before.
+            // Otherwise the system would continue its own readahead of what was read through its cache before.
             self.cached.read_no_more();
             file.reads_past_cache().then_some(file)
         };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_comes_from_the_cache_and_the_rest_past_it() {
+    fn cached_parts_come_from_the_cache_and_others_bypass_it() {
         let binary = std::env::current_exe().expect("a test has a binary");
         let dir = tempfile::tempdir_in(binary.parent().expect("in a folder")).expect("a directory on a disk");
         let path = dir.path().join("segment");
@@ -91,7 +91,7 @@ mod tests {
         let file = opened(dir.path());
         let mut buf = AlignedBuf::zeroed(BYTES);
         let mut reads = |offset: usize, bytes: usize, cached: bool| {
-            let told = file.past_cache(offset as u64, bytes).is_none();
+            let found = file.past_cache(offset as u64, bytes).is_none();
             let buf = &mut buf.bytes_mut()[..bytes];
             buf.fill(0);
             let read = file.read_through(offset as u64, buf).expect("reads");
@@ -100,7 +100,7 @@ mod tests {
                 content[offset.min(BYTES)..BYTES.min(offset + bytes)],
                 "{offset} {bytes}"
             );
-            assert_eq!(told, cached, "{offset} {bytes}");
+            assert_eq!(found, cached, "{offset} {bytes}");
         };
         reads(0, BYTES, true);
         file.cached.forget_cached();
@@ -109,7 +109,7 @@ mod tests {
             reads(BYTES - 8192, 16_384, false);
         }
         assert_eq!(
-            file.cached.cached_bytes(0, 0).expect("tells"),
+            file.cached.cached_bytes(0, 0).expect("answers"),
             Some(0),
             "nothing was drawn into the cache"
         );
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn in_memory_nothing_is_past_the_cache() {
+    fn in_memory_no_read_bypasses_the_cache() {
         let dir = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
         let path = dir.path().join("segment");
         std::fs::write(&path, vec![7; BYTES]).expect("writes");

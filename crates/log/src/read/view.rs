@@ -18,15 +18,15 @@ use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
 use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
 use crate::read::changes::{Names, Watch, peek};
-use crate::read::reader::{Files, Record, Shelves, Unpacked};
+use crate::read::reader::{Files, Record, SegmentLookup, Unpacked};
 use crate::read::scan::Scan;
-use crate::recovery::Tail;
-use crate::recovery::directory::{chain, damage, forget_cached, open_cold, survey};
-use crate::recovery::tail::{Window, check_orphans, judge, walk_tail};
+use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
+use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
 use crate::storage::disk::{Disk, FileId, sync};
 use crate::storage::os_disk::OsDisk;
 
@@ -40,10 +40,10 @@ const MORE_BYTES: usize = 64 << 10;
 /// segments of a few batches.
 const LOOKS_MAX: u32 = 64;
 
-/// What a writer changes under whoever looks: which segments there are, and which of them are started; or what keeps one
+/// What a writer may change during a look: which segments there are, and which of them are started; or what keeps one
 /// from seeing that.
-fn shape<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
-    let found = survey(disk).map_err(|error| error.to_string())?;
+fn fingerprint<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
+    let found = scan_directory(disk).map_err(|error| error.to_string())?;
     let started = found.started.iter().map(|header| header.number).collect();
     Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
 }
@@ -61,11 +61,11 @@ pub(crate) fn undisturbed<T>(
     }
     let mut looks = 1;
     loop {
-        let before = shape(&mut disk);
+        let before = fingerprint(&mut disk);
         let seen = look(&mut disk);
         looks += 1;
         let fine = seen.as_ref().is_ok_and(&content);
-        if fine || looks >= LOOKS_MAX || shape(&mut disk) == before {
+        if fine || looks >= LOOKS_MAX || fingerprint(&mut disk) == before {
             return seen;
         }
     }
@@ -83,15 +83,15 @@ pub struct View {
     watch: Watch,
 }
 
-impl Shelves for Vec<SegmentHeader> {
+impl SegmentLookup for Vec<SegmentHeader> {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
         self.iter().find(|header| header.number > number).copied()
     }
 }
 
-/// Makes durable what a writer that is gone left in its last segment: what is shown must never disappear. What lies in
-/// earlier ones was durable before it started that one. Returns whether whoever looks is allowed to do so.
-fn settle<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<bool> {
+/// Makes durable what a writer that has ended left in its last segment: what is shown must never disappear. Earlier
+/// segments were durable before it started that one. Returns whether this process is permitted to do so.
+fn sync_end<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<bool> {
     match sync(disk, name, file) {
         Ok(()) => {
             forget_cached(disk, file);
@@ -122,10 +122,10 @@ impl View {
 
     fn look(disk: &mut OsDisk) -> Result<Self> {
         let writer = is_held(disk.dir())?;
-        // One that may be there is taken for one that is: its unfinished batch would look like damage.
+        // If there may be a writer, there is one: its unfinished batch would look like damage.
         let written = writer != Some(false);
         let names = Names::of(disk);
-        let found = survey(disk)?;
+        let found = scan_directory(disk)?;
         let Some(last) = found.started.last().copied() else {
             check_orphans(disk, &mut Window::new(READ_BYTES), &found.unstarted)?;
             return Err(Error::NotALog { path: ".".into() });
@@ -135,20 +135,22 @@ impl View {
         let file = open_cold(disk, &name)?;
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.
         let window = &mut Window::new(READ_BYTES);
-        let walk = |disk: &mut OsDisk, window: &mut Window| {
+        let find_end = |disk: &mut OsDisk, window: &mut Window| {
             if written {
-                walk_tail(disk, window, file, last).map(|walked| (walked.cursor, None))
+                let mut cursor = Cursor::start(last);
+                walk(disk, window, file, &mut cursor)?;
+                Ok((cursor, None))
             } else {
                 let judged = judge(disk, window, file, last, &found.unstarted)?;
                 let tail = judged.tail();
                 Ok((judged.cursor, Some(tail)))
             }
         };
-        let (mut cursor, mut tail) = walk(disk, window)?;
+        let (mut cursor, mut tail) = find_end(disk, window)?;
         let mut end = cursor.acknowledged;
-        if !written && cursor.lsn > end && settle(disk, &name, file)? {
+        if !written && cursor.lsn > end && sync_end(disk, &name, file)? {
             *window = Window::new(READ_BYTES);
-            (cursor, tail) = walk(disk, window)?;
+            (cursor, tail) = find_end(disk, window)?;
             end = cursor.lsn;
         }
         let oldest = members.first().map_or(last, |header| *header);
@@ -182,7 +184,7 @@ impl View {
         let mut disk = OsDisk::read_only(Arc::clone(&self.dir));
         let anew = self.watch.has_other_segments(&mut disk);
         let more = anew || self.watch.has_more(&mut disk, self.is_written());
-        // One that ends leaves its last batch to be settled by whoever looks.
+        // A writer that ends leaves its last batch to be synced by the view.
         if !more && !self.is_written() {
             return Ok(false);
         }
@@ -198,10 +200,10 @@ impl View {
         Ok(more)
     }
 
-    /// Goes on where the walk through the last segment stopped, while there may be a writer.
+    /// Continues where the walk through the last segment stopped, while there may be a writer.
     fn walk_on(&mut self, disk: &mut OsDisk) -> Result<()> {
         let file = open_cold(disk, &segment_name(self.watch.cursor.segment.number))?;
-        self.watch.walk_on(disk, &mut Window::new(MORE_BYTES), file)?;
+        walk(disk, &mut Window::new(MORE_BYTES), file, &mut self.watch.cursor)?;
         self.first = self.watch.cursor.trim;
         self.end = self.end.max(self.watch.cursor.acknowledged);
         Ok(())
@@ -237,7 +239,7 @@ impl View {
         self.writer != Some(false)
     }
 
-    /// Whether a writer held the log when it was looked at; `None` if that cannot be known, because whoever looks may not
+    /// Whether a writer held the log when it was looked at; `None` if that is unknown, because this process may not
     /// open the lock file. Then the log is shown as if there were one: up to what is known to be durable.
     #[must_use]
     pub fn has_writer(&self) -> Option<bool> {
@@ -251,7 +253,7 @@ impl View {
         self.tail
     }
 
-    /// What acknowledged records of the log outlive, as its last opening asked.
+    /// What acknowledged records of the log outlive, as its last opening requested.
     #[must_use]
     pub fn class(&self) -> Class {
         self.segments.last().map_or(Class::PowerLoss, |header| header.class)
@@ -264,7 +266,7 @@ impl View {
     }
 
     /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
-    /// nothing if none was needed so far, or if that cannot be read, which [`View::remembered_method`] tells apart.
+    /// nothing if none was needed so far, or if that cannot be read, which [`View::remembered_method`] distinguishes.
     #[must_use]
     pub fn method(&self) -> Option<(&'static str, Engine)> {
         self.remembered_method().unwrap_or_default()
@@ -339,7 +341,7 @@ impl std::fmt::Debug for ViewReader {
 }
 
 impl ViewReader {
-    /// Goes on to the end of `view`, a later look at the same log, from where it stopped: what was read is not read again.
+    /// Continues to the end of `view`, a later look at the same log, from where it stopped: what was read is not read again.
     /// One that ended with an error stays there.
     pub fn go_on(&mut self, view: &View) {
         if self.failed {
@@ -416,8 +418,8 @@ mod tests {
     /// Bytes that this thread has read.
     #[cfg(target_os = "linux")]
     fn bytes_read() -> u64 {
-        let told = std::fs::read_to_string("/proc/thread-self/io").expect("is there");
-        let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is told");
+        let text = std::fs::read_to_string("/proc/thread-self/io").expect("is there");
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is listed");
         line.parse().expect("is a number")
     }
 

@@ -1,7 +1,7 @@
 //! Copies the newest segment at recovery where no read bypasses the page cache, so that only synced data is served.
 //!
 //! After a failed write-back the cache shows batches that the disk never got, and a sync of that file succeeds
-//! without writing them. A read cannot tell them from others, and rewriting them in place would endanger the
+//! without writing them. A read cannot distinguish them from others, and rewriting them in place would endanger the
 //! acknowledged batches next to them. So the segment that may hold such batches is copied into a new file:
 //!
 //! ```text
@@ -22,7 +22,7 @@ use crate::storage::disk::{Access, Disk, FileId, open, read_full, sync, sync_dir
 use seawall_sys::planted;
 
 /// Copies the newest started segment unless the disk is read past the page cache; whether it did.
-pub(crate) fn carry_forward<D: Disk>(
+pub(crate) fn copy_forward<D: Disk>(
     disk: &mut D,
     newest: &SegmentHeader,
     buffer_bytes: usize,
@@ -33,30 +33,30 @@ pub(crate) fn carry_forward<D: Disk>(
         disk.close(old);
         return Ok(false);
     }
-    let draft = preparing_name(newest.number);
-    let copied = copy(disk, (&name, old), &draft, newest.segment_bytes, buffer_bytes);
+    let staging = preparing_name(newest.number);
+    let copied = copy(disk, (&name, old), &staging, newest.segment_bytes, buffer_bytes);
     // Some systems do not rename over a file that is open.
     disk.close(old);
     copied?;
-    disk.replace(&draft, &name).map_err(|source| Error::io("rename", &draft, source))?;
+    disk.replace(&staging, &name).map_err(|source| Error::io("rename", &staging, source))?;
     sync_dir(disk)?;
     Ok(true)
 }
 
-/// Makes the draft: everything of the old file, synced.
+/// Makes the staging file: everything of the old file, synced.
 fn copy<D: Disk>(
     disk: &mut D,
     (name, old): (&str, FileId),
-    draft: &str,
+    staging: &str,
     bytes: u64,
     buffer_bytes: usize,
 ) -> Result<()> {
     let existing = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    if existing.iter().any(|entry| entry.name == draft) {
-        disk.remove(draft).map_err(|source| Error::io("remove", draft, source))?;
+    if existing.iter().any(|entry| entry.name == staging) {
+        disk.remove(staging).map_err(|source| Error::io("remove", staging, source))?;
     }
-    let new = disk.create(draft).map_err(|source| Error::io("create", draft, source))?;
-    let filled = fill(disk, (name, old), (draft, new), bytes, buffer_bytes);
+    let new = disk.create(staging).map_err(|source| Error::io("create", staging, source))?;
+    let filled = fill(disk, (name, old), (staging, new), bytes, buffer_bytes);
     disk.close(new);
     filled
 }
@@ -64,11 +64,11 @@ fn copy<D: Disk>(
 fn fill<D: Disk>(
     disk: &mut D,
     (name, old): (&str, FileId),
-    (draft, new): (&str, FileId),
+    (staging, new): (&str, FileId),
     bytes: u64,
     buffer_bytes: usize,
 ) -> Result<()> {
-    disk.allocate(new, bytes).map_err(|source| Error::io("reserve space for", draft, source))?;
+    disk.allocate(new, bytes).map_err(|source| Error::io("reserve space for", staging, source))?;
     let mut buffer = AlignedBuf::zeroed(buffer_bytes);
     let mut at = 0;
     while at < bytes {
@@ -78,8 +78,8 @@ fn fill<D: Disk>(
         if read == 0 {
             return Err(Error::io("read", name, std::io::ErrorKind::UnexpectedEof.into()));
         }
-        write_all(disk, draft, (new, at), &chunk[..read], false)?;
+        write_all(disk, staging, (new, at), &chunk[..read], false)?;
         at += read as u64;
     }
-    planted!(CarryWithoutSync, Ok(()), sync(disk, draft, new))
+    planted!(CarryWithoutSync, Ok(()), sync(disk, staging, new))
 }

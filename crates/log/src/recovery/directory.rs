@@ -9,7 +9,6 @@
 //! Invariants: nothing is changed; the newest segment and those behind it are read from the disk, whatever the page
 //! cache shows; a foreign file is reported, never touched.
 
-use crate::commit::state::Spare;
 use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{
@@ -17,16 +16,17 @@ use crate::format::{
     segment_name,
 };
 use crate::lsn::Lsn;
+use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 use seawall_sys::planted;
 
-/// Files in the directory that are no segments and yet ours: lock, chosen method, scratch file of its probe.
+/// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial.
 const OURS: [&str; 3] =
     [crate::lock::LOCK_FILE, crate::method::select::METHOD_FILE, crate::method::select::SCRATCH_FILE];
 
-/// Whether a name is that of such a file.
+/// Whether a name is that of one of the log's own files that are no segments.
 pub(crate) fn is_ours(name: &str) -> bool {
-    OURS.contains(&name) || crate::method::select::is_method_draft(name)
+    OURS.contains(&name) || crate::method::select::is_method_staging(name)
 }
 
 /// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
@@ -38,17 +38,17 @@ const SEGMENT_BYTES_MIN: u64 = 3 * 512;
 /// What is wrong with a segment that holds batches of its own number and no header.
 pub(crate) const LOST_HEADER: &str = "both copies of the segment header are damaged";
 
-/// What the directory holds.
+/// What a log's directory holds.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct DirectoryScan {
     /// Segments with a valid header, by number.
     pub(crate) started: Vec<SegmentHeader>,
     /// Segments without one, by number.
     pub(crate) unstarted: Vec<Spare>,
-    /// Drafts, by number.
-    pub(crate) drafts: Vec<u64>,
-    /// Other files.
-    pub(crate) strangers: Vec<String>,
+    /// Staging files, by number.
+    pub(crate) staging: Vec<u64>,
+    /// Foreign files.
+    pub(crate) foreign_files: Vec<String>,
 }
 
 /// A segment whose file has another length than it was made with.
@@ -71,7 +71,7 @@ pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>
 fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
     let name = segment_name(spare.number);
     // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
-    // not taken for a segment that waits to be started, otherwise what it held would be forgotten.
+    // no segment that waits to be started, otherwise what it held would be forgotten.
     if spare.bytes < SEGMENT_BYTES_MIN || !spare.bytes.is_multiple_of(512) {
         let what = format!("the file is {} bytes long, as no segment is", spare.bytes);
         return Err(damage(spare.number, spare.bytes, Lsn::ZERO, what));
@@ -154,12 +154,12 @@ pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
 ///
 /// # Errors
 /// At the first damage as at any other failure.
-pub(crate) fn survey<D: Disk>(disk: &mut D) -> Result<Survey> {
+pub(crate) fn scan_directory<D: Disk>(disk: &mut D) -> Result<DirectoryScan> {
     look(disk, |_, _, _, damage| Err(Error::Corrupt(damage)))
 }
 
-/// As [`survey`], but goes on behind files of a wrong length, which come with it by number.
-pub(crate) fn survey_with_misfits<D: Disk>(disk: &mut D) -> Result<(Survey, Vec<Misfit>)> {
+/// As [`scan_directory`], but continues behind files of a wrong length, which are returned by number.
+pub(crate) fn scan_with_misfits<D: Disk>(disk: &mut D) -> Result<(DirectoryScan, Vec<Misfit>)> {
     let mut misfits = Vec::new();
     let found = look(disk, |disk, file, spare, damage| {
         let header = read_first_copy(disk, file, spare)?;
@@ -173,8 +173,8 @@ pub(crate) fn survey_with_misfits<D: Disk>(disk: &mut D) -> Result<(Survey, Vec<
 fn look<D: Disk>(
     disk: &mut D,
     mut on_misfit: impl FnMut(&mut D, FileId, Spare, Damage) -> Result<()>,
-) -> Result<Survey> {
-    let mut found = Survey::default();
+) -> Result<DirectoryScan> {
+    let mut found = DirectoryScan::default();
     let mut entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
     entries.sort_by(|a, b| b.name.cmp(&a.name));
     for entry in entries {
@@ -197,15 +197,15 @@ fn look<D: Disk>(
                     None => {}
                 }
             }
-            Some(FileRole::Preparing(number)) => found.drafts.push(number),
+            Some(FileRole::Preparing(number)) => found.staging.push(number),
             None if is_ours(&entry.name) => {}
-            None => found.strangers.push(entry.name),
+            None => found.foreign_files.push(entry.name),
         }
     }
     found.started.reverse();
     found.unstarted.reverse();
-    found.drafts.reverse();
-    found.strangers.reverse();
+    found.staging.reverse();
+    found.foreign_files.reverse();
     Ok(found)
 }
 

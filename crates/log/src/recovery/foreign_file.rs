@@ -1,4 +1,4 @@
-//! A file that has a segment's name and is none of the log's is refused, and never touched.
+//! Refuses foreign files that have the name of a segment; they are never touched.
 //!
 //! ```text
 //! prepared anew    zeros
@@ -6,18 +6,18 @@
 //! being started    as above, and a part of what was written last
 //! ```
 //!
-//! So a file that waits to be started starts or ends with zeros, or holds a sound header of any segment or the start
-//! of a batch behind it; whatever does not is somebody else's. One end is enough, so that a single rotten block keeps no log from opening. A file of zeros cannot
-//! be told from a prepared segment.
+//! So a segment that waits to be started starts or ends with zeros, or holds a valid header of any segment, or the start
+//! of a batch behind it; any other file is foreign. One end is enough, so that a single rotten block keeps no log from
+//! opening. A file of zeros is taken for a prepared segment.
 
-use crate::commit::state::Spare;
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{BLOCK_SIZES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::recovery::directory::READ_BLOCK_BYTES;
+use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 
-/// Refuses the first of these files, which hold no header of their own, that is none of the log's.
+/// Refuses the first foreign file among these, which hold no header of their own.
 pub(crate) fn refuse_foreign<D: Disk>(disk: &mut D, unstarted: &[Spare]) -> Result<()> {
     for spare in unstarted {
         let name = segment_name(spare.number);
@@ -36,7 +36,7 @@ fn is_ours<D: Disk>(disk: &mut D, name: &str, file: FileId, file_bytes: u64) -> 
     let filled = read_full(disk, name, file, 0, blocks.bytes_mut())?;
     let front = &blocks.bytes()[..filled];
     let first = &front[..filled.min(READ_BLOCK_BYTES)];
-    // Behind the header lies the first batch. Whether a segment that lost its header was started is not asked here.
+    // Behind the header lies the first batch. Whether a segment that lost its header was started is decided elsewhere.
     let has_batch =
         |block: &u16| front.get(usize::from(*block)..).is_some_and(|rest| rest.starts_with(b"SWB1"));
     if first.iter().all(|byte| *byte == 0) || is_header(first, 0, 0) || BLOCK_SIZES.iter().any(has_batch) {

@@ -1,13 +1,21 @@
 //! Recovery: decides whether the log in a directory is intact, and makes it ready for appends.
 //!
-//! `directory.rs` finds the segments, `tail.rs` finds the end of the log and judges whether it may end there; this file
-//! acts on both. Every read of the newest segment goes past the page cache, because after a failed sync the cache
-//! shows what the disk never got; where no read can do that, the segment is copied first ([`carry_forward`]).
+//! In the order in which they run:
+//!
+//! * [`directory`] lists the files and finds the segments of the log;
+//! * [`copy_forward`](mod@copy_forward) copies the newest segment where no read bypasses the page cache;
+//! * [`tail`] finds the end of the log and decides whether it may end there;
+//! * [`foreign_file`] refuses files that only have the name of a segment;
+//! * this file acts on all that and makes the log ready;
+//! * [`sector_size`] explains a write that the disk refused.
+//!
+//! Every read of the newest segment bypasses the page cache, because after a failed sync the cache shows what the disk
+//! never got.
 //!
 //! ```text
 //! no segment with a header      make a new log
-//! closed, and room is left      go on behind the close mark, with an open mark
-//! closed and full, or torn,     go on in a new segment
+//! closed, and room is left      continue behind the close mark, with an open mark
+//! closed and full, or torn,     continue in a new segment
 //! or of another class
 //! promised to outlive less      the same: the log ends before what is gone, and the opening says what that is
 //! than happened
@@ -25,22 +33,23 @@ pub(crate) mod sector_size;
 pub(crate) mod tail;
 
 use crate::commit::seal::header_block;
-use crate::commit::state::{Beginning, Place, Shape, Spare};
+use crate::commit::state::{CoreConfig, ResumePoint};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::recovery::copy_forward::carry_forward;
-use crate::recovery::directory::{LOST_HEADER, Survey, chain, damage, open_cold, survey};
+use crate::recovery::copy_forward::copy_forward;
+use crate::recovery::directory::{DirectoryScan, LOST_HEADER, chain, damage, open_cold, scan_directory};
 use crate::recovery::foreign_file::refuse_foreign;
-use crate::recovery::tail::{Judged, Window, check_orphans, judge, room_to_go_on};
-use crate::segment::lifecycle::{Keeper, Task};
+use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
+use crate::segment::lifecycle::{SegmentTask, Task};
+use crate::segment::{Place, Spare};
 use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
-/// The least size of a segment that may be asked for, in bytes.
+/// The least size of a segment in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
 
 /// How recovery is to be done.
@@ -58,27 +67,6 @@ pub(crate) struct Plan {
     pub(crate) dsync: bool,
     /// What acknowledged records are to outlive.
     pub(crate) class: Class,
-}
-
-/// How the log ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Tail {
-    /// There was no log.
-    New,
-    /// It had been closed.
-    Clean,
-    /// It had not been closed. Whatever was being written when it ended is gone unless it arrived whole.
-    Torn,
-    /// It had not been closed, and something happened that its durability class does not promise to outlive: a power cut
-    /// where it promised to outlive the end of the process. Records that had been acknowledged are gone; everything
-    /// before them is there. A log of class power loss never ends like this: there such a loss is damage.
-    Lost {
-        /// Where the log ends: the LSN of the first record that is gone.
-        from: Lsn,
-        /// Everything before this had been acknowledged, as far as what is left can tell.
-        to: Lsn,
-    },
 }
 
 /// One segment of the log.
@@ -100,7 +88,7 @@ pub(crate) struct Recovered {
     /// The segments that make up the log, oldest first, the active one last.
     pub(crate) segments: Vec<SegmentInfo>,
     /// Where writing begins.
-    pub(crate) beginning: Beginning,
+    pub(crate) resume: ResumePoint,
     /// The end of the chain of checksums.
     pub(crate) link: u32,
     /// The number of the next segment to be prepared.
@@ -109,18 +97,18 @@ pub(crate) struct Recovered {
     pub(crate) tail: Tail,
     /// What acknowledged records are to outlive.
     pub(crate) class: Class,
-    /// Files that are none of ours.
-    pub(crate) strangers: Vec<String>,
+    /// Foreign files.
+    pub(crate) foreign_files: Vec<String>,
 }
 
 /// Finds out what the log holds and makes it ready for writing.
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
-    let mut found = survey(disk)?;
+    let mut found = scan_directory(disk)?;
     if let Some(newest) = found.started.last()
-        && carry_forward(disk, newest, plan.read_bytes)?
+        && copy_forward(disk, newest, plan.read_bytes)?
     {
         // What is judged is what the copy holds.
-        found = survey(disk)?;
+        found = scan_directory(disk)?;
     }
     let mut window = Window::new(plan.read_bytes);
     let Some(last) = found.started.last().copied() else { return create(disk, plan, &mut window, found) };
@@ -132,7 +120,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let file = open_cold(disk, &name)?;
     let judged = judge(disk, &mut window, file, last, &found.unstarted);
     let judged = judged.inspect_err(|_| disk.close(file))?;
-    // Behind that, because a segment that lost its header and holds batches is no file of somebody else.
+    // Behind that, because a segment that lost its header and holds batches is not foreign.
     refuse_foreign(disk, &found.unstarted).inspect_err(|_| disk.close(file))?;
     let oldest = members.first().map_or(last, |header| *header);
     if oldest.first_lsn > judged.cursor.trim {
@@ -144,29 +132,33 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let epoch =
         epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
     planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
-    remove_drafts(disk, &found.drafts)?;
+    remove_staging(disk, &found.staging)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
     let mut log = Reopened { plan, epoch, members, spares, judged };
     let abandoned = log.abandoned();
-    let recovered = if log.stays() { log.go_on(disk, file) } else { log.leave(disk, file) };
+    let recovered = if log.continues_in_place() {
+        log.continue_in_place(disk, file)
+    } else {
+        log.continue_in_new_segment(disk, file)
+    };
     disk.close(file);
     let mut recovered = recovered?;
     let dead = dead.iter().map(|header| header.number).chain(abandoned);
     planted!(KeepDead, (), retire(disk, dead)?);
-    recovered.strangers = found.strangers;
+    recovered.foreign_files = found.foreign_files;
     Ok(recovered)
 }
 
-/// Removes what was being prepared when the power went.
-fn remove_drafts<D: Disk>(disk: &mut D, drafts: &[u64]) -> Result<()> {
-    for draft in drafts {
-        let name = crate::format::preparing_name(*draft);
+/// Removes the staging files that a crash left behind.
+fn remove_staging<D: Disk>(disk: &mut D, staging: &[u64]) -> Result<()> {
+    for staging in staging {
+        let name = crate::format::preparing_name(*staging);
         disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
     }
     Ok(())
 }
 
-/// The prepared segments that a log of these blocks can use; the others go.
+/// The prepared segments that a log of these blocks can use; the others are removed.
 fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) -> Result<Vec<Spare>> {
     let block = u64::from(block_bytes);
     let fits = |spare: &Spare| spare.bytes.is_multiple_of(block) && spare.bytes >= 3 * block;
@@ -177,19 +169,26 @@ fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) ->
 
 /// Removes segments that are not needed.
 fn retire<D: Disk>(disk: &mut D, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
-    numbers.into_iter().try_for_each(|number| Keeper::new(Task::Retire(number), 0).finish(disk).map(drop))
+    numbers
+        .into_iter()
+        .try_for_each(|number| SegmentTask::new(Task::Remove(number), 0).finish(disk).map(drop))
 }
 
 /// Makes a log where there is none.
-fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey) -> Result<Recovered> {
-    // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log once.
-    let later = found.unstarted.iter().map(|spare| spare.number).chain(found.drafts.iter().copied());
+fn create<D: Disk>(
+    disk: &mut D,
+    plan: &Plan,
+    window: &mut Window,
+    found: DirectoryScan,
+) -> Result<Recovered> {
+    // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log.
+    let later = found.unstarted.iter().map(|spare| spare.number).chain(found.staging.iter().copied());
     if let Some(number) = planted!(TakeRestForNew, None, later.filter(|number| *number > 1).min()) {
         return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
     }
     check_orphans(disk, window, &found.unstarted)?;
     refuse_foreign(disk, &found.unstarted)?;
-    remove_drafts(disk, &found.drafts)?;
+    remove_staging(disk, &found.staging)?;
     let fits = |spare: &Spare| spare.bytes == plan.segment_bytes;
     let (mut spares, others): (_, Vec<Spare>) = found.unstarted.into_iter().partition(fits);
     retire(disk, others.iter().map(|spare| spare.number))?;
@@ -209,7 +208,7 @@ fn create<D: Disk>(disk: &mut D, plan: &Plan, window: &mut Window, found: Survey
     };
     write_start(disk, plan, &header)?;
     let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
-    recovered.strangers = found.strangers;
+    recovered.foreign_files = found.foreign_files;
     Ok(recovered)
 }
 
@@ -222,11 +221,11 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
     let number = last.saturating_add(1);
     let mut prepare = |bytes| {
         let spare = Spare { number, bytes };
-        Keeper::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
+        SegmentTask::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
     };
     match prepare(plan.segment_bytes) {
         Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
-            tracing::warn!(%full, "the log goes on in a small segment: trim it, or make room");
+            tracing::warn!(%full, "the log continues in a small segment: trim it, or make room");
             prepare(SEGMENT_BYTES_LEAST)
         }
         made => made,
@@ -263,11 +262,11 @@ fn finish(
         block_bytes: active.block_bytes,
         segments,
         link: cursor.link,
-        beginning: Beginning { end: cursor.lsn, trim: cursor.trim, place, spares },
+        resume: ResumePoint { end: cursor.lsn, trim: cursor.trim, place, spares },
         next_number,
         tail,
         class: active.class,
-        strangers: Vec::new(),
+        foreign_files: Vec::new(),
     }
 }
 
@@ -281,8 +280,8 @@ struct Reopened<'a> {
 }
 
 impl Reopened<'_> {
-    /// Goes on behind a close mark.
-    fn go_on<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
+    /// Continues behind a close mark.
+    fn continue_in_place<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
         self.open_mark(disk, file)?;
         Ok(self.in_last_segment(Tail::Clean))
     }
@@ -294,13 +293,13 @@ impl Reopened<'_> {
         finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), tail)
     }
 
-    /// Goes on in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
+    /// Continues in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
     /// the last one any more: otherwise a new segment that lost its header would not be missed.
-    fn leave<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
-        if self.judged.clean && room_to_go_on(&self.judged.cursor) {
+    fn continue_in_new_segment<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
+        if self.judged.clean && has_room_to_resume(&self.judged.cursor) {
             self.open_mark(disk, file)?;
         }
-        self.start_anew(disk)
+        self.start_segment(disk)
     }
 
     /// Writes an open mark behind the close mark.
@@ -337,19 +336,19 @@ impl Reopened<'_> {
         self.judged.cursor.lsn == self.judged.cursor.segment.first_lsn
     }
 
-    /// Whether the log goes on in the same segment, whose header says what it promises.
-    fn stays(&self) -> bool {
+    /// Whether the log continues in the same segment, whose header says what it promises.
+    fn continues_in_place(&self) -> bool {
         let cursor = &self.judged.cursor;
-        self.judged.clean && room_to_go_on(cursor) && cursor.segment.class == self.plan.class
+        self.judged.clean && has_room_to_resume(cursor) && cursor.segment.class == self.plan.class
     }
 
     /// The number of the last segment if nothing in it is needed.
     fn abandoned(&self) -> Option<u64> {
-        (self.last_is_empty() && !self.stays()).then_some(self.judged.cursor.segment.number)
+        (self.last_is_empty() && !self.continues_in_place()).then_some(self.judged.cursor.segment.number)
     }
 
     /// Starts a new segment behind a tail that is unknown or full.
-    fn start_anew<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
+    fn start_segment<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
         planted!(AppendBehindTornTail, {
             self.judged.cursor.epoch = self.epoch;
             return Ok(self.in_last_segment(Tail::Torn));
@@ -378,9 +377,14 @@ impl Reopened<'_> {
     }
 }
 
-/// The shape of the log for the core.
-pub(crate) fn shape(recovered: &Recovered, batch_bytes: usize, memory_bytes: usize, depth: usize) -> Shape {
-    Shape {
+/// The config of the log for the core.
+pub(crate) fn config(
+    recovered: &Recovered,
+    batch_bytes: usize,
+    memory_bytes: usize,
+    depth: usize,
+) -> CoreConfig {
+    CoreConfig {
         log_id: recovered.log_id,
         epoch: recovered.epoch,
         block_bytes: recovered.block_bytes,

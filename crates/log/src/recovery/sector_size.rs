@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::recovery::directory::survey;
+use crate::recovery::directory::scan_directory;
 use crate::storage::os_disk::OsDisk;
 
 /// `error`, met in `dir`, or what it means if the sectors of the disk are larger than the blocks of the log there: of
@@ -19,7 +19,8 @@ pub(crate) fn explain(error: Error, dir: &Path, new_block_bytes: Option<u16>) ->
     if source.kind() != io::ErrorKind::InvalidInput {
         return error;
     }
-    let existing = crate::lock::open_dir(dir).and_then(|dir| survey(&mut OsDisk::read_only(dir))).ok();
+    let existing =
+        crate::lock::open_dir(dir).and_then(|dir| scan_directory(&mut OsDisk::read_only(dir))).ok();
     let existing = existing.and_then(|found| found.started.last().map(|header| header.block_bytes));
     let Some(block_bytes) = existing.or(new_block_bytes) else { return error };
     let Ok(environment) = seawall_sys::inspect::environment(dir) else { return error };

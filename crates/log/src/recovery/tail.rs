@@ -4,8 +4,8 @@
 //!
 //! | the last valid batch | a witness behind the tail says it was durable | verdict |
 //! | --- | --- | --- |
-//! | a close mark | no | clean: go on in the same segment |
-//! | any other, or none | no | torn tail: the log ends here, go on in a new segment |
+//! | a close mark | no | clean: continue in the same segment |
+//! | any other, or none | no | torn tail: the log ends here, continue in a new segment |
 //! | any | only that it was acknowledged, in a log of a class below power loss | lost: the same, and say so |
 //! | any | yes | corruption of acknowledged data: refuse |
 //!
@@ -18,24 +18,35 @@
 //!
 //! Invariants: nothing is changed; one visit per block of the tail.
 
-use crate::commit::state::Spare;
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
 use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::recovery::Tail;
 use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
+use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId, read_full};
 use seawall_sys::planted;
 
-/// The walk through the last segment.
-#[derive(Debug)]
-pub(crate) struct TailWalk {
-    /// Where it stopped.
-    pub(crate) cursor: Cursor,
-    /// Why the next batch is not valid, `None` if there was no room for one.
-    pub(crate) fault: Option<Fault>,
+/// How the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tail {
+    /// There was no log.
+    New,
+    /// It had been closed.
+    Clean,
+    /// It had not been closed. What was being written when it ended is lost unless it arrived whole.
+    Torn,
+    /// It had not been closed, and something happened that its durability class does not promise to outlive: a power cut
+    /// where it promised to outlive the end of the process. Records that had been acknowledged are gone; everything
+    /// before them is there. A log of class power loss never ends like this: there such a loss is damage.
+    Lost {
+        /// Where the log ends: the LSN of the first record that is gone.
+        from: Lsn,
+        /// Everything before this had been acknowledged, as far as the remaining batches show.
+        to: Lsn,
+    },
 }
 
 /// Reads a file forward through one buffer.
@@ -101,7 +112,7 @@ impl Window {
         checked
     }
 
-    /// The same for a batch behind which the walk goes on: one that fits takes the window along.
+    /// The same for a batch behind which the walk continues: if it fits, the window moves to it.
     pub(crate) fn check_next<D: Disk>(
         &mut self,
         disk: &mut D,
@@ -122,29 +133,28 @@ fn memory(name: &str, bytes: usize) -> Result<AlignedBuf> {
     AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name, source))
 }
 
-/// Walks the last segment to its end.
-pub(crate) fn walk_tail<D: Disk>(
+/// Walks on from `cursor` as far as batches are valid; returns why the next one is not, `None` if there is no room for one.
+pub(crate) fn walk<D: Disk>(
     disk: &mut D,
     window: &mut Window,
     file: FileId,
-    header: SegmentHeader,
-) -> Result<TailWalk> {
-    let name = segment_name(header.number);
+    cursor: &mut Cursor,
+) -> Result<Option<Fault>> {
+    let name = segment_name(cursor.segment.number);
     let place = (name.as_str(), file);
-    let mut cursor = Cursor::start(header);
     while cursor.has_room() {
-        let checked = cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?);
-        let (batch, checksum) = match checked {
-            Ok(valid) => valid,
-            Err(fault) => return Ok(TailWalk { cursor, fault: Some(fault) }),
-        };
-        let at = (cursor.offset, header.block_bytes);
+        let (batch, checksum) =
+            match cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?) {
+                Ok(valid) => valid,
+                Err(fault) => return Ok(Some(fault)),
+            };
+        let at = (cursor.offset, cursor.segment.block_bytes);
         if let Err(fault) = window.check_next(disk, place, at, &batch)? {
-            return Ok(TailWalk { cursor, fault: Some(fault) });
+            return Ok(Some(fault));
         }
         cursor.advance(&batch, checksum);
     }
-    Ok(TailWalk { cursor, fault: None })
+    Ok(None)
 }
 
 /// Searches from `from` to the end of the segment for a self-valid batch header that `says` something; returns it.
@@ -203,7 +213,8 @@ pub(crate) fn judge<D: Disk>(
     header: SegmentHeader,
     unstarted: &[Spare],
 ) -> Result<Judged> {
-    let TailWalk { cursor, fault } = walk_tail(disk, window, file, header)?;
+    let mut cursor = Cursor::start(header);
+    let fault = walk(disk, window, file, &mut cursor)?;
     let end = cursor.lsn;
     let mut acknowledged = end;
     let contradicts = |batch: &BatchHeader| {
@@ -214,7 +225,7 @@ pub(crate) fn judge<D: Disk>(
     let from = (&cursor.segment, cursor.offset);
     let witness = planted!(TakeDamageForTail, None, find_witness(disk, window, file, from, contradicts)?);
     if let Some(witness) = witness {
-        let said = cursor.said_by(&witness);
+        let said = cursor.durable_claim(&witness);
         let what = match fault {
             Some(fault) => {
                 format!("{fault}, but a later batch says that LSN {said} was durable")
@@ -225,8 +236,8 @@ pub(crate) fn judge<D: Disk>(
     }
     let closed = cursor.last == Some(Kind::Close);
     let clean = planted!(MarkIsClose, closed || cursor.last == Some(Kind::Mark), closed);
-    // Behind a close mark the log goes on in the same segment as long as there is room.
-    let full = planted!(TrustCloseWithoutRoom, false, !room_to_go_on(&cursor));
+    // Behind a close mark the log continues in the same segment as long as there is room.
+    let full = planted!(TrustCloseWithoutRoom, false, !has_room_to_resume(&cursor));
     if (!clean || full)
         && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
     {
@@ -236,7 +247,7 @@ pub(crate) fn judge<D: Disk>(
 }
 
 /// Whether an open mark, one batch and a close mark still fit behind `cursor`.
-pub(crate) fn room_to_go_on(cursor: &Cursor) -> bool {
+pub(crate) fn has_room_to_resume(cursor: &Cursor) -> bool {
     cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
 }
 

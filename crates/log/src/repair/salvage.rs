@@ -16,8 +16,8 @@ use crate::lock::open_dir;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::recovery::Tail;
 use crate::recovery::directory::is_ours;
+use crate::recovery::tail::Tail;
 use crate::repair::verify::{Report, in_dir, look, walk};
 use crate::storage::os_disk::OsDisk;
 
@@ -54,7 +54,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     let first = look(&mut disk).map_err(|error| error.in_dir(from))?.first;
     let mut copy = Copying { target, log: None, records: 0, due: first, left_out: Vec::new(), refused: None };
     let walked = walk(&mut disk, |header, body| {
-        // Told apart from what the source meets, so that each failure names its own directory.
+        // Separate from the failures of the source, so that each failure names its own directory.
         copy.batch(first, header, body).map_err(|error| {
             copy.refused = Some(error);
             Error::Closed
@@ -104,7 +104,7 @@ impl Target {
     fn open(&self) -> Result<Log> {
         let opened = Log::open(&self.dir, self.options.clone());
         let log = opened.inspect_err(|error| {
-            // Of whoever holds the log that came there meanwhile nothing must be removed.
+            // A log that another process made there meanwhile must not be removed.
             if !matches!(error, Error::Locked { .. }) {
                 self.restore();
             }
@@ -117,7 +117,7 @@ impl Target {
     }
 
     /// Removes the files of a log that were not there before, and the directories made for it. What cannot be removed
-    /// stays: the failure that led here is the one to be told.
+    /// stays: the failure that led here is the one to return.
     fn restore(&self) {
         let ours = |name: &str| is_ours(name) || file_role(name).is_some();
         for name in names(&self.dir).unwrap_or_default() {

@@ -4,7 +4,7 @@
 //! and the writer's lock is not needed, so a log that is being written may be reported with a torn tail although it
 //! has none.
 //!
-//! Invariant: behind a damaged batch the walk goes on at the next batch that is valid by itself and lies further on
+//! Invariant: behind a damaged batch the walk continues at the next batch that is valid by itself and lies further on
 //! in the log, so that one bad block costs one batch. A segment without a header is walked from its first intact
 //! batch, and one that was cut short as far as it goes, so that damage to one segment never costs data of another
 //! one.
@@ -12,7 +12,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::commit::state::Spare;
 use crate::error::{Damage, Error, Result};
 use crate::format::cursor::{BATCH_BYTES_MAX, Cursor};
 use crate::format::{
@@ -22,9 +21,9 @@ use crate::format::{
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::read::view::undisturbed;
-use crate::recovery::Tail;
-use crate::recovery::directory::{LOST_HEADER, Misfit, Survey, damage, open_cold, survey_with_misfits};
-use crate::recovery::tail::{Window, find_witness};
+use crate::recovery::directory::{DirectoryScan, LOST_HEADER, Misfit, damage, open_cold, scan_with_misfits};
+use crate::recovery::tail::{Tail, Window, find_witness};
+use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId};
 use seawall_sys::durability::Class;
 
@@ -83,7 +82,7 @@ pub struct Report {
     pub bytes: u64,
     /// Intact batches.
     pub batches: u64,
-    /// What acknowledged records of the log outlive, as its last opening asked; nothing if no header says so.
+    /// What acknowledged records of the log outlive, as its last opening requested; `None` if no header says so.
     pub class: Option<Class>,
     /// How the log ends, and what was lost if its class did not promise to outlive what happened.
     pub tail: Tail,
@@ -91,8 +90,8 @@ pub struct Report {
     pub witnessed: Lsn,
     /// Every damaged place.
     pub damage: Vec<Damage>,
-    /// Files in the directory that are none of the log's.
-    pub strangers: Vec<String>,
+    /// Foreign files in the directory.
+    pub foreign_files: Vec<String>,
 }
 
 /// Reads all of the log in `dir` and reports every damaged place.
@@ -120,15 +119,15 @@ struct Piece {
     number: u64,
     /// Where its batches begin, if there are any to walk.
     start: Option<Cursor>,
-    /// Whether its header was lost, and made up from its first intact batch.
-    made_up: bool,
+    /// Whether its header was lost, and reconstructed from its first intact batch.
+    reconstruct: bool,
     /// What is wrong with it as a whole.
     damage: Option<Damage>,
 }
 
 impl Piece {
     fn sound(header: SegmentHeader) -> Self {
-        Self { number: header.number, start: Some(Cursor::start(header)), made_up: false, damage: None }
+        Self { number: header.number, start: Some(Cursor::start(header)), reconstruct: false, damage: None }
     }
 
     fn header(&self) -> Option<&SegmentHeader> {
@@ -160,7 +159,7 @@ struct Walk<'a, D: Disk, V> {
 /// has one, `last`, because behind it lie those that wait to be started.
 fn pieces<D: Disk>(
     disk: &mut D,
-    found: &Survey,
+    found: &DirectoryScan,
     misfits: Vec<Misfit>,
     last: &SegmentHeader,
 ) -> Result<Vec<Piece>> {
@@ -177,12 +176,17 @@ fn pieces<D: Disk>(
             let bytes = spare.bytes.next_multiple_of(block).saturating_add(block);
             first_batch(disk, Spare { bytes, ..spare }, last)?.1
         };
-        let made_up = misfit.header.is_none();
-        pieces.push(Piece { number: spare.number, start, made_up, damage: Some(misfit.damage) });
+        let reconstruct = misfit.header.is_none();
+        pieces.push(Piece { number: spare.number, start, reconstruct, damage: Some(misfit.damage) });
     }
     for spare in found.unstarted.iter().filter(|spare| spare.number <= last.number) {
         let start = first_batch(disk, *spare, last)?.1;
-        pieces.push(Piece { number: spare.number, start, made_up: true, damage: Some(lost_header(*spare)) });
+        pieces.push(Piece {
+            number: spare.number,
+            start,
+            reconstruct: true,
+            damage: Some(lost_header(*spare)),
+        });
     }
     pieces.sort_by_key(|piece| piece.number);
     Ok(pieces)
@@ -248,25 +252,26 @@ fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
 }
 
 /// Goes from the newest segment to the oldest: reports which are missing between them, and leaves out those that an
-/// earlier recovery had abandoned. As `chain` of `recovery/directory.rs`, but it goes on behind what is lost.
+/// earlier recovery had abandoned. As `chain` of `recovery/directory.rs`, but it continues behind what is lost.
 fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
     let mut missing = Vec::new();
     let numbers: HashSet<u64> = pieces.iter().map(|piece| piece.number).collect();
     let mut newer: Option<(SegmentHeader, bool)> = None;
     for piece in pieces.iter_mut().rev() {
         let Some(header) = piece.header().copied() else { continue };
-        if let Some((next, made_up)) = newer {
+        if let Some((next, reconstruct)) = newer {
             if header.log_id != next.log_id {
                 return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
             }
             // Whose header is lost does not say which segment is the one before.
-            let skipped = !made_up && header.number > next.previous;
-            if header.first_lsn == next.first_lsn && (made_up || skipped) || skipped && piece.made_up {
+            let skipped = !reconstruct && header.number > next.previous;
+            if header.first_lsn == next.first_lsn && (reconstruct || skipped) || skipped && piece.reconstruct
+            {
                 piece.start = None;
                 continue;
             }
             let contradicts = header.first_lsn > next.first_lsn || header.block_bytes != next.block_bytes;
-            let what = if !made_up && header.number != next.previous {
+            let what = if !reconstruct && header.number != next.previous {
                 // What is there and lost is reported where it is.
                 (!numbers.contains(&next.previous))
                     .then(|| format!("segment {} is missing behind this one", next.previous))
@@ -278,14 +283,18 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
                 missing.push(Damage { path, offset: 0, lsn: header.first_lsn, what });
             }
         }
-        newer = Some((header, piece.made_up));
+        newer = Some((header, piece.reconstruct));
     }
     missing.reverse();
     Ok(missing)
 }
 
-/// Made up from the newest segment with an intact batch, for a log none of whose segments has a sound header.
-fn made_up<D: Disk>(disk: &mut D, found: &Survey, misfits: &[Misfit]) -> Result<Option<SegmentHeader>> {
+/// Reconstructed from the newest segment with an intact batch, for a log none of whose segments has a sound header.
+fn reconstruct<D: Disk>(
+    disk: &mut D,
+    found: &DirectoryScan,
+    misfits: &[Misfit],
+) -> Result<Option<SegmentHeader>> {
     let mut spares: Vec<Spare> = misfits.iter().map(|misfit| misfit.spare).collect();
     spares.extend(&found.unstarted);
     spares.sort_by_key(|spare| std::cmp::Reverse(spare.number));
@@ -293,9 +302,9 @@ fn made_up<D: Disk>(disk: &mut D, found: &Survey, misfits: &[Misfit]) -> Result<
     for spare in spares {
         let name = segment_name(spare.number);
         let file = open_cold(disk, &name)?;
-        let made_up = made_up_of(disk, (&name, file), spare);
+        let reconstruct = reconstruct_from(disk, (&name, file), spare);
         disk.close(file);
-        let (batch, header) = made_up?;
+        let (batch, header) = reconstruct?;
         if header.is_some() {
             return Ok(header);
         }
@@ -304,8 +313,8 @@ fn made_up<D: Disk>(disk: &mut D, found: &Survey, misfits: &[Misfit]) -> Result<
     written.map_or(Ok(None), Err)
 }
 
-/// The first batch header of a segment whose header is lost, and what the first intact batch tells of that.
-fn made_up_of<D: Disk>(
+/// The first batch header of a segment whose header is lost, and what the first intact batch says about it.
+fn reconstruct_from<D: Disk>(
     disk: &mut D,
     place: (&str, FileId),
     spare: Spare,
@@ -330,7 +339,7 @@ fn made_up_of<D: Disk>(
                 continue;
             }
             if window.check(disk, place, (offset, block_bytes), &header)?.is_ok() {
-                let made_up = SegmentHeader {
+                let reconstruct = SegmentHeader {
                     block_bytes,
                     log_id: header.log_id,
                     epoch: header.epoch,
@@ -343,7 +352,7 @@ fn made_up_of<D: Disk>(
                     // The strictest: whatever is missing is damage.
                     class: Class::PowerLoss,
                 };
-                return Ok((first, Some(made_up)));
+                return Ok((first, Some(reconstruct)));
             }
             trust.abused(bytes);
         }
@@ -376,10 +385,10 @@ fn walk_all<D: Disk>(
     bodies: bool,
     visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>,
 ) -> Result<Report> {
-    let (found, misfits) = survey_with_misfits(disk)?;
+    let (found, misfits) = scan_with_misfits(disk)?;
     let headers = found.started.iter().chain(misfits.iter().filter_map(|misfit| misfit.header.as_ref()));
     let sound = headers.max_by_key(|header| header.number).copied();
-    let last = if sound.is_some() { sound } else { made_up(disk, &found, &misfits)? };
+    let last = if sound.is_some() { sound } else { reconstruct(disk, &found, &misfits)? };
     let Some(last) = last else {
         // Without any header or batch neither the log nor the size of its blocks is known.
         let misfit = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
@@ -404,7 +413,7 @@ fn walk_all<D: Disk>(
         tail: Tail::Torn,
         witnessed: Lsn::ZERO,
         damage,
-        strangers: found.strangers,
+        foreign_files: found.foreign_files,
     };
     let (window, trust) = (Window::new(READ_BYTES), Trust::new(0));
     let mut walk = Walk { disk, window, visit, bodies, report, trust, witness: None, searched: 0 };
@@ -417,7 +426,7 @@ fn walk_all<D: Disk>(
         let next = pieces[i + 1..].iter().find(|next| next.start.is_some());
         walk.segment(start, Next::new(piece, pieces.get(i + 1), next))?;
     }
-    // Looked at last, because beside a writer they change soonest. Behind one that was not started none was.
+    // Read last, because a concurrent writer changes them soonest. Behind one that was not started none was.
     for spare in unstarted {
         if !walk.unstarted(spare, &last)? {
             break;
@@ -450,17 +459,17 @@ struct Next {
 }
 
 impl Next {
-    /// `beside` is the file behind `piece`, `next` the next one that can be walked.
-    fn new(piece: &Piece, beside: Option<&Piece>, next: Option<&Piece>) -> Self {
+    /// `following` is the file behind `piece`, `next` the next one that can be walked.
+    fn new(piece: &Piece, following: Option<&Piece>, next: Option<&Piece>) -> Self {
         let header = next.and_then(Piece::header).copied();
         let adjoins = next.zip(header).is_some_and(|(next, header)| {
-            if next.made_up {
-                next.is_whole() && beside.is_some_and(|beside| beside.number == next.number)
+            if next.reconstruct {
+                next.is_whole() && following.is_some_and(|following| following.number == next.number)
             } else {
                 header.previous == piece.number
             }
         });
-        Self { header, adjoins, none: beside.is_none() }
+        Self { header, adjoins, none: following.is_none() }
     }
 
     /// The segment that starts where the walked one ends.
@@ -598,7 +607,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         Ok(self.witness.is_some())
     }
 
-    /// Judges the batch at the cursor, which is not valid; returns where the walk goes on, if anywhere.
+    /// Judges the batch at the cursor, which is not valid; returns where the walk continues, if anywhere.
     fn resume(
         &mut self,
         place: (&str, FileId),

@@ -17,9 +17,9 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use crate::commit::state::{Core, Spare};
 use crate::format::SegmentHeader;
 use crate::lsn::Lsn;
+use crate::segment::Spare;
 use crate::segment::lifecycle::{Progress, Task};
 use seawall_sys::planted;
 
@@ -47,7 +47,7 @@ impl Round {
 
 /// The segments of one log.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct SegmentInventory {
     segments: VecDeque<SegmentHeader>,
     next_number: u64,
     segment_bytes: u64,
@@ -55,11 +55,11 @@ pub(crate) struct Shelf {
     spares: RangeInclusive<usize>,
     round: Round,
     busy: Option<Task>,
-    /// The segment that the task under way takes away.
+    /// The segment that the running task takes away.
     leaving: Option<(usize, SegmentHeader)>,
 }
 
-impl Shelf {
+impl SegmentInventory {
     /// The segments that recovery found, oldest first. The least of `spares` are to be prepared at any time, and trimmed
     /// ones may be kept beyond that up to the most.
     pub(crate) fn new(
@@ -97,12 +97,12 @@ impl Shelf {
         gone.then_some(leaving)
     }
 
-    /// Whether there is anything to do; not while something is being done, because whoever does it looks again.
+    /// Whether there is a task; none while one runs, because its thread looks again when it has ended.
     pub(crate) fn has_task(&self, spares: usize, durable_trim: Lsn) -> bool {
         self.busy.is_none() && (spares < *self.spares.start() || self.trimmed(durable_trim).is_some())
     }
 
-    /// What to do next, if anything: one task at a time.
+    /// The next task, if there is any: one runs at a time.
     pub(crate) fn next_task(&mut self, spares: usize, durable_trim: Lsn) -> Option<Task> {
         if self.busy.is_some() {
             return None;
@@ -118,14 +118,14 @@ impl Shelf {
             Some(old) if kept && old.segment_bytes == self.segment_bytes => {
                 Task::Recycle { from: old.number, to }
             }
-            Some(old) => Task::Retire(old.number),
+            Some(old) => Task::Remove(old.number),
             None if wanted => Task::Prepare(to),
             None => return None,
         };
-        if !matches!(task, Task::Retire(_)) {
+        if !matches!(task, Task::Remove(_)) {
             self.next_number += 1;
         }
-        if let Task::Recycle { from, .. } | Task::Retire(from) = task {
+        if let Task::Recycle { from, .. } | Task::Remove(from) = task {
             let at = self.segments.iter().position(|segment| segment.number == from);
             self.leaving = at.and_then(|at| Some((at, self.segments.remove(at)?)));
         }
@@ -133,31 +133,16 @@ impl Shelf {
         Some(task)
     }
 
-    /// The next piece of housekeeping, if there is any, when records wait for a segment of `needed` bytes; they need wait
-    /// no longer if that is there.
-    pub(crate) fn next(&mut self, core: &mut Core, needed: &mut Option<u64>) -> Option<Task> {
-        *needed = needed.filter(|bytes| core.first_spare().is_none_or(|spare| spare.bytes < *bytes));
-        let task = needed.and_then(|bytes| self.task_for(bytes, core));
-        task.or_else(|| self.next_task(core.spares(), core.durable_trim()))
-    }
-
-    /// What makes room for records that wait for a segment of `bytes` bytes: a first spare that is too small, be it left
-    /// by an opening with smaller segments, is replaced; `None` if the next ordinary task will do.
-    fn task_for(&mut self, bytes: u64, core: &mut Core) -> Option<Task> {
-        let first = core.first_spare();
+    /// The task that makes room for records which need a segment of `bytes` bytes: the first spare, which is too small,
+    /// perhaps because an opening with smaller segments left it, is replaced; without one a large segment is prepared.
+    /// `None` if the next ordinary task will do.
+    pub(crate) fn task_for(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
         let ordinary = bytes <= self.segment_bytes;
-        let enough = first.map_or(ordinary, |spare| spare.bytes >= bytes);
+        let enough = first_spare.map_or(ordinary, |spare| spare.bytes >= bytes);
         if planted!(KeepSmallSpare, enough || ordinary, enough) || self.busy.is_some() {
             return None;
         }
-        self.large_task(bytes.max(self.segment_bytes), core.hold_spare())
-    }
-
-    /// A segment of `bytes` bytes in place of the first spare if there is one.
-    fn large_task(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
-        if self.busy.is_some() {
-            return None;
-        }
+        let bytes = bytes.max(self.segment_bytes);
         let task = if let Some(spare) = first_spare {
             Task::Replace(Spare { number: spare.number, bytes })
         } else {
@@ -170,18 +155,18 @@ impl Shelf {
     }
 
     /// The task that was handed out has ended; returns the spare that it made, if it made one.
-    pub(crate) fn finished(&mut self, progress: Progress) -> Option<Spare> {
+    pub(crate) fn task_done(&mut self, progress: Progress) -> Option<Spare> {
         self.busy = None;
         self.leaving = None;
         match progress {
             Progress::Prepared(spare) => Some(spare),
-            Progress::More | Progress::Retired(_) => None,
+            Progress::More | Progress::Removed(_) => None,
         }
     }
 
     /// The task that was handed out failed; what it was about is left as it is. A segment that was to go is still
     /// the next one to go, otherwise a younger one would go first and leave a gap.
-    pub(crate) fn set_back(&mut self) {
+    pub(crate) fn task_failed(&mut self) {
         self.busy = None;
         if let Some((at, header)) = planted!(ForgetAfterSetback, None, self.leaving.take()) {
             self.segments.insert(at, header);
@@ -191,33 +176,22 @@ impl Shelf {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Shelf;
-    use crate::commit::state::Spare;
-    use crate::format::{LogId, SegmentHeader};
+    use super::SegmentInventory;
+    use crate::format::SegmentHeader;
     use crate::lsn::Lsn;
+    use crate::segment::Spare;
     use crate::segment::lifecycle::{Progress, Task};
-    use seawall_sys::durability::Class;
+    use crate::testing::fixtures;
 
     const BYTES: u64 = 1 << 20;
 
     fn header(number: u64) -> SegmentHeader {
-        SegmentHeader {
-            block_bytes: 4096,
-            log_id: LogId([3; 16]),
-            epoch: 1,
-            number,
-            segment_bytes: BYTES,
-            first_lsn: Lsn::new(number * 100),
-            trim_lsn: Lsn::ZERO,
-            previous: number - 1,
-            link: 0,
-            class: Class::PowerLoss,
-        }
+        fixtures::segment(number, 4096, BYTES, Lsn::new(number * 100))
     }
 
-    /// A log's housekeeping: tasks are done as soon as they are handed out.
+    /// The tasks of a log: each is done as soon as it is handed out.
     struct Housekeeping {
-        shelf: Shelf,
+        inventory: SegmentInventory,
         spares: Vec<u64>,
         trim: Lsn,
         /// Segments prepared, recycled and retired.
@@ -227,19 +201,19 @@ mod tests {
     impl Housekeeping {
         fn keep(&mut self) {
             loop {
-                let expected = self.shelf.has_task(self.spares.len(), self.trim);
-                let task = self.shelf.next_task(self.spares.len(), self.trim);
+                let expected = self.inventory.has_task(self.spares.len(), self.trim);
+                let task = self.inventory.next_task(self.spares.len(), self.trim);
                 assert_eq!(expected, task.is_some());
                 let Some(task) = task else { break };
-                assert!(!self.shelf.has_task(self.spares.len(), self.trim), "{task:?} is under way");
+                assert!(!self.inventory.has_task(self.spares.len(), self.trim), "{task:?} is running");
                 let (what, end) = match task {
                     Task::Prepare(to) => (0, Progress::Prepared(to)),
                     Task::Recycle { to, .. } => (1, Progress::Prepared(to)),
-                    Task::Retire(number) => (2, Progress::Retired(number)),
-                    Task::Replace(_) => unreachable!("nothing large is asked for"),
+                    Task::Remove(number) => (2, Progress::Removed(number)),
+                    Task::Replace(_) => unreachable!("no large segment is needed"),
                 };
                 self.done[what] += 1;
-                self.spares.extend(self.shelf.finished(end).map(|Spare { number, .. }| number));
+                self.spares.extend(self.inventory.task_done(end).map(|Spare { number, .. }| number));
             }
         }
 
@@ -247,10 +221,10 @@ mod tests {
         fn round(&mut self, segments: u64, by: u64) -> [usize; 3] {
             self.done = [0; 3];
             for _ in 0..segments {
-                self.shelf.started(header(self.spares.remove(0)));
+                self.inventory.started(header(self.spares.remove(0)));
                 self.keep();
             }
-            let newest = self.shelf.segments().back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
+            let newest = self.inventory.segments().back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
             while self.trim < newest {
                 self.trim = newest.min(self.trim.saturating_add(by * 100));
                 self.keep();
@@ -260,8 +234,9 @@ mod tests {
     }
 
     fn begin(spares_wanted: usize, kept_max: usize) -> Housekeeping {
-        let shelf = Shelf::new([header(1)], 2, BYTES, spares_wanted..=spares_wanted + kept_max);
-        let mut log = Housekeeping { shelf, spares: Vec::new(), trim: Lsn::new(100), done: [0; 3] };
+        let inventory =
+            SegmentInventory::new([header(1)], 2, BYTES, spares_wanted..=spares_wanted + kept_max);
+        let mut log = Housekeeping { inventory, spares: Vec::new(), trim: Lsn::new(100), done: [0; 3] };
         log.keep();
         assert_eq!((log.done, log.spares.len()), ([spares_wanted, 0, 0], spares_wanted));
         log
@@ -284,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_round_needs_goes() {
+    fn spares_beyond_the_last_round_are_removed() {
         // A backlog of 40 segments is not kept for rounds of one.
         let mut log = begin(1, 16);
         let [_, recycled, retired] = log.round(40, 40);

@@ -6,25 +6,25 @@
 //! ```text
 //! prepare:  remove stale n.new -> create n.new -> reserve -> fill with zeros -> sync -> rename to n.seg -> sync dir
 //! recycle:  rename k.seg to n.seg -> sync dir                     (old batches name segment k, so none is valid in n)
-//! retire:   remove k.seg -> sync dir
+//! remove:   remove k.seg -> sync dir
 //! ```
 //!
 //! Invariants: a name that ends in `.seg` stands for a file whose blocks are all written and synced; the directory is
 //! synced after each rename or removal before the next one, so segments vanish oldest first and no gap can appear; a
 //! failed sync is never tried again, because a second sync reports success over lost data.
 
-use crate::commit::state::Spare;
 use crate::error::{Error, Result};
 use crate::format::{preparing_name, segment_name};
+use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
 use seawall_sys::planted;
 
-/// One piece of housekeeping.
+/// What is to be done with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Make a new segment.
+    /// Prepare a new segment.
     Prepare(Spare),
-    /// Take a trimmed segment's file for a new segment.
+    /// Recycle a trimmed segment's file as a new segment.
     Recycle {
         /// The trimmed one.
         from: u64,
@@ -32,7 +32,7 @@ pub(crate) enum Task {
         to: Spare,
     },
     /// Remove a trimmed segment.
-    Retire(u64),
+    Remove(u64),
     /// Replace a prepared segment, which is too small, by a larger one with the same number.
     Replace(Spare),
 }
@@ -44,15 +44,15 @@ impl Task {
     }
 }
 
-/// What a step led to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// There is more to do.
     More,
     /// A segment is ready to be started.
     Prepared(Spare),
-    /// A segment is gone for good.
-    Retired(u64),
+    /// A segment was removed.
+    Removed(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,36 +66,36 @@ enum Stage {
     SyncDir,
 }
 
-/// One task under way.
+/// A task that runs, step by step.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SegmentTask {
     task: Task,
     stage: Stage,
     fill_bytes: usize,
 }
 
-/// A failure of housekeeping.
+/// Why a task failed.
 #[derive(Debug)]
-pub(crate) struct Setback {
+pub(crate) struct TaskError {
     /// What happened.
     pub(crate) error: Error,
-    /// Whether a sync failed, so that the state on disk is unknown for good.
+    /// Whether a sync failed, after which the state on disk stays unknown.
     pub(crate) fatal: bool,
 }
 
-/// Gives a file the name of a segment. A file of somebody else that has this name is left alone.
+/// Gives a file the name of a segment. A foreign file that has this name is left alone.
 fn name_segment<D: Disk>(disk: &mut D, from: &str, name: &str) -> Result<()> {
     let named = planted!(RenameReplaces, disk.replace(from, name), disk.rename(from, name));
     named.map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            let taken = "a file has this name that is none of the log's: move it out of the directory";
+            let taken = "a foreign file has this name: move it out of the directory";
             Error::io("prepare", name, std::io::Error::new(source.kind(), taken))
         }
         _ => Error::io("rename", from, source),
     })
 }
 
-impl Keeper {
+impl SegmentTask {
     /// Starts `task`; fills by writes of `fill_bytes` bytes.
     pub(crate) fn new(task: Task, fill_bytes: usize) -> Self {
         let stage = if task.fills() { Stage::Clear } else { Stage::Rename };
@@ -105,58 +105,58 @@ impl Keeper {
     fn spare(&self) -> Spare {
         match self.task {
             Task::Prepare(spare) | Task::Recycle { to: spare, .. } | Task::Replace(spare) => spare,
-            Task::Retire(number) => Spare { number, bytes: 0 },
+            Task::Remove(number) => Spare { number, bytes: 0 },
         }
     }
 
     /// Does the next step.
-    pub(crate) fn step<D: Disk>(&mut self, disk: &mut D) -> Result<Progress, Setback> {
+    pub(crate) fn step<D: Disk>(&mut self, disk: &mut D) -> Result<Progress, TaskError> {
         let spare = self.spare();
-        let draft = preparing_name(spare.number);
+        let staging = preparing_name(spare.number);
         let syncs = matches!(self.stage, Stage::Sync(_) | Stage::SyncDir);
         let fatal =
             planted!(OpenFailureIsFatal, syncs || matches!(self.stage, Stage::Clear | Stage::Create), syncs);
-        let next = self.advance(disk, spare, &draft).map_err(|error| Setback { error, fatal })?;
+        let next = self.advance(disk, spare, &staging).map_err(|error| TaskError { error, fatal })?;
         if let Some(stage) = next {
             self.stage = stage;
             return Ok(Progress::More);
         }
         Ok(match self.task {
-            Task::Retire(number) => Progress::Retired(number),
+            Task::Remove(number) => Progress::Removed(number),
             _ => Progress::Prepared(spare),
         })
     }
 
     /// Does the work of the current stage and says which one is next, `None` at the end.
-    fn advance<D: Disk>(&mut self, disk: &mut D, spare: Spare, draft: &str) -> Result<Option<Stage>> {
+    fn advance<D: Disk>(&mut self, disk: &mut D, spare: Spare, staging: &str) -> Result<Option<Stage>> {
         match self.stage {
             Stage::Clear => {
                 let existing = disk.list().map_err(|source| Error::io("list", ".", source))?;
-                if existing.iter().any(|entry| entry.name == draft) {
-                    disk.remove(draft).map_err(|source| Error::io("remove", draft, source))?;
+                if existing.iter().any(|entry| entry.name == staging) {
+                    disk.remove(staging).map_err(|source| Error::io("remove", staging, source))?;
                 }
                 Ok(Some(Stage::Create))
             }
             Stage::Create => {
-                let file = disk.create(draft).map_err(|source| Error::io("create", draft, source))?;
+                let file = disk.create(staging).map_err(|source| Error::io("create", staging, source))?;
                 Ok(Some(Stage::Reserve(file)))
             }
             Stage::Reserve(file) => {
                 let reserved = disk.allocate(file, spare.bytes);
-                reserved.map_err(|source| Error::io("reserve space for", draft, source))?;
+                reserved.map_err(|source| Error::io("reserve space for", staging, source))?;
                 Ok(Some(Stage::Fill(file, 0)))
             }
             Stage::Fill(file, at) => {
                 let left = usize::try_from(spare.bytes - at).unwrap_or(usize::MAX);
                 let bytes = left.min(self.fill_bytes);
                 let zeros = crate::format::buffer::AlignedBuf::zeroed(bytes);
-                write_all(disk, draft, (file, at), zeros.bytes(), false)?;
+                write_all(disk, staging, (file, at), zeros.bytes(), false)?;
                 let at = at + bytes as u64;
                 let filled = at >= spare.bytes;
                 Ok(Some(if filled { Stage::Sync(file) } else { Stage::Fill(file, at) }))
             }
             Stage::Sync(file) => {
-                planted!(PrepareWithoutSync, (), sync(disk, draft, file)?);
+                planted!(PrepareWithoutSync, (), sync(disk, staging, file)?);
                 disk.close(file);
                 Ok(Some(Stage::Rename))
             }
@@ -165,11 +165,12 @@ impl Keeper {
                 match self.task {
                     // What is replaced is the prepared segment that was too small.
                     Task::Replace(_) => {
-                        disk.replace(draft, &name).map_err(|source| Error::io("rename", draft, source))?;
+                        disk.replace(staging, &name)
+                            .map_err(|source| Error::io("rename", staging, source))?;
                     }
-                    Task::Prepare(_) => name_segment(disk, draft, &name)?,
+                    Task::Prepare(_) => name_segment(disk, staging, &name)?,
                     Task::Recycle { from, .. } => name_segment(disk, &segment_name(from), &name)?,
-                    Task::Retire(_) => {
+                    Task::Remove(_) => {
                         disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
                     }
                 }
@@ -194,16 +195,16 @@ impl Keeper {
         }
     }
 
-    /// Gives up half-way: nothing is left behind of a segment that is not finished, so that a full disk does not get
-    /// fuller with each attempt.
+    /// Gives up a task that has not ended and removes the staging file, so that a full disk does not get fuller with each
+    /// attempt.
     pub(crate) fn give_up<D: Disk>(self, disk: &mut D) -> Result<()> {
-        let draft = preparing_name(self.spare().number);
+        let staging = preparing_name(self.spare().number);
         match self.stage {
             Stage::Reserve(file) | Stage::Fill(file, _) | Stage::Sync(file) => disk.close(file),
             Stage::Rename if self.task.fills() => {}
             _ => return Ok(()),
         }
-        disk.remove(&draft).map_err(|source| Error::io("remove", &draft, source))
+        disk.remove(&staging).map_err(|source| Error::io("remove", &staging, source))
     }
 
     /// Does all steps in one go.
@@ -212,12 +213,12 @@ impl Keeper {
             match self.step(disk) {
                 Ok(Progress::More) => {}
                 Ok(end) => return Ok(end),
-                Err(setback) => {
-                    if !setback.fatal {
-                        // What went wrong first is what is told.
+                Err(error) => {
+                    if !error.fatal {
+                        // The first failure is the one to return.
                         let _ = self.give_up(disk);
                     }
-                    return Err(setback.error);
+                    return Err(error.error);
                 }
             }
         }

@@ -8,3 +8,23 @@
 
 pub(crate) mod inventory;
 pub(crate) mod lifecycle;
+
+/// A segment that is prepared, named and waiting to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spare {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Where the next batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The segment.
+    pub(crate) segment: u64,
+    /// Where in it, in bytes.
+    pub(crate) offset: u64,
+    /// Where batches must end, in bytes: the second copy of the header starts here.
+    pub(crate) data_end: u64,
+}

@@ -28,7 +28,7 @@ pub enum Op<'a> {
         file: FileId,
         /// Where in the file, in bytes.
         offset: u64,
-        /// What.
+        /// The bytes.
         buf: &'a [u8],
         /// Whether completion means durable.
         dsync: bool,
@@ -40,7 +40,7 @@ pub enum Op<'a> {
     },
 }
 
-/// The end of a submitted operation: for a write the bytes written, which may be fewer than asked for.
+/// The end of a submitted operation: for a write the bytes written, which may be fewer than requested.
 #[derive(Debug)]
 pub struct Completion {
     /// Which operation.
@@ -77,7 +77,7 @@ pub trait Disk {
     /// may be answered from the cache. Nothing to do for a disk without a cache.
     fn forget_cached(&mut self, _file: FileId) {}
 
-    /// Whether reading this file shows what the disk has, not what the page cache makes of it.
+    /// Whether reading this file shows what the disk has, not what the page cache holds.
     fn reads_past_cache(&self, _file: FileId) -> bool {
         true
     }
@@ -131,11 +131,11 @@ pub trait Disk {
     /// Starts an operation.
     fn submit(&mut self, op: Op<'_>) -> Token;
 
-    /// The next operation that ended; waits for one if `block` and any is under way.
+    /// The next operation that ended; waits for one if `block` and any is in flight.
     fn complete(&mut self, block: bool) -> Option<Completion>;
 }
 
-/// Submits `op` and waits for it. Only for code that has nothing else under way.
+/// Submits `op` and waits for it. Only for code that has no other operation in flight.
 fn run<D: Disk>(disk: &mut D, op: Op<'_>) -> io::Result<usize> {
     let token = disk.submit(op);
     while let Some(done) = disk.complete(true) {

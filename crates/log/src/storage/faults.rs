@@ -18,8 +18,8 @@ pub struct Faults {
     commits: AtomicU64,
     fail_at: AtomicU64,
     errno: AtomicI32,
-    settlements: AtomicU64,
-    fail_settlement: AtomicU64,
+    debt_syncs: AtomicU64,
+    fail_debt_sync: AtomicU64,
     full: AtomicBool,
     crowded: AtomicBool,
     hold_copies: AtomicBool,
@@ -33,8 +33,8 @@ impl Default for Faults {
             commits: AtomicU64::new(0),
             fail_at: AtomicU64::new(u64::MAX),
             errno: AtomicI32::new(EIO),
-            settlements: AtomicU64::new(0),
-            fail_settlement: AtomicU64::new(u64::MAX),
+            debt_syncs: AtomicU64::new(0),
+            fail_debt_sync: AtomicU64::new(u64::MAX),
             full: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             hold_copies: AtomicBool::new(false),
@@ -56,16 +56,16 @@ impl Faults {
         self.errno.store(errno, Ordering::SeqCst);
     }
 
-    /// Fails settlement number `settlement`, counted from 0: the sync of what commits wrote that asked for less than
+    /// Fails debt sync number `number`, counted from 0: the sync of what relaxed commits wrote below
     /// durable.
-    pub fn fail_settlement(&self, settlement: u64) {
-        self.fail_settlement.store(settlement, Ordering::SeqCst);
+    pub fn fail_debt_sync(&self, settlement: u64) {
+        self.fail_debt_sync.store(settlement, Ordering::SeqCst);
     }
 
-    /// Settlements so far.
+    /// DebtSyncs so far.
     #[must_use]
-    pub fn settlements(&self) -> u64 {
-        self.settlements.load(Ordering::SeqCst)
+    pub fn debt_syncs(&self) -> u64 {
+        self.debt_syncs.load(Ordering::SeqCst)
     }
 
     /// Whether there is no space for new segments.
@@ -116,8 +116,8 @@ impl Faults {
         Self::count(&self.commits, &self.fail_at, self.errno.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn settle(&self) -> io::Result<()> {
-        Self::count(&self.settlements, &self.fail_settlement, EIO)
+    pub(crate) fn debt_sync(&self) -> io::Result<()> {
+        Self::count(&self.debt_syncs, &self.fail_debt_sync, EIO)
     }
 
     fn count(counter: &AtomicU64, fail_at: &AtomicU64, errno: i32) -> io::Result<()> {

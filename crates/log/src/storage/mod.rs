@@ -1,4 +1,4 @@
-//! Storage below recovery and housekeeping: the interface of a directory of files, and the real one.
+//! Storage below recovery and segment tasks: the interface of a directory of files, and the real one.
 //!
 //! Commits do not pass through here: they go through a row of the method table, see `commit/segment_writers.rs`.
 //!

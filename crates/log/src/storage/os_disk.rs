@@ -126,15 +126,15 @@ impl Disk for OsDisk {
         if self.renames_at_once() {
             return self.dir.rename(from, to);
         }
-        // A crash may leave both names. Of a segment they would be two segments in one file: so it becomes a draft first,
-        // which is removed when the log is opened.
-        let draft = match (file_role(from), file_role(to)) {
+        // A crash may leave both names. Two names of a segment would be two segments in one file: so it becomes a staging
+        // file first, which is removed when the log is opened.
+        let staging = match (file_role(from), file_role(to)) {
             (Some(FileRole::Segment(_)), Some(FileRole::Segment(number))) => preparing_name(number),
             _ => return self.dir.rename(from, to),
         };
-        self.dir.rename(from, &draft)?;
+        self.dir.rename(from, &staging)?;
         self.dir.sync()?;
-        self.dir.rename(&draft, to)
+        self.dir.rename(&staging, to)
     }
 
     fn replace(&mut self, from: &str, to: &str) -> io::Result<()> {

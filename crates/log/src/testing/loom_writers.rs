@@ -1,7 +1,7 @@
 //! Replaces the segment writers by file-less ones when `loom` explores the log's threads.
 //!
-//! It has the interface of `commit/segment_writers.rs`: a write succeeds at once, or fails if it is the one chosen to fail. Compiled
-//! only with `--cfg loom`.
+//! It has the interface of `commit/segment_writers.rs`: a write succeeds at once, or fails if it is the one chosen to
+//! fail. Compiled only with `--cfg loom`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use crate::error::{Error, Result};
 use crate::format::{BatchHeader, Kind};
 use crate::method::relaxed::Rows;
 
-/// Lanes into nothing.
+/// Segment writers that write nothing.
 #[derive(Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct SegmentWriters {
     dir: PathBuf,
     rows: Rows,
-    carried: AtomicU64,
+    written: AtomicU64,
     fails: AtomicU64,
     closed: AtomicBool,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::storage::faults::Faults>>,
 }
 
-impl Lanes {
+impl SegmentWriters {
     pub(crate) fn new(
         dir: std::sync::Arc<seawall_sys::directory::Directory>,
         _: Works,
@@ -41,7 +41,7 @@ impl Lanes {
         Self {
             dir: dir.to_path_buf(),
             rows,
-            carried: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             fails: AtomicU64::new(u64::MAX),
             closed: AtomicBool::new(false),
             #[cfg(feature = "simulation")]
@@ -72,15 +72,15 @@ impl Lanes {
 
     pub(crate) fn close(&self, _: u64) {}
 
-    /// Whether the last batch that was carried, with nothing else under way, is a close mark.
+    /// Whether the last batch that was written, with nothing else in flight, is a close mark.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn carry(&self, job: &Job) -> Result<()> {
-        // The disk is busy for a moment: the others may go on.
+    pub(crate) fn write(&self, job: &Job) -> Result<()> {
+        // The disk is busy for a moment: other threads may run.
         crate::commit::sync::yield_now();
-        let number = self.carried.fetch_add(1, Ordering::SeqCst);
+        let number = self.written.fetch_add(1, Ordering::SeqCst);
         if number == self.fails.load(Ordering::SeqCst) {
             return Err(Error::io("write", &self.dir, std::io::Error::from_raw_os_error(5)));
         }

@@ -4,12 +4,15 @@
 //! * `sim` runs the log on a simulated disk that loses, tears, reorders and fails (feature `simulation`);
 //! * `loom_scenes` runs group commit in every order of its threads, over the file-less segment writers of
 //!   `loom_writers` (`--cfg loom`);
-//! * `read_counts` counts what `verify` reads.
-//!
-//! * `mutant` says of each planted bug how it is found, and holds those that are longer than their site (feature `mutants`).
+//! * `read_counts` counts what `verify` reads;
+//! * `mutant` says of each planted bug how it is found, and holds those that are longer than their site (feature
+//!   `mutants`);
+//! * `fixtures` holds what unit tests make up.
 //!
 //! Invariant: no module of the log's own depends on anything here, but for a planted bug.
 
+#[cfg(test)]
+pub(crate) mod fixtures;
 #[cfg(all(test, loom))]
 mod loom_scenes;
 #[cfg(feature = "mutants")]

@@ -11,7 +11,7 @@ use crate::lsn::Lsn;
 
 pub use seawall_sys::planted::{Mutant, set};
 
-/// Mistakes that nobody can see, each with the reason: the format says the same thing twice there, on purpose.
+/// Mistakes that no test can see, each with the reason: the format says the same thing twice there, on purpose.
 pub const EQUIVALENT: [(Mutant, &str); 4] = [
     (
         Mutant::AcceptOtherOffset,
@@ -29,7 +29,7 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
 pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
-    [(Mutant::TrimBesideReader, "a_reader_beside_a_trim_starts_where_it_was_asked_to_or_is_told")];
+    [(Mutant::TrimBesideReader, "a_reader_during_a_trim_starts_at_its_lsn_or_fails")];
 
 /// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
 pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {

@@ -6,7 +6,7 @@
 //!
 //! 1. What was acknowledged is there, byte for byte; what was acknowledged as outliving the process or a crash of the
 //!    system only, if no more than that happened and no operation had failed. What may be gone and is, and of which the
-//!    disk still says that it had been acknowledged, is told.
+//!    disk still says that it had been acknowledged, is reported.
 //! 2. What is there is an exact prefix of what was issued, from the trim point on: no hole, no reorder, no duplicate.
 //! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
 //! 4. Records that an opening returned count as acknowledged from then on.
@@ -54,14 +54,14 @@ pub struct Ledger {
     pub written: Lsn,
     /// Everything before this was acknowledged as outliving a crash of the system, and may be lost with the power.
     pub crash_proof: Lsn,
-    /// The highest LSN that was asked to be trimmed.
+    /// The highest LSN that a trim requested.
     pub trimmed: Lsn,
     /// What was written about the durable LSN.
     pub witnesses: Vec<Witness>,
 }
 
 impl Ledger {
-    /// Everything from `end` on was lost for good and may be issued again in another life.
+    /// Everything from `end` on was lost and may be issued again in another life.
     pub fn exposed(&mut self, end: Lsn) {
         self.issued.retain(|record| record.end <= end);
         self.acknowledged = self.acknowledged.max(end);
@@ -164,14 +164,14 @@ pub enum Violation {
     },
     /// A log that came to rest, or was closed, has forgotten a trim.
     TrimForgotten {
-        /// What was asked.
+        /// The requested LSN.
         asked: Lsn,
         /// Where the log starts.
         found: Lsn,
     },
     /// The log was said to be closed, and the next opening does not find it closed.
     NotClosed,
-    /// A record waits for a segment that nobody will prepare.
+    /// A record waits for a segment that no thread will prepare.
     Stuck {
         /// The size that is needed, in bytes.
         bytes: u64,
@@ -290,7 +290,7 @@ impl<'a> Judge<'a> {
 /// # Errors
 /// The violation, unless something had been `damaged` and the error names the place.
 pub fn judge_refusal(error: &Error, damaged: bool) -> Result<(), Violation> {
-    // A segment that waits to be started and is damaged may look like somebody else's file.
+    // A segment that waits to be started and is damaged may look like a foreign file.
     if damaged && matches!(error, Error::Corrupt(_) | Error::ForeignFile { .. }) {
         return Ok(());
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_break_the_word_is_told_apart() {
+    fn every_kind_of_violation_is_distinguished() {
         assert_eq!(judge(&[(0, 1)], 5), Ok(()));
         assert_eq!(judge(&[(0, 1), (5, 2), (10, 3)], 15), Ok(()));
         assert!(matches!(judge(&[], 0), Err(Violation::Lost { .. })));

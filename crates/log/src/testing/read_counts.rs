@@ -2,13 +2,13 @@
 
 use std::io;
 
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, SegmentHeader, segment_name};
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::repair::verify::look;
 use crate::storage::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 use crate::storage::os_disk::OsDisk;
-use seawall_sys::durability::Class;
+use crate::testing::fixtures;
 
 const BLOCK: u16 = 512;
 
@@ -71,18 +71,7 @@ impl Disk for Counting {
 }
 
 fn header(number: u64, segment_bytes: u64) -> SegmentHeader {
-    SegmentHeader {
-        block_bytes: BLOCK,
-        log_id: LogId([7; 16]),
-        epoch: 1,
-        number,
-        segment_bytes,
-        first_lsn: Lsn::new((number - 1) << 40),
-        trim_lsn: Lsn::ZERO,
-        previous: number - 1,
-        link: 0,
-        class: Class::PowerLoss,
-    }
+    fixtures::segment(number, BLOCK, segment_bytes, Lsn::new((number - 1) << 40))
 }
 
 /// A segment with a batch header in each block, which claims `claim` bytes, or all that are left if there are fewer. Every
@@ -151,7 +140,7 @@ fn bytes_read_grow_with_the_segment() {
             for (forged, wiped) in [(1, true), (1, false), (2, true), (2, false)] {
                 let read = read(forged, bytes, (claim, usize::MAX), wiped);
                 assert!(read <= 4 * bytes, "{forged} {wiped} {claim}: {read} of {bytes}");
-                // Where the walk goes on again and again, what was durable is looked for as well.
+                // Where the walk continues again and again, what was durable is looked for as well.
                 let read = self::read(forged, bytes, (claim, 3), wiped);
                 assert!(read <= 8 * bytes, "{forged} {wiped} {claim}, some sound: {read} of {bytes}");
             }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use seawall::format::segment_name;
 use seawall::{Log, Options};
 
+use crate::scratch::scratch;
+
 pub(crate) const RECORDS: u8 = 30;
 pub(crate) const RECORD_BYTES: usize = 5000;
 pub(crate) const BLOCK: usize = 4096;
@@ -18,10 +20,6 @@ pub(crate) fn options() -> Options {
         .batch_bytes(16 << 10)
         .memory_bytes(64 << 10)
         .idle_mark(Duration::from_mins(10))
-}
-
-pub(crate) fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
 }
 
 pub(crate) fn record(i: u8) -> Vec<u8> {

@@ -27,8 +27,8 @@ pub struct Found {
 }
 
 fn read(disk: &mut SimDisk, recovered: &Recovered) -> Result<Found> {
-    let beginning = &recovered.beginning;
-    let mut found = Found { first: beginning.trim, end: beginning.end, records: Vec::new(), damaged: false };
+    let resume = &recovered.resume;
+    let mut found = Found { first: resume.trim, end: resume.end, records: Vec::new(), damaged: false };
     let seen = read_all(disk, recovered, |lsn, payload| {
         found.records.push((lsn, payload.len()));
         Ok(())
@@ -50,7 +50,7 @@ fn read(disk: &mut SimDisk, recovered: &Recovered) -> Result<Found> {
 /// If recovering a second time leads to anything but the same log with a later epoch, or if records do not follow one
 /// another up to the end: that is a broken promise.
 pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
-    let mut disk = SimDisk::settled(Media::default(), 0, None);
+    let mut disk = SimDisk::idle(Media::default(), 0, None);
     for (name, bytes) in files {
         // Of two files with one name the first one counts.
         let Ok(file) = disk.create(name) else { continue };

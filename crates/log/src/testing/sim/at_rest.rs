@@ -99,7 +99,7 @@ impl Standing {
     }
 }
 
-/// Goes on from `standing` with `workers` threads up to the seed before `end`; shows the standing to `see` whenever it
+/// Continues from `standing` with `workers` threads up to the seed before `end`; shows the standing to `see` whenever it
 /// grew, and ends early once that returns false.
 ///
 /// # Errors

@@ -164,7 +164,7 @@ impl Past {
     }
 }
 
-/// One campaign under way.
+/// One running campaign.
 #[derive(Debug)]
 struct Run<'a> {
     campaign: &'a Campaign,
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
         end: &End,
         (rng, way, depth): (&mut Rng, Way, u32),
     ) -> Verdict {
-        // What is only in the page cache may be lost to a failed write-back, of which everyone is told.
+        // What is only in the page cache may be lost to a failed write-back, which every commit reports.
         let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
         for step in &end.trace {
             if let Step::Exposed(exposed) = step
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
         }
         self.tally.states += 1;
         self.tally.sketch.put(content);
-        // Who repeats one state wants to see it.
+        // A repeated state is printed.
         let shown = self.campaign.only.is_some().then(|| image.clone());
         let end = judge(image, &past.ledger, terms).inspect_err(|violation| {
             if let Some(image) = &shown {

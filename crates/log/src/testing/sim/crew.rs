@@ -110,7 +110,7 @@ fn shape(campaign: &Campaign) -> String {
     format!("images_per_step {images_per_step} depth {depth} faults {faults} damage {damage}")
 }
 
-/// Goes on from `standing` with `workers` threads until it counts `campaign.states` states; shows the standing to `see`
+/// Continues from `standing` with `workers` threads until it counts `campaign.states` states; shows the standing to `see`
 /// whenever it grew, and ends early once that returns false.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 //! events, so that the campaign can replay it and cut the power at every step.
 //!
 //! A sync that fails behaves as measured on ext4, xfs and btrfs: it reports once, the next one succeeds, the page
-//! cache goes on showing the new data and the disk holds the old. [`Cache`] says how reads bypass the cache, if at
+//! cache still shows the new data and the disk holds the old. [`Cache`] says how reads bypass the cache, if at
 //! all.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::storage::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token
 pub(crate) enum Cache {
     /// Direct reads see the disk.
     Bypassed,
-    /// There are no direct reads, but clean pages are dropped when asked for.
+    /// There are no direct reads, but clean pages are dropped on request.
     Dropped,
     /// There are no direct reads, and clean pages stay.
     Kept,
@@ -35,7 +35,7 @@ pub enum FaultKind {
     Io,
     /// No space left.
     Full,
-    /// A write that wrote less than asked; other operations fail with an input/output error.
+    /// A write that wrote less than requested; other operations fail with an input/output error.
     Short,
     /// Too many open files: what takes another descriptor fails. [`FaultPlan::operation`] then counts openings only.
     Descriptors,
@@ -52,7 +52,7 @@ pub struct FaultPlan {
     pub sticky: bool,
 }
 
-/// What happened, as far as a crash can tell.
+/// What happened, as far as it matters to a crash.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     NewInode,
@@ -115,7 +115,7 @@ pub struct SimDisk {
     /// `None` for a disk on which everything is durable at once: the fast case, for judging images.
     view: Option<View>,
     queue: Vec<Queued>,
-    settled: std::collections::VecDeque<Completion>,
+    completed: std::collections::VecDeque<Completion>,
     rng: Rng,
     fault: Option<FaultPlan>,
     operations: u64,
@@ -140,16 +140,16 @@ impl SimDisk {
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self { view: Some(View { names, direct, cached, cache }), ..Self::settled(media, seed, fault) }
+        Self { view: Some(View { names, direct, cached, cache }), ..Self::idle(media, seed, fault) }
     }
 
     /// A disk on which everything is durable when it returns.
-    pub(crate) fn settled(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
+    pub(crate) fn idle(media: Media, seed: u64, fault: Option<FaultPlan>) -> Self {
         Self {
             media,
             view: None,
             queue: Vec::new(),
-            settled: std::collections::VecDeque::new(),
+            completed: std::collections::VecDeque::new(),
             rng: Rng::new(seed),
             fault,
             operations: 0,
@@ -173,7 +173,7 @@ impl SimDisk {
         std::mem::take(&mut self.trace)
     }
 
-    /// Runs `work` with nothing of what is under way in its sight.
+    /// Runs `work` with no view of operations in flight.
     pub(crate) fn apart<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let (queue, holds) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.holds));
         let result = work(self);
@@ -430,7 +430,7 @@ impl Disk for SimDisk {
                 if self.view.is_none() && self.fault.is_none() {
                     self.operations += 1;
                     self.media.put(inode, offset, buf);
-                    self.settled.push_back(Completion { token, result: Ok(buf.len()) });
+                    self.completed.push_back(Completion { token, result: Ok(buf.len()) });
                     return token;
                 }
                 let (first, sectors) = (offset / SECTOR, buf.chunks(SECTOR).map(Sector::new).collect());
@@ -449,7 +449,7 @@ impl Disk for SimDisk {
     }
 
     fn complete(&mut self, block: bool) -> Option<Completion> {
-        if let Some(done) = self.settled.pop_front() {
+        if let Some(done) = self.completed.pop_front() {
             return Some(done);
         }
         if self.queue.is_empty() || (!block && self.rng.one_in(self.hold_back)) {

@@ -28,7 +28,7 @@ pub enum Draw {
 pub const DRAWS: [Draw; 7] =
     [Draw::None, Draw::All, Draw::Half, Draw::AllButOne, Draw::OnlyOne, Draw::Torn, Draw::Soup];
 
-/// One drawing, under way.
+/// One drawing.
 #[derive(Clone, Debug)]
 pub struct Deal {
     draw: Draw,
@@ -36,7 +36,7 @@ pub struct Deal {
     /// Pieces of that write that arrive if it is torn.
     tear: usize,
     salt: u64,
-    /// Pieces of that write that were asked for.
+    /// Pieces of that write that were dealt.
     of_one: usize,
 }
 

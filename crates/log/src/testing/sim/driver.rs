@@ -8,7 +8,7 @@ use std::io;
 use seawall_sys::completion::{Answer, Batch, Failure, Order, Step};
 
 use crate::commit::seal::Job;
-use crate::commit::sync_debt::Grade;
+use crate::method::ack_level::AckLevel;
 use crate::storage::disk::{Completion, Disk, FileId, Op, Token};
 
 /// How a job ends.
@@ -16,7 +16,7 @@ use crate::storage::disk::{Completion, Disk, FileId, Op, Token};
 pub(super) enum Outcome {
     /// Not yet.
     Pending,
-    /// The batch is as durable as its grade says.
+    /// The batch is as durable as its level says.
     Done,
     /// Something failed; what is on disk is unknown.
     Failed(#[allow(dead_code, reason = "printed by tests")] io::Error),
@@ -30,7 +30,7 @@ struct Submitted {
     answer: Option<Answer>,
 }
 
-/// One job under way.
+/// One job in flight.
 #[derive(Debug)]
 pub(super) struct Execution {
     job: Job,
@@ -38,30 +38,30 @@ pub(super) struct Execution {
     dsync: bool,
     batch: Batch,
     submitted: Vec<Submitted>,
-    /// The sync of what was written in a weaker grade before.
-    settling: Option<Token>,
+    /// The sync of what was written at a relaxed level before.
+    first_sync: Option<Token>,
 }
 
 impl Execution {
-    /// Submits the first steps of `job` to `file`, or first a sync of `settle`, the file of the segment that the job
-    /// settles. With `dsync` each write is durable on completion, otherwise syncs follow, unless a weaker grade will do.
+    /// Submits the first steps of `job` to `file`, or first a sync of `sync_first`, the file of the segment that the job
+    /// syncs first. With `dsync` each write is durable on completion, otherwise syncs follow, unless a relaxed level will do.
     ///
     /// # Errors
     /// More steps than a batch may have.
     pub(super) fn start<D: Disk>(
         disk: &mut D,
         job: Job,
-        (file, settle): (FileId, Option<FileId>),
+        (file, sync_first): (FileId, Option<FileId>),
         (dsync, order): (bool, Order),
     ) -> Result<Self, Failure> {
-        let weak = job.grade != Grade::Full;
-        let settle = settle.filter(|_| job.settles_first(!dsync).is_some());
+        let weak = job.level != AckLevel::Full;
+        let sync_first = sync_first.filter(|_| job.needs_sync_first(!dsync).is_some());
         let lengths: Vec<(usize, bool)> = job.writes().map(|write| (write.bytes.len(), true)).collect();
         let batch = Batch::new(lengths, order, !dsync && !weak)?;
         let dsync = dsync && !weak;
-        let mut execution = Self { job, file, dsync, batch, submitted: Vec::new(), settling: None };
-        match settle {
-            Some(file) => execution.settling = Some(disk.submit(Op::Sync { file })),
+        let mut execution = Self { job, file, dsync, batch, submitted: Vec::new(), first_sync: None };
+        match sync_first {
+            Some(file) => execution.first_sync = Some(disk.submit(Op::Sync { file })),
             None => execution.submit(disk),
         }
         Ok(execution)
@@ -93,7 +93,7 @@ impl Execution {
 
     /// Whether this job submitted `token`.
     pub(super) fn owns(&self, token: Token) -> bool {
-        self.settling == Some(token) || self.place(token).is_some()
+        self.first_sync == Some(token) || self.place(token).is_some()
     }
 
     fn place(&self, token: Token) -> Option<usize> {
@@ -103,9 +103,9 @@ impl Execution {
     /// Takes in one completion.
     pub(super) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> Outcome {
         let Completion { token, result } = completion;
-        if self.settling == Some(token) {
-            self.settling = None;
-            if let Err(error) = Job::settled(result) {
+        if self.first_sync == Some(token) {
+            self.first_sync = None;
+            if let Err(error) = Job::first_sync(result) {
                 return Outcome::Failed(error);
             }
             return self.go_on(disk);
@@ -138,7 +138,7 @@ impl Execution {
     }
 }
 
-/// Whether the system goes on with the step that is linked to this one.
+/// Whether the system runs the step that is linked to this one.
 fn succeeded(step: Step, answer: Answer) -> bool {
     match (step, answer) {
         (Step::Write { done, bytes, .. }, Answer::Done(written)) => done + written == bytes,

@@ -60,7 +60,7 @@ pub fn files(input: &[u8]) -> Vec<(String, Vec<u8>)> {
         let name = match role {
             0..240 => segment_name(number),
             240..248 => preparing_name(number),
-            _ => format!("stranger-{role}"),
+            _ => format!("foreign_file-{role}"),
         };
         let mut bytes = bytes.to_vec();
         if flags & 1 == 1 {

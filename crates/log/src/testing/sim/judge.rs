@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::format::{BatchHeader, FileRole, Records, SegmentHeader, file_role, segment_name};
 use crate::lsn::Lsn;
 use crate::read::scan::{Scan, Source};
-use crate::recovery::{Recovered, Tail, recover};
+use crate::recovery::tail::Tail;
+use crate::recovery::{Recovered, recover};
 use crate::storage::disk::{Access, Disk, open};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
@@ -47,7 +48,7 @@ pub(super) fn read_all(
     let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
     let mut source = SimSource { disk, segments: &segments };
     let mut scan = Scan::new(first, READ_BYTES);
-    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
+    while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
         let mut lsn = batch.header.lsn;
         for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
             if let Err(violation) = see(lsn, record.payload) {
@@ -59,7 +60,7 @@ pub(super) fn read_all(
     Ok(Ok(()))
 }
 
-/// Judges a log that came to rest or was closed, was asked to start there, and whose disk kept nothing but what is
+/// Judges a log that came to rest or was closed, was trimmed to start there, and whose disk kept nothing but what is
 /// durable.
 ///
 /// # Errors
@@ -75,10 +76,10 @@ pub(super) fn judge_rest(
     if !closed && class == Class::PowerLoss && witnessed < ledger.acknowledged {
         return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
     }
-    let mut disk = SimDisk::settled(image, 0, None);
+    let mut disk = SimDisk::idle(image, 0, None);
     let recovered = recover(&mut disk, &plan(dsync, class));
     let recovered = recovered.map_err(|error| Violation::Refused { error: error.to_string() })?;
-    let found = recovered.beginning.trim;
+    let found = recovered.resume.trim;
     if found < asked {
         return Err(Violation::TrimForgotten { asked, found });
     }
@@ -128,19 +129,19 @@ fn newest(image: &Media) -> Option<u64> {
     segments.max()
 }
 
-/// Whether the opening tells what is gone.
+/// Whether the opening reports what is lost.
 fn check_tail(image: &Media, recovered: &Recovered) -> Verdict {
-    let end = recovered.beginning.end;
+    let end = recovered.resume.end;
     let said = newest(image).and_then(|number| said_behind(image, number, end));
-    let told = match recovered.tail {
+    let reported = match recovered.tail {
         Tail::Lost { from, to } if from == end => Some(to),
         Tail::Lost { to, .. } => return Err(Violation::Concealed { end, acknowledged: to }),
         _ => None,
     };
-    if told == said {
+    if reported == said {
         return Ok(());
     }
-    Err(Violation::Concealed { end, acknowledged: said.or(told).unwrap_or(end) })
+    Err(Violation::Concealed { end, acknowledged: said.or(reported).unwrap_or(end) })
 }
 
 /// Where the judged log ended, `None` if it was refused with good reason.
@@ -153,7 +154,7 @@ pub(super) fn judge(
     terms: Terms,
 ) -> std::result::Result<Option<Lsn>, Violation> {
     let before = image.clone();
-    let mut disk = SimDisk::settled(image, 0, None);
+    let mut disk = SimDisk::idle(image, 0, None);
     let recovered = match recover(&mut disk, &plan(terms.dsync, terms.class)) {
         Ok(recovered) => recovered,
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
@@ -163,14 +164,14 @@ pub(super) fn judge(
         Ok(verdict) => verdict?,
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
     }
-    let end = recovered.beginning.end;
+    let end = recovered.resume.end;
     judge.finish(end)?;
     if !terms.damaged {
         check_tail(&before, &recovered)?;
     }
     if terms.twice {
         let again = recover(&mut disk, &plan(terms.dsync, terms.class));
-        if again.is_err() || again.is_ok_and(|again| again.beginning.end != end) {
+        if again.is_err() || again.is_ok_and(|again| again.resume.end != end) {
             return Err(Violation::NotIdempotent);
         }
     }

@@ -1,6 +1,6 @@
 //! Simulates one use of the log from opening to crash, and records its trace.
 //!
-//! [`Life`] drives the real core, recovery, housekeeping and batch completion on a simulated disk, one small random
+//! [`Life`] drives the real core, recovery, segment tasks and batch completion on a simulated disk, one small random
 //! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
 //! order in which they happened.
 
@@ -11,16 +11,16 @@ use super::driver::{Execution, Outcome};
 use super::media::Media;
 use super::rng::Rng;
 use crate::commit::seal::Chain;
-use crate::commit::state::{Closing, Core, Issue, Refusal, Shape};
-use crate::commit::sync_debt::Grade;
+use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
-use crate::segment::inventory::Shelf;
-use crate::segment::lifecycle::{Keeper, Progress};
+use crate::segment::inventory::SegmentInventory;
+use crate::segment::lifecycle::{Progress, SegmentTask};
 use crate::storage::disk::{Access, Disk};
 use crate::testing::oracle::{Issued, Ledger, Witness};
 use seawall_sys::completion::Order;
@@ -67,7 +67,7 @@ pub(crate) enum Step {
     Written(Lsn),
     /// Everything before this LSN was acknowledged as outliving a crash of the system.
     CrashProof(Lsn),
-    /// A trim was asked for.
+    /// A trim was requested.
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
     Witnessed(Witness),
@@ -96,7 +96,7 @@ impl Step {
 pub(crate) enum Ending {
     /// In the middle of whatever it does.
     Cut,
-    /// Idle, with or without records that nobody commits, and the mark that says what is durable is written.
+    /// Idle, with or without records that no commit requests, and the mark that says what is durable is written.
     Idle,
     /// By a clean close.
     Close,
@@ -107,7 +107,7 @@ pub(crate) enum Ending {
 pub(crate) struct Habits {
     /// Whether writes are durable on completion.
     pub(crate) dsync: bool,
-    /// Batches under way at the same time.
+    /// Batches in flight at the same time.
     pub(crate) depth: usize,
     /// Actions before it ends.
     pub(crate) actions: u32,
@@ -115,7 +115,7 @@ pub(crate) struct Habits {
     pub(crate) number: u64,
     /// How it ends, as far as the disk lets it.
     pub(crate) ending: Ending,
-    /// Whether some commits ask for less than the log promises.
+    /// Whether some commits request less than the log promises.
     pub(crate) weak: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
@@ -134,9 +134,9 @@ pub(crate) struct End {
     pub(crate) refused: Option<Error>,
     /// What was acknowledged after a failure, if anything was.
     pub(crate) acknowledged_after_failure: Option<Lsn>,
-    /// The size of a segment that a record waited for and that nobody was about to make.
+    /// The size of a segment that a record waited for and that no task was about to prepare.
     pub(crate) stuck: Option<u64>,
-    /// The first LSN that was asked for.
+    /// The first LSN that was requested.
     pub(crate) trim: Lsn,
     /// Operations on the disk.
     pub(crate) operations: u64,
@@ -146,7 +146,7 @@ pub(crate) struct End {
     pub(crate) failed: BTreeMap<&'static str, u64>,
     /// Openings that took another descriptor.
     pub(crate) openings: u64,
-    /// Whether the log failed for good.
+    /// Whether the log failed.
     pub(crate) log_failed: bool,
     /// How it came to an end: a mark that found no room or met a failure leaves it cut.
     pub(crate) ending: Ending,
@@ -159,15 +159,15 @@ struct Life {
     disk: SimDisk,
     rng: Rng,
     habits: Habits,
-    shape: Shape,
+    config: CoreConfig,
     core: Core,
     chain: Chain,
-    shelf: Shelf,
+    inventory: SegmentInventory,
     /// In which order the steps of a batch are submitted.
     order: Order,
-    keeper: Option<Keeper>,
+    task: Option<SegmentTask>,
     running: Vec<(u64, Witness, Execution)>,
-    /// What batches of a weaker grade state, until they are durable.
+    /// What batches of a relaxed level state, until they are durable.
     unsettled: Vec<(u64, Witness)>,
     trace: Vec<Step>,
     acknowledged: Lsn,
@@ -236,23 +236,24 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
 
 impl Life {
     fn new(disk: SimDisk, seed: u64, habits: Habits, recovered: Recovered, mut trace: Vec<Step>) -> Self {
-        let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
-        let end = recovered.beginning.end;
+        let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
+        let end = recovered.resume.end;
         trace.push(Step::Exposed(end));
         let headers = recovered.segments.iter().map(|segment| segment.header);
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
-        let shelf = Shelf::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
+        let inventory =
+            SegmentInventory::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
             habits,
-            shape,
+            config,
             chain: Chain { link: recovered.link },
-            core: Core::new(shape, recovered.beginning),
-            shelf,
+            core: Core::new(config, recovered.resume),
+            inventory,
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
-            keeper: None,
+            task: None,
             running: Vec::new(),
             unsettled: Vec::new(),
             trace,
@@ -296,7 +297,7 @@ impl Life {
             self.acknowledged = durable;
             self.trace.push(Step::Acknowledged(durable));
         }
-        let written = self.core.reached(Grade::Process);
+        let written = self.core.reached(AckLevel::Process);
         if written > self.written {
             if self.failed {
                 self.after_failure = Some(written);
@@ -304,24 +305,24 @@ impl Life {
             self.written = written;
             self.trace.push(Step::Written(written));
         }
-        let crash_proof = self.core.reached(Grade::System);
+        let crash_proof = self.core.reached(AckLevel::System);
         if crash_proof > self.crash_proof {
             self.crash_proof = crash_proof;
             self.trace.push(Step::CrashProof(crash_proof));
         }
     }
 
-    /// Somebody waits for what has been appended so far, in one grade or another.
+    /// A commit requests what has been appended so far, at one level or another.
     fn ask(&mut self) {
-        let grade = match self.rng.below(8) {
-            0 => Grade::Full,
-            1 => Grade::System,
-            _ => Grade::Process,
+        let level = match self.rng.below(8) {
+            0 => AckLevel::Full,
+            1 => AckLevel::System,
+            _ => AckLevel::Process,
         };
-        let own = self.shape.own();
-        let grade = if self.habits.weak { grade.min(own) } else { own };
+        let own = self.config.own();
+        let level = if self.habits.weak { level.min(own) } else { own };
         let end = self.core.watermarks().appended;
-        self.core.want(grade, end);
+        self.core.request(level, end);
     }
 
     fn payload(&mut self) -> Vec<u8> {
@@ -367,7 +368,7 @@ impl Life {
         self.ends.push(end);
     }
 
-    /// Nobody else appends while a record waits for its segment.
+    /// There are no other appends while a record waits for its segment.
     fn wait_for_segment(&mut self) {
         for _ in 0..32 {
             self.keep();
@@ -380,7 +381,7 @@ impl Life {
     fn append(&mut self) {
         let payload = self.payload();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + payload.len();
-        let accepted = if Core::is_large(&self.shape, used) {
+        let accepted = if Core::is_large(&self.config, used) {
             self.append_large(&payload, used)
         } else {
             self.core.append(&payload)
@@ -390,7 +391,7 @@ impl Life {
 
     /// Appends a record that fills a batch of its own, in a buffer that the core did not make.
     fn append_large(&mut self, payload: &[u8], used: usize) -> Result<Lsn, Refusal> {
-        let capacity = used.next_multiple_of(self.shape.block_bytes.into());
+        let capacity = used.next_multiple_of(self.config.block_bytes.into());
         self.core.admit_large(capacity)?;
         let mut buf = AlignedBuf::zeroed(capacity);
         let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(RECORD_HEADER_BYTES);
@@ -446,19 +447,19 @@ impl Life {
     fn start(&mut self, issue: Issue) {
         let id = issue.id;
         let offset = issue.batch.as_ref().map_or(0, |batch| batch.offset);
-        let job = self.chain.seal(&self.shape, issue);
+        let job = self.chain.seal(&self.config, issue);
         let witness = Witness {
             segment: job.segment,
             offset: if job.starts.is_some() { 0 } else { offset },
             end: offset + job.disk_bytes() as u64,
             says: job.witness(),
         };
-        let settle =
-            job.settle.map(|number| self.disk.open(&segment_name(number), Access::Direct)).transpose();
-        match (self.disk.open(&segment_name(job.segment), Access::Direct), settle) {
-            (Ok(file), Ok(settle)) => {
+        let sync_first =
+            job.sync_first.map(|number| self.disk.open(&segment_name(number), Access::Direct)).transpose();
+        match (self.disk.open(&segment_name(job.segment), Access::Direct), sync_first) {
+            (Ok(file), Ok(sync_first)) => {
                 let by = (self.habits.dsync, self.order);
-                match Execution::start(&mut self.disk, job, (file, settle), by) {
+                match Execution::start(&mut self.disk, job, (file, sync_first), by) {
                     Ok(execution) => self.running.push((id, witness, execution)),
                     Err(_) => self.fail(),
                 }
@@ -467,11 +468,11 @@ impl Life {
         }
     }
 
-    /// The batch is as safe as its grade says: what it states, and what those before it state, is durable once a batch
+    /// The batch is as safe as its level says: what it states, and what those before it state, is durable once a batch
     /// in full has ended.
-    fn witnessed(&mut self, id: u64, grade: Grade, witness: Option<Witness>) {
+    fn witnessed(&mut self, id: u64, level: AckLevel, witness: Option<Witness>) {
         self.unsettled.extend(witness.map(|witness| (id, witness)));
-        if grade != Grade::Full {
+        if level != AckLevel::Full {
             return;
         }
         let durable = self.unsettled.extract_if(.., |(earlier, _)| *earlier <= id);
@@ -499,48 +500,48 @@ impl Life {
                 let (id, witness, execution) = self.running.swap_remove(at);
                 let job = execution.into_job();
                 if let Some(header) = job.starts {
-                    self.shelf.started(header);
+                    self.inventory.started(header);
                 }
-                // A settlement writes nothing, and so states nothing itself.
-                let (grade, witness) = (job.grade, (!job.is_settlement()).then_some(witness));
+                // A sync alone writes nothing, and so states nothing itself.
+                let (level, witness) = (job.level, (!job.is_sync_only()).then_some(witness));
                 self.core.done(id, job.into_buffer());
                 let events = self.disk.take_trace();
                 self.trace.extend(events.into_iter().map(Step::Disk));
                 if !self.failed {
-                    self.witnessed(id, grade, witness);
+                    self.witnessed(id, level, witness);
                 }
             }
         }
     }
 
     fn keep(&mut self) {
-        if self.keeper.is_none() {
-            let task = self.shelf.next(&mut self.core, &mut self.needed);
+        if self.task.is_none() {
+            let task = self.core.next_task(&mut self.inventory, &mut self.needed);
             self.stuck = self.stuck.or(self.needed.filter(|_| task.is_none()));
-            self.keeper = task.map(|task| Keeper::new(task, 4096));
+            self.task = task.map(|task| SegmentTask::new(task, 4096));
         }
-        let Some(keeper) = &mut self.keeper else { return };
-        // Housekeeping has handles of its own: it neither waits for the commits nor reaps what belongs to them.
-        match self.disk.apart(|disk| keeper.step(disk)) {
+        let Some(running) = &mut self.task else { return };
+        // Segment tasks have handles of their own: they neither wait for the commits nor reap their completions.
+        match self.disk.apart(|disk| running.step(disk)) {
             Ok(Progress::More) => {}
             Ok(end) => {
-                self.keeper = None;
-                match self.shelf.finished(end) {
+                self.task = None;
+                match self.inventory.task_done(end) {
                     Some(spare) if self.core.held_spare().is_some() => self.core.release_spare(Some(spare)),
                     Some(spare) => self.core.add_spare(spare),
                     None => {}
                 }
             }
-            Err(setback) => {
-                if let Some(keeper) = self.keeper.take().filter(|_| !setback.fatal) {
-                    // What stays behind goes at the next opening.
-                    let _ = self.disk.apart(|disk| keeper.give_up(disk));
+            Err(failed) => {
+                if let Some(running) = self.task.take().filter(|_| !failed.fatal) {
+                    // What is left behind is removed at the next opening.
+                    let _ = self.disk.apart(|disk| running.give_up(disk));
                 }
-                self.shelf.set_back();
+                self.inventory.task_failed();
                 self.core.release_spare(None);
-                // Whoever waited is told why.
+                // The append that waited returns why.
                 self.needed = None;
-                if setback.fatal {
+                if failed.fatal {
                     self.fail();
                 }
             }
@@ -556,12 +557,12 @@ impl Life {
     }
 
     fn mark(&mut self) {
-        if !self.core.settle_debts() && self.core.wants_mark() {
+        if !self.core.request_debt_sync() && self.core.needs_mark() {
             self.core.mark(Kind::Mark);
         }
     }
 
-    /// Lets the log be idle, with up to two records in it that nobody commits, until the writer has nothing left to do;
+    /// Lets the log be idle, with up to two records in it that no commit requests, until the writer has nothing left to do;
     /// returns whether it came to that.
     fn come_to_rest(&mut self) -> bool {
         for _ in 0..self.rng.below(3) {
@@ -574,12 +575,12 @@ impl Life {
             }
             if !self.running.is_empty() {
                 self.complete(true);
-            } else if self.core.full() > 0
-                || self.core.settle_debts()
-                || (self.core.wants_mark() && self.core.mark(Kind::Mark))
+            } else if self.core.full_batches() > 0
+                || self.core.request_debt_sync()
+                || (self.core.needs_mark() && self.core.mark(Kind::Mark))
             {
                 self.issue();
-            } else if self.core.wants_mark() {
+            } else if self.core.needs_mark() {
                 // There is no place for the mark until a segment is prepared.
                 self.keep();
             } else {
@@ -600,8 +601,8 @@ impl Life {
                 return false;
             }
             let marks = self.core.watermarks();
-            if let Some((grade, end)) = self.core.owed_to_close() {
-                self.core.want(grade, end);
+            if let Some((level, end)) = self.core.owed_to_close() {
+                self.core.request(level, end);
                 self.issue();
                 if self.running.is_empty() {
                     self.keep();
@@ -609,7 +610,7 @@ impl Life {
                 self.complete(true);
                 continue;
             }
-            if std::mem::take(&mut beside_mark) && self.core.wants_mark() && self.core.mark(Kind::Mark) {
+            if std::mem::take(&mut beside_mark) && self.core.needs_mark() && self.core.mark(Kind::Mark) {
                 self.issue();
             }
             match self.core.close() {

@@ -93,13 +93,15 @@ impl Media {
             piece.state = State::Written(now);
         }
         if durable {
-            self.settle(|piece| piece.write == write);
+            self.complete(|piece| piece.write == write);
         }
     }
 
     /// The sync that was submitted at event `since` returned.
     pub(crate) fn synced(&mut self, inode: usize, since: u64) {
-        self.settle(|piece| piece.inode == inode && matches!(piece.state, State::Written(at) if at <= since));
+        self.complete(|piece| {
+            piece.inode == inode && matches!(piece.state, State::Written(at) if at <= since)
+        });
     }
 
     /// A sync failed and the writes that it was to cover never arrive.
@@ -113,7 +115,7 @@ impl Media {
     }
 
     /// Everything that `chosen` names is durable; older versions of its sectors are history.
-    fn settle(&mut self, chosen: impl Fn(&Piece) -> bool) {
+    fn complete(&mut self, chosen: impl Fn(&Piece) -> bool) {
         if !self.pieces.iter().any(&chosen) {
             return;
         }
@@ -135,7 +137,7 @@ impl Media {
         self.pieces.is_empty() && self.changes.is_empty()
     }
 
-    /// The machine goes on but the process is gone: what was under way arrives in part.
+    /// The machine runs on but the process is gone: what was in flight arrives in part.
     pub(crate) fn killed(&self, rng: &mut Rng) -> Self {
         let mut media = self.clone();
         media.clock += 1;
@@ -210,13 +212,13 @@ impl Media {
         image
     }
 
-    /// A number that two settled disks share only if they hold the same files.
+    /// A number that two idle disks share only if they hold the same files.
     pub(crate) fn hash(&self) -> u64 {
         let names = self.names.as_slice().iter();
         names.fold(0, |all, (name, inode)| mix(all ^ name.hash() ^ self.inodes[*inode].hash()))
     }
 
-    /// Prints what every file holds: for a person who repeats one state.
+    /// Prints what every file holds, for a state that is repeated by hand.
     pub(crate) fn describe(&self) {
         for (name, inode) in self.names.as_slice() {
             let file = &self.inodes[*inode];
@@ -247,7 +249,7 @@ impl Media {
         }
     }
 
-    /// Overwrites a sector of a settled disk with what no one wrote there.
+    /// Overwrites a sector of an idle disk with other content.
     pub(crate) fn damage(&mut self, inode: usize, index: usize, sector: &Rc<Sector>) {
         Rc::make_mut(&mut self.inodes[inode]).put(index, sector);
     }

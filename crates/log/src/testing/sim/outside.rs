@@ -1,6 +1,6 @@
 //! Drives the real core and recovery without threads, for crash harnesses that bring their own disk.
 //!
-//! [`Writer`] is the log without threads: the real recovery, core, sealing, execution and housekeeping, one action at
+//! [`Writer`] is the log without threads: the real recovery, core, sealing, execution and segment tasks, one action at
 //! a time, on any [`Disk`]. [`judge`] opens the directory left by a crash with the real recovery, reads it back and
 //! checks it against the ledger.
 //!
@@ -10,14 +10,14 @@ use std::collections::HashMap;
 
 use super::driver::{Execution, Outcome};
 use crate::commit::seal::Chain;
-use crate::commit::state::{Core, Refusal, Shape};
+use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::error::{Error, Result};
 use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, Records, SegmentHeader, record_header, segment_name};
 use crate::lsn::Lsn;
 use crate::read::scan::{Scan, Source};
 use crate::recovery::{self, Plan, Recovered, recover};
-use crate::segment::inventory::Shelf;
-use crate::segment::lifecycle::{Keeper, Task};
+use crate::segment::inventory::SegmentInventory;
+use crate::segment::lifecycle::{Progress, SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::completion::Order;
@@ -33,7 +33,7 @@ pub const fn record_bytes(payload_bytes: usize) -> u64 {
     (payload_bytes + RECORD_HEADER_BYTES) as u64
 }
 
-/// The shape of a log that does not exist yet.
+/// The config of a log that does not exist yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Block size in bytes, one of [`crate::format::BLOCK_SIZES`].
@@ -59,10 +59,10 @@ impl Layout {
 #[derive(Debug)]
 pub struct Writer<D: Disk> {
     disk: D,
-    shape: Shape,
+    config: CoreConfig,
     core: Core,
     chain: Chain,
-    shelf: Shelf,
+    inventory: SegmentInventory,
     files: HashMap<u64, FileId>,
 }
 
@@ -73,12 +73,12 @@ impl<D: Disk> Writer<D> {
     /// Those of recovery.
     pub fn open(mut disk: D, layout: &Layout) -> Result<Self> {
         let recovered = recover(&mut disk, &layout.plan())?;
-        let shape = recovery::shape(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
+        let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
         let headers = recovered.segments.iter().map(|segment| segment.header);
-        let shelf = Shelf::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
+        let inventory = SegmentInventory::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
         let chain = Chain { link: recovered.link };
-        let core = Core::new(shape, recovered.beginning);
-        Ok(Self { disk, shape, core, chain, shelf, files: HashMap::new() })
+        let core = Core::new(config, recovered.resume);
+        Ok(Self { disk, config, core, chain, inventory, files: HashMap::new() })
     }
 
     /// The end of what is durable.
@@ -115,9 +115,10 @@ impl<D: Disk> Writer<D> {
     pub fn commit(&mut self) -> Result<Lsn> {
         while let Some(issue) = self.core.issue() {
             let id = issue.id;
-            let job = self.chain.seal(&self.shape, issue);
+            let job = self.chain.seal(&self.config, issue);
             let name = segment_name(job.segment);
-            let files = (self.file(job.segment)?, job.settle.map(|number| self.file(number)).transpose()?);
+            let files =
+                (self.file(job.segment)?, job.sync_first.map(|number| self.file(number)).transpose()?);
             let started = Execution::start(&mut self.disk, job, files, (false, Order::OneByOne));
             let mut execution = started.map_err(|failure| Error::io("commit to", &name, failure.error))?;
             while let Some(completion) = self.disk.complete(true) {
@@ -132,7 +133,7 @@ impl<D: Disk> Writer<D> {
             }
             let job = execution.into_job();
             if let Some(header) = job.starts {
-                self.shelf.started(header);
+                self.inventory.started(header);
             }
             self.core.done(id, job.into_buffer());
         }
@@ -149,38 +150,38 @@ impl<D: Disk> Writer<D> {
         Ok(file)
     }
 
-    /// Does one piece of housekeeping, if there is any to do.
+    /// Runs one segment task, if there is any.
     ///
     /// # Errors
     /// Those of the disk; a failed sync fails the log.
     pub fn keep(&mut self) -> Result<()> {
-        let Some(task) = self.shelf.next_task(self.core.spares(), self.core.durable_trim()) else {
+        let Some(task) = self.inventory.next_task(self.core.spares(), self.core.durable_trim()) else {
             return Ok(());
         };
-        if let Task::Recycle { from, .. } | Task::Retire(from) = task
+        if let Task::Recycle { from, .. } | Task::Remove(from) = task
             && let Some(file) = self.files.remove(&from)
         {
             self.disk.close(file);
         }
-        let mut keeper = Keeper::new(task, READ_BYTES);
+        let mut running = SegmentTask::new(task, READ_BYTES);
         loop {
-            match keeper.step(&mut self.disk) {
-                Ok(crate::segment::lifecycle::Progress::More) => {}
+            match running.step(&mut self.disk) {
+                Ok(Progress::More) => {}
                 Ok(end) => {
-                    if let Some(spare) = self.shelf.finished(end) {
+                    if let Some(spare) = self.inventory.task_done(end) {
                         self.core.add_spare(spare);
                     }
                     return Ok(());
                 }
-                Err(setback) => {
-                    self.shelf.set_back();
-                    if setback.fatal {
+                Err(failed) => {
+                    self.inventory.task_failed();
+                    if failed.fatal {
                         self.core.fail();
                     } else {
-                        // What stays behind goes at the next opening.
-                        let _ = keeper.give_up(&mut self.disk);
+                        // What is left behind is removed at the next opening.
+                        let _ = running.give_up(&mut self.disk);
                     }
-                    return Err(setback.error);
+                    return Err(failed.error);
                 }
             }
         }
@@ -244,7 +245,7 @@ fn read_all<D: Disk>(
     let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
     let mut source = DiskSource { disk, segments: &segments, open: None };
     let mut scan = Scan::new(first, READ_BYTES);
-    while let Some(batch) = scan.next_batch(&mut source, recovered.beginning.end)? {
+    while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
         let mut lsn = batch.header.lsn;
         for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
             if let Err(violation) = see(lsn, record.payload) {
@@ -260,7 +261,7 @@ fn read_all<D: Disk>(
 }
 
 /// Opens what is on `disk` by the real recovery, reads it back and holds it against `ledger`; with `twice` recovers
-/// once more and asks for the same end. Returns where the log ends.
+/// once more and requires the same end. Returns where the log ends.
 ///
 /// # Errors
 /// The broken promise.
@@ -275,11 +276,11 @@ pub fn judge<D: Disk>(
     let mut judge = Judge::new(ledger);
     let verdict = read_all(disk, &recovered, |lsn, payload| judge.record(lsn, payload));
     verdict.map_err(|error| refused(&error))??;
-    let end = recovered.beginning.end;
+    let end = recovered.resume.end;
     judge.finish(end)?;
     if twice {
         let again = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
-        if again.beginning.end != end {
+        if again.resume.end != end {
             return Err(Violation::NotIdempotent);
         }
     }

@@ -1,4 +1,4 @@
-//! Where the campaign finds each planted bug: a recorded life and state, so that nobody has to search every time.
+//! Where the campaign finds each planted bug: a recorded life and state, so that no run has to search again.
 //!
 //! `planted.txt` has one line a mistake, in the order of the table:
 //!
@@ -100,7 +100,7 @@ pub fn recorded() -> impl Iterator<Item = (&'static str, Option<Place>)> {
     })
 }
 
-/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep and beside foreign files.
+/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep and with foreign files.
 #[must_use]
 pub fn search(mutant: Mutant) -> Option<(Place, Failure)> {
     let by_campaign = |seed| {

@@ -4,7 +4,7 @@ pub use seawall_sys::chance::mix;
 
 use seawall_sys::chance::SplitMix64;
 
-/// A generator with the questions that a simulation asks.
+/// A generator with the draws that a simulation needs.
 #[derive(Clone, Debug)]
 pub struct Rng(SplitMix64);
 

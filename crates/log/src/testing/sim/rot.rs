@@ -11,7 +11,7 @@
 //!
 //! That evidence is a *witness*, a batch header or segment header that states what was durable when it was written.
 //! An injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no
-//! log in one copy can tell that from a write that never arrived. Every other injection is mid-log, and there
+//! log in one copy can distinguish that from a write that never arrived. Every other injection is mid-log, and there
 //! shortening is a broken promise. The window is counted, so that its size can be stated.
 
 use std::collections::HashMap;
@@ -235,7 +235,7 @@ impl AtRest {
         cell.window += u64::from(in_window);
         let shown = image.clone();
         let verdict = judge(image, &self.ledger, terms).inspect_err(|_| {
-            // Who repeats an injection wants to see it.
+            // A repeated injection is printed.
             eprintln!("{terms:?}, hits {places:?}, {}; before and after:", ENDINGS[self.ending]);
             self.image.describe();
             shown.describe();

@@ -43,7 +43,7 @@ pub struct Swept {
     pub failed: BTreeMap<&'static str, [u64; WAYS.len()]>,
 }
 
-/// Fails every operation of one life in turn, once and for good, in each way, and judges what is left.
+/// Fails every operation of one life in turn, once and from then on, in each way, and judges what is left.
 ///
 /// # Errors
 /// The first broken promise.

@@ -1,6 +1,6 @@
-//! A file of somebody else that has the name which a segment is to get is left alone, whenever it appears.
+//! Tests that a foreign file which has the name of the next segment is left alone, whenever it appears.
 //!
-//! A file of another program appears under that name before each step of housekeeping. It must stay as it is, the log must
+//! A file of another program appears under that name before each step of a segment task. It must stay as it is, the log must
 //! lose nothing, and opening must name the file.
 
 use super::disk::SimDisk;
@@ -8,11 +8,11 @@ use super::life::plan;
 use super::media::Media;
 use seawall_sys::durability::Class;
 
-use crate::commit::state::Spare;
 use crate::error::Error;
 use crate::format::segment_name;
 use crate::recovery::recover;
-use crate::segment::lifecycle::{Keeper, Progress, Task};
+use crate::segment::Spare;
+use crate::segment::lifecycle::{Progress, SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, read_full, write_all};
 use crate::testing::oracle::Violation;
 
@@ -39,41 +39,44 @@ pub fn taken() -> Result<u64, Violation> {
 
 /// One log; the file appears before step `before`, counted from 0. Returns whether the name was free until then.
 fn scene(task: Task, before: usize) -> Result<bool, String> {
-    let told =
+    let failed =
         |what: &str, error: &dyn std::fmt::Display| format!("{task:?}, step {before}: {what}: {error}");
-    let mut disk = SimDisk::settled(Media::default(), 1, None);
-    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| told("a new log", &error))?;
+    let mut disk = SimDisk::idle(Media::default(), 1, None);
+    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| failed("a new log", &error))?;
     let spare = Spare { number: NUMBER - 1, bytes: BYTES as u64 };
-    Keeper::new(Task::Prepare(spare), BYTES).finish(&mut disk).map_err(|error| told("a spare", &error))?;
-    let mut keeper = Keeper::new(task, BYTES);
+    SegmentTask::new(Task::Prepare(spare), BYTES)
+        .finish(&mut disk)
+        .map_err(|error| failed("a spare", &error))?;
+    let mut task = SegmentTask::new(task, BYTES);
     for _ in 0..before {
-        keeper.step(&mut disk).map_err(|setback| told("a step", &setback.error))?;
+        task.step(&mut disk).map_err(|error| failed("a step", &error.error))?;
     }
     let Some(file) = put(&mut disk)? else { return Ok(false) };
     let ended = loop {
-        match keeper.step(&mut disk) {
+        match task.step(&mut disk) {
             Ok(Progress::More) => {}
             Ok(end) => break Err(format!("{end:?}")),
-            Err(setback) => break Ok(setback),
+            Err(error) => break Ok(error),
         }
     };
-    untouched(&mut disk, file).map_err(|error| told("the file", &error))?;
-    let setback = ended.map_err(|end| told("a name that is taken was given", &end))?;
-    if setback.fatal || !setback.error.to_string().contains(&segment_name(NUMBER)) {
-        return Err(told("a setback that passes and names the file was due", &setback.error));
+    untouched(&mut disk, file).map_err(|error| failed("the file", &error))?;
+    let error = ended.map_err(|end| failed("a name that is taken was given", &end))?;
+    if error.fatal || !error.error.to_string().contains(&segment_name(NUMBER)) {
+        return Err(failed("an error that is not fatal and names the file was due", &error.error));
     }
-    keeper.give_up(&mut disk).map_err(|error| told("giving up", &error))?;
-    let names = disk.list().map_err(|error| told("listing", &error))?;
+    task.give_up(&mut disk).map_err(|error| failed("giving up", &error))?;
+    let names = disk.list().map_err(|error| failed("listing", &error))?;
     if names.len() != 3 {
-        return Err(told("segments 1 and 2 and the file were to be left", &format!("{names:?}")));
+        return Err(failed("segments 1 and 2 and the file were to be left", &format!("{names:?}")));
     }
     match recover(&mut disk, &plan(true, Class::PowerLoss)) {
         Err(Error::ForeignFile { path }) if path.ends_with(segment_name(NUMBER)) => {}
-        other => return Err(told("opening is to name the file", &format!("{:?}", other.err()))),
+        other => return Err(failed("opening is to name the file", &format!("{:?}", other.err()))),
     }
-    untouched(&mut disk, file).map_err(|error| told("the file", &error))?;
-    disk.remove(&segment_name(NUMBER)).map_err(|error| told("moving it out", &error))?;
-    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| told("opening without it", &error))?;
+    untouched(&mut disk, file).map_err(|error| failed("the file", &error))?;
+    disk.remove(&segment_name(NUMBER)).map_err(|error| failed("moving it out", &error))?;
+    recover(&mut disk, &plan(true, Class::PowerLoss))
+        .map_err(|error| failed("opening without it", &error))?;
     Ok(true)
 }
 

@@ -1,0 +1,79 @@
+//! What appends request of the segment maintenance thread, and which segments there are.
+//!
+//! Lock order: the request, then the core, then the inventory.
+
+use crate::commit::state::Core;
+use crate::commit::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::error::Error;
+use crate::segment::Spare;
+use crate::segment::inventory::SegmentInventory;
+use crate::segment::lifecycle::Task;
+
+/// A segment that appends wait for.
+#[derive(Debug, Default)]
+struct SegmentRequest {
+    /// A segment of this many bytes is needed.
+    needed: Option<u64>,
+    /// Why the last attempt to prepare a segment failed.
+    failure: Option<Error>,
+}
+
+/// What the commit path and the maintenance thread share.
+#[derive(Debug)]
+pub(crate) struct Housekeeping {
+    request: Mutex<SegmentRequest>,
+    inventory: Mutex<SegmentInventory>,
+    stalls: AtomicU64,
+}
+
+impl Housekeeping {
+    /// Over the segments that there are.
+    pub(crate) fn new(inventory: SegmentInventory) -> Self {
+        Self { request: Mutex::default(), inventory: Mutex::new(inventory), stalls: AtomicU64::new(0) }
+    }
+
+    /// The segments that there are.
+    pub(crate) fn inventory(&self) -> MutexGuard<'_, SegmentInventory> {
+        lock(&self.inventory)
+    }
+
+    /// Times that an append had to wait for memory or for a segment.
+    pub(crate) fn stalls(&self) -> u64 {
+        self.stalls.load(Ordering::Relaxed)
+    }
+
+    /// An append has to wait.
+    pub(crate) fn count_stall(&self) {
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests a segment of at least `bytes` bytes. If it was `requested` before and preparing it failed, returns why.
+    pub(crate) fn request_segment(&self, bytes: u64, requested: bool) -> Option<Error> {
+        let mut request = lock(&self.request);
+        let failure = request.failure.take().filter(|_| requested);
+        if failure.is_none() {
+            request.needed = Some(request.needed.unwrap_or(0).max(bytes));
+        }
+        failure
+    }
+
+    /// The next task, if there is any; `core` locks the core.
+    pub(crate) fn next_task<'a>(&self, core: impl FnOnce() -> MutexGuard<'a, Core>) -> Option<Task> {
+        let mut request = lock(&self.request);
+        let mut core = core();
+        let mut inventory = lock(&self.inventory);
+        core.next_task(&mut inventory, &mut request.needed)
+    }
+
+    /// A segment could not be prepared: appends that wait for one return why.
+    pub(crate) fn report_failure(&self, error: Error) {
+        *lock(&self.request) = SegmentRequest { failure: Some(error), needed: None };
+    }
+
+    /// A segment is open for writing. The request that it meets is done before the segment is offered, otherwise an append
+    /// might take it first and the next look would prepare another one.
+    pub(crate) fn meet_request(&self, spare: Spare) {
+        let needed = &mut lock(&self.request).needed;
+        *needed = needed.filter(|bytes| *bytes > spare.bytes);
+    }
+}

@@ -1,0 +1,138 @@
+//! The maintenance thread: prepares segments in advance, recycles trimmed ones and removes what is left over.
+//!
+//! Invariants: the thread sleeps when there is nothing to do; a segment is offered to the commit path only when it is
+//! prepared and open for writing; a failed sync of a task fails the log, any other failure is returned to the appends
+//! that wait for a segment.
+
+use std::sync::Arc;
+
+use crate::commit::group::Group;
+use crate::commit::metrics::Metric;
+use crate::error::Error;
+use crate::segment::Spare;
+use crate::segment::lifecycle::{Progress, SegmentTask, Task, TaskError};
+use crate::storage::disk::Disk;
+
+/// One write of zeros while a segment is prepared, in bytes: few, because a commit waits behind the one in flight.
+const FILL_BYTES: usize = 128 << 10;
+
+/// Runs until the log stops or fails.
+pub(crate) fn run<D: Disk>(group: &Arc<Group>, disk: &mut D) {
+    // Prepared, but not open for writing yet: the process may have too many files open.
+    let mut unopened: Option<Spare> = None;
+    while !group.status().is_stopping() {
+        let prepared = if let Some(spare) = unopened.take() {
+            Ok(Some(spare))
+        } else {
+            let Some(task) = group.housekeeping().next_task(|| group.core()) else {
+                std::thread::park();
+                continue;
+            };
+            run_task(group, disk, task)
+        };
+        let offered = prepared.and_then(|prepared| {
+            let Some(spare) = prepared else { return Ok(()) };
+            offer(group, spare).map_err(|error| {
+                unopened = Some(spare);
+                TaskError { error, fatal: false }
+            })
+        });
+        match offered {
+            Ok(()) => {}
+            Err(TaskError { error, fatal: true }) => {
+                group.fail(error);
+                return;
+            }
+            Err(TaskError { error, fatal: false }) => {
+                tracing::warn!(%error, "a segment could not be prepared");
+                if unopened.is_none() {
+                    unopened = undo(group);
+                }
+                group.housekeeping().report_failure(error);
+                group.waiters().append_gate().open();
+                // Tried again when a segment is requested, a new one is started or something is trimmed.
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// Takes back a task that failed. Returns the spare that was to be replaced if it cannot be opened again: it is as it
+/// was, but for its open files, which may have to wait until the process has fewer open.
+fn undo(group: &Group) -> Option<Spare> {
+    group.housekeeping().inventory().task_failed();
+    let held = group.core().held_spare();
+    if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, spare.bytes)) {
+        return held;
+    }
+    group.core().release_spare(None);
+    None
+}
+
+/// Removes an unfinished segment; what cannot be removed now goes when the log is opened again.
+fn give_up<D: Disk>(running: SegmentTask, disk: &mut D) {
+    if let Err(error) = running.give_up(disk) {
+        tracing::warn!(%error, "an unfinished segment is left behind");
+    }
+}
+
+/// Runs one task to its end; returns the segment that it prepared, if it did.
+fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<Spare>, TaskError> {
+    if let Task::Replace(spare) = task {
+        group.writers().close(spare.number);
+    }
+    let _span = match task {
+        Task::Prepare(to) | Task::Replace(to) => tracing::debug_span!("prepare", segment = to.number),
+        Task::Recycle { from, to } => tracing::debug_span!("recycle", from, segment = to.number),
+        Task::Remove(segment) => tracing::debug_span!("retire", segment),
+    }
+    .entered();
+    let mut running = SegmentTask::new(task, FILL_BYTES);
+    let end = loop {
+        match running.step(disk) {
+            Ok(Progress::More) if group.status().is_stopping() => {
+                give_up(running, disk);
+                return Ok(None);
+            }
+            Ok(Progress::More) => {}
+            Ok(end) => break end,
+            // A task knows file names only.
+            Err(TaskError { error, fatal }) => {
+                if !fatal {
+                    give_up(running, disk);
+                }
+                return Err(TaskError { error: error.in_dir(group.writers().dir()), fatal });
+            }
+        }
+    };
+    if task.fills() {
+        group.recorder().filled();
+    }
+    let mut inventory = group.housekeeping().inventory();
+    let spare = inventory.task_done(end);
+    // Nothing is written before the active segment any more.
+    let active = inventory.segments().back().map(|header| header.number);
+    drop(inventory);
+    group.writers().close_before(active.unwrap_or(0));
+    Ok(spare)
+}
+
+/// Opens a prepared segment for writing and offers it to the commit path.
+fn offer(group: &Group, spare: Spare) -> Result<(), Error> {
+    group.writers().open(spare.number, spare.bytes)?;
+    group.housekeeping().meet_request(spare);
+    group.recorder().metrics.count(Metric::SegmentsPrepared, 1);
+    let mut core = group.core();
+    if core.held_spare().is_some() {
+        core.release_spare(Some(spare));
+    } else {
+        core.add_spare(spare);
+    }
+    drop(core);
+    group.waiters().append_gate().open();
+    // The idle writer thread may have had no place for its mark. A new segment counts as activity, so that a writer thread
+    // that is just about to sleep looks again.
+    group.threads().note_activity();
+    group.threads().wake_sleeping_writer();
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Wakes the two background threads of a log, and lets the writer thread sleep without missing anything.
+//!
+//! Invariant: the writer thread says that it sleeps before it looks for work for the last time, and whatever gives it
+//! work does so before it looks whether the thread sleeps; so one of the two sees the other.
+
+use std::sync::OnceLock;
+use std::thread::Thread;
+
+use crate::commit::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// The handles of the writer thread and of the maintenance thread.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    writer: OnceLock<Thread>,
+    maintenance: OnceLock<Thread>,
+    /// The writer thread sleeps without a time limit.
+    writer_asleep: AtomicBool,
+    /// Counts what the writer thread must notice: batches that became durable, trims, prepared segments.
+    activity: AtomicU64,
+}
+
+impl Threads {
+    /// Sets the handle of the writer thread, once.
+    pub(crate) fn set_writer(&self, thread: Thread) {
+        let _ = self.writer.set(thread);
+    }
+
+    /// Sets the handle of the maintenance thread, once.
+    pub(crate) fn set_maintenance(&self, thread: Thread) {
+        let _ = self.maintenance.set(thread);
+    }
+
+    /// Wakes the writer thread.
+    pub(crate) fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    /// Wakes the maintenance thread.
+    pub(crate) fn wake_maintenance(&self) {
+        if let Some(maintenance) = self.maintenance.get() {
+            maintenance.unpark();
+        }
+    }
+
+    /// Whether the writer thread sleeps without a time limit.
+    pub(crate) fn is_writer_asleep(&self) -> bool {
+        self.writer_asleep.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the writer thread if it sleeps without a time limit; otherwise it looks again by itself.
+    pub(crate) fn wake_sleeping_writer(&self) {
+        if self.is_writer_asleep() {
+            self.wake_writer();
+        }
+    }
+
+    /// How much has happened so far.
+    pub(crate) fn activity(&self) -> u64 {
+        self.activity.load(Ordering::SeqCst)
+    }
+
+    /// Something happened that the writer thread must notice.
+    pub(crate) fn note_activity(&self) {
+        self.activity.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Lets the calling writer thread sleep if nothing has happened since `seen` and it `may_sleep`.
+    pub(crate) fn park_writer(&self, seen: u64, may_sleep: impl FnOnce() -> bool) {
+        self.writer_asleep.store(true, Ordering::SeqCst);
+        if self.activity() == seen && may_sleep() {
+            std::thread::park();
+        }
+        self.writer_asleep.store(false, Ordering::SeqCst);
+    }
+}

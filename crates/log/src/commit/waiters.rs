@@ -1,0 +1,149 @@
+//! Blocks and wakes everything that waits for a log: committers, appends, followers and futures.
+//!
+//! ```text
+//!   batch gates      one for each of the last 64 batches; a committer sleeps at the gate of its batch
+//!   append gate      appends that found no memory or no prepared segment
+//!   follower gate    readers at the end of the log
+//!   wakers           futures, each with the ack level and the LSN that it waits for
+//! ```
+//!
+//! Invariant: a watermark is published after the core has moved it and before any waiter is woken, so a woken waiter
+//! finds it.
+
+use std::task::Waker;
+
+use crate::commit::gate::Gate;
+use crate::commit::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
+
+const GATES: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// The published watermarks of one log, and what waits for them.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    /// The end of what outlives what the log promises.
+    durable: AtomicU64,
+    /// The end of what has reached each relaxed level.
+    relaxed: [AtomicU64; 2],
+    /// Futures request everything before these LSNs, by level.
+    requested: [AtomicU64; 3],
+    batch_gates: [Gate; GATES],
+    append_gate: Gate,
+    follower_gate: Gate,
+    wakers: Mutex<Vec<(AckLevel, Lsn, Waker)>>,
+}
+
+impl Waiters {
+    /// Nothing waits; everything before `durable` is durable.
+    pub(crate) fn new(durable: Lsn) -> Self {
+        Self {
+            durable: AtomicU64::new(durable.get()),
+            relaxed: std::array::from_fn(|_| AtomicU64::new(0)),
+            requested: std::array::from_fn(|_| AtomicU64::new(0)),
+            batch_gates: std::array::from_fn(|_| Gate::default()),
+            append_gate: Gate::default(),
+            follower_gate: Gate::default(),
+            wakers: Mutex::default(),
+        }
+    }
+
+    /// The end of what outlives what the log promises.
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The end of what has reached a level that is not above the log's own.
+    pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
+        let relaxed = self.relaxed.get(level as usize).map_or(0, |lsn| lsn.load(Ordering::Acquire));
+        self.durable().max(Lsn::new(relaxed))
+    }
+
+    /// Publishes the end of what outlives what the log promises.
+    pub(crate) fn publish_durable(&self, lsn: Lsn) {
+        self.durable.store(lsn.get(), Ordering::Release);
+    }
+
+    /// Publishes the end of what has reached a relaxed level.
+    pub(crate) fn publish_relaxed(&self, level: AckLevel, lsn: Lsn) {
+        if let Some(relaxed) = self.relaxed.get(level as usize) {
+            relaxed.store(lsn.get(), Ordering::Release);
+        }
+    }
+
+    /// Requests everything before `lsn` in the level on behalf of a future.
+    pub(crate) fn request(&self, level: AckLevel, lsn: Lsn) {
+        self.requested[level as usize].fetch_max(lsn.get(), Ordering::SeqCst);
+    }
+
+    /// What futures request in the level.
+    pub(crate) fn requested(&self, level: AckLevel) -> Lsn {
+        Lsn::new(self.requested[level as usize].load(Ordering::SeqCst))
+    }
+
+    /// Where the committers of a batch sleep.
+    pub(crate) fn batch_gate(&self, batch: u64) -> &Gate {
+        &self.batch_gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
+    }
+
+    /// Where appends sleep that found no memory or no segment.
+    pub(crate) fn append_gate(&self) -> &Gate {
+        &self.append_gate
+    }
+
+    /// Where followers sleep at the end of the log.
+    pub(crate) fn follower_gate(&self) -> &Gate {
+        &self.follower_gate
+    }
+
+    /// Wakes `waker` when everything before `lsn` has reached the level.
+    pub(crate) fn add_waker(&self, level: AckLevel, lsn: Lsn, waker: &Waker) {
+        let mut wakers = lock(&self.wakers);
+        let known = wakers.iter().any(|(of, at, known)| (*of, *at) == (level, lsn) && known.will_wake(waker));
+        if !known {
+            wakers.push((level, lsn, waker.clone()));
+        }
+    }
+
+    /// Wakes the committers of the batches from `first` to `last`, the appends, the followers, and the futures whose level
+    /// is reached; all futures if the log has `ended`.
+    pub(crate) fn wake_written(&self, first: u64, last: u64, ended: impl FnOnce() -> bool) {
+        // There are only so many gates, however many batches the sync of a debt covered.
+        for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
+            self.batch_gate(batch).open();
+        }
+        self.append_gate.open();
+        self.follower_gate.open();
+        self.wake_futures(ended);
+    }
+
+    /// Wakes every committer and every future, because the log has ended.
+    pub(crate) fn wake_commits(&self) {
+        self.batch_gates.iter().for_each(Gate::open);
+        self.wake_futures(|| true);
+    }
+
+    /// Wakes one committer of the batches from `next` to `newest`, so that it leads; returns whether there was one.
+    pub(crate) fn wake_one_of(&self, next: u64, newest: u64) -> bool {
+        (next..=newest.min(next + GATES as u64)).any(|batch| self.batch_gate(batch).open_for_one())
+    }
+
+    fn wake_futures(&self, ended: impl FnOnce() -> bool) {
+        let mut wakers = lock(&self.wakers);
+        if wakers.is_empty() {
+            return;
+        }
+        let ended = ended();
+        let due = wakers.extract_if(.., |(level, lsn, _)| ended || *lsn <= self.reached(*level));
+        let due: Vec<Waker> = due.map(|(_, _, waker)| waker).collect();
+        drop(wakers);
+        due.into_iter().for_each(wake);
+    }
+}
+
+/// Wakes a future. A waker that panics is reported and harms neither the other futures nor this thread.
+fn wake(waker: Waker) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())).is_err() {
+        tracing::error!("a waker of a commit panicked");
+    }
+}

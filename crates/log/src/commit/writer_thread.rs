@@ -1,0 +1,53 @@
+//! The writer thread: writes batches that no committer leads, and a durable mark when the log is idle.
+//!
+//! Full batches have no leader, and neither have those that only futures wait for. A durable mark is written when there
+//! was no commit for a while, so that damage to the last acknowledged batch does not look like a torn write.
+//!
+//! Invariant: the thread sleeps when there is nothing to do: an idle log costs nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_sys::clock::monotonic_ns;
+
+use crate::commit::group::Group;
+
+/// Runs until the log stops; `idle` is the time without commits after which a durable mark is written.
+pub(crate) fn run(group: &Arc<Group>, idle: Duration) {
+    let mut led = false;
+    let (mut seen, mut quiet_since) = (u64::MAX, monotonic_ns());
+    while !group.status().is_stopping() {
+        let mut core = group.core();
+        // Tasks that requested the last batch are about to request the next one, and waking this thread takes longer.
+        if group.is_requested(&core) || std::mem::take(&mut led) {
+            core = match group.lead_for_futures(core) {
+                Ok(()) => {
+                    led = true;
+                    continue;
+                }
+                Err(core) => core,
+            };
+            // Committers that came meanwhile have gone to sleep, because this thread was gathering already.
+            let waiting = core.waiting();
+            drop(core);
+            group.hand_over(waiting);
+            core = group.core();
+        }
+        let now = monotonic_ns();
+        let activity = group.threads().activity();
+        if activity != seen {
+            (seen, quiet_since) = (activity, now);
+        }
+        // Being woken is no reason for a mark: only time without commits is.
+        let quiet = Duration::from_nanos(now - quiet_since);
+        if let Some(rest) = idle.checked_sub(quiet).filter(|rest| !rest.is_zero()) {
+            drop(core);
+            std::thread::park_timeout(rest);
+            continue;
+        }
+        if let Err(core) = group.lead_idle(core) {
+            drop(core);
+            group.park_writer(seen);
+        }
+    }
+}

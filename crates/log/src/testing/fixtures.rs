@@ -1,0 +1,39 @@
+//! What unit tests make up: the configuration of a log and the headers of its segments.
+
+use seawall_sys::durability::Class;
+
+use crate::commit::state::CoreConfig;
+use crate::format::{LogId, SegmentHeader};
+use crate::lsn::Lsn;
+
+/// The log of all fixtures.
+const LOG_ID: LogId = LogId([7; 16]);
+
+/// A log of class power loss that holds `depth` batches in flight and four in memory.
+pub(crate) fn config(block_bytes: u16, batch_bytes: usize, depth: usize) -> CoreConfig {
+    CoreConfig {
+        log_id: LOG_ID,
+        epoch: 1,
+        block_bytes,
+        batch_bytes,
+        depth,
+        memory_bytes: 4 * batch_bytes,
+        class: Class::PowerLoss,
+    }
+}
+
+/// The header of a segment of that log.
+pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_lsn: Lsn) -> SegmentHeader {
+    SegmentHeader {
+        block_bytes,
+        log_id: LOG_ID,
+        epoch: 1,
+        number,
+        segment_bytes,
+        first_lsn,
+        trim_lsn: Lsn::ZERO,
+        previous: number - 1,
+        link: 0,
+        class: Class::PowerLoss,
+    }
+}
