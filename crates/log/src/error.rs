@@ -13,6 +13,7 @@ use crate::lsn::Lsn;
 
 /// A place in the log where acknowledged data is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Damage {
     /// The damaged segment.
     pub path: PathBuf,

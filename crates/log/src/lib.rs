@@ -25,13 +25,31 @@
 //!
 //! [`Log`] is the log of one writing process, [`View`] reads it from any other, [`verify()`] lists what is damaged,
 //! [`salvage()`] copies what is intact, [`probe()`] measures a commit here within a second.
+//!
+//! # Interface
+//!
+//! Semantic versioning covers what this page shows without features, and the feature `metrics`. The features `bench`,
+//! `oracle`, `simulation` and `mutants` are for the programs and tests of this repository, and may change with any version.
+//!
+//! Four types are those of `seawall-sys`, whose own interface may change with any version: [`Durability`], [`Engine`],
+//! [`Permissions`] and [`Promiser`]. They are part of this interface by the names they have here, and each version of this
+//! crate depends on exactly one of that. All other types of it stay behind private fields. Enums that may get variants and
+//! structs that may get fields are `#[non_exhaustive]`; `Durability` and `Promiser` are not, so that code which decides by
+//! them does not compile until it decides about a new one, which is a breaking change.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "simulation"),
+    allow(unreachable_pub, reason = "the feature makes the internals public")
+)]
 
 #[cfg(feature = "bench")]
 pub mod bench;
 mod commit;
 mod error;
+#[cfg(feature = "simulation")]
 pub mod format;
+#[cfg(not(feature = "simulation"))]
+mod format;
 mod lock;
 mod log;
 mod lsn;
@@ -42,6 +60,7 @@ mod recovery;
 mod repair;
 mod segment;
 mod storage;
+#[cfg(any(test, feature = "oracle"))]
 mod testing;
 
 #[doc = include_str!("../docs/guarantees.md")]
@@ -59,6 +78,7 @@ pub use crate::log::{Commit, Log, Opened};
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
 pub use error::{Damage, Error, Result};
+pub use format::{LogId, RECORD_HEADER_BYTES};
 pub use lsn::Lsn;
 pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe,
@@ -72,12 +92,11 @@ pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
-pub use storage::disk;
 #[cfg(feature = "simulation")]
-pub use storage::faults;
+pub use storage::{disk, faults};
 #[cfg(feature = "mutants")]
 pub use testing::mutant;
-#[cfg_attr(not(feature = "simulation"), doc(hidden))]
+#[cfg(feature = "oracle")]
 pub use testing::oracle;
 #[cfg(feature = "simulation")]
 pub use testing::sim;

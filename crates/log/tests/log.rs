@@ -95,7 +95,7 @@ fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
         from_middle.zip(4000..).inspect(|(found, i)| assert!(*found.payload == record(*i), "record {i}"));
     assert_eq!(count.count(), 4000);
     log.close().expect("closes");
-    let third = dir.path().join(seawall::format::segment_name(3));
+    let third = dir.path().join(format!("{:020}.seg", 3));
     let mut bytes = std::fs::read(&third).expect("reads");
     bytes[5 << 20] ^= 4;
     std::fs::write(&third, bytes).expect("writes");

@@ -9,6 +9,7 @@
 //!            record s starts at LSN (s / 8) * bytes of 8 records + the bytes of those before it among its 8
 //! ```
 
+use seawall::RECORD_HEADER_BYTES;
 use seawall_sys::durability::Class;
 
 use crate::record::{HEAD_BYTES, Name, SECTOR_BYTES, encode, is_length};
@@ -19,8 +20,6 @@ const PERIOD: u64 = 8;
 const EIGHTHS: [usize; 8] = [8, 4, 8, 2, 16, 8, 1, 3];
 /// Whether a transaction ends with each of the eight.
 const ENDS: [bool; 8] = [true, true, false, true, true, false, false, true];
-/// Bytes that a log adds to each record.
-const RECORD_HEADER_BYTES: usize = seawall::format::RECORD_HEADER_BYTES;
 
 /// What a stream is written through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

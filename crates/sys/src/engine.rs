@@ -22,6 +22,7 @@ use crate::os::rings::{self, Rings};
 
 /// Who carries a commit to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Engine {
     /// One call for one write or sync.
     Portable,

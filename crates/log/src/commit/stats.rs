@@ -12,6 +12,7 @@ use crate::method::ack_level::AckLevel;
 
 /// Quantiles of a latency or size distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many values.
     pub count: u64,
@@ -27,6 +28,7 @@ pub struct Summary {
 
 /// Counters and distributions since the log was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Records accepted.
     pub records: u64,

@@ -68,6 +68,7 @@ pub struct Tried {
 
 /// What a probe can say to a demand on the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// No commit took longer. So few commits cannot show more.
     NothingAgainst,

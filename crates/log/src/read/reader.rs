@@ -49,6 +49,7 @@ impl AsRef<[u8]> for Payload {
 
 /// One durable record.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Record {
     /// Where it starts.
     pub lsn: Lsn,

@@ -23,6 +23,7 @@ use crate::storage::os_disk::OsDisk;
 
 /// What `salvage` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Salvaged {
     /// What was found.
     pub report: Report,

@@ -61,6 +61,7 @@ impl Trust {
 
 /// What `verify` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Which log.
     pub log_id: LogId,

@@ -1,6 +1,6 @@
 //! Tests the log's promises: the judge of every crash test, the simulated disk, the orders of threads.
 //!
-//! * [`oracle`] judges whether a recovered log kept its promises;
+//! * `oracle` judges whether a recovered log kept its promises (feature `oracle`);
 //! * `sim` runs the log on a simulated disk that loses, tears, reorders and fails (feature `simulation`);
 //! * `loom_scenes` runs group commit in every order of its threads, over the file-less segment writers of
 //!   `loom_writers` (`--cfg loom`);
@@ -17,7 +17,7 @@ pub(crate) mod fixtures;
 mod loom_scenes;
 #[cfg(feature = "mutants")]
 pub mod mutant;
-#[cfg_attr(not(feature = "simulation"), doc(hidden))]
+#[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(all(test, not(loom)))]
 mod read_counts;
