@@ -64,7 +64,7 @@ pub(crate) struct Advise {
 pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
     options.color.choose();
     let only = options.only.as_deref().map(products::select).transpose();
-    let only = only.map_err(|why| Failure::Usage(format!("--only: {why}")))?;
+    let only = only.map_err(Failure::usage)?;
     let result = match &options.result {
         Some(file) => RunResult::read(file).map_err(Failure::message)?,
         None => measure(options, only.as_deref())?,

@@ -340,7 +340,7 @@ impl Bench {
     }
 
     /// All that `--require` demands.
-    pub(crate) fn requirement(&self) -> Result<Requirement, String> {
+    pub(crate) fn requirement(&self) -> Result<Requirement, seawall_gauge::Error> {
         if self.require.is_empty() {
             return Ok(Requirement::default());
         }

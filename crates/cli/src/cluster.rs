@@ -103,10 +103,10 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
     let mut tell = |line: &str| anstream::eprintln!("{}", printable(line));
     let state = cluster::up(&order, &mut tell, &STOP).map_err(|error| {
         if STOP.load(Ordering::Relaxed) {
-            anstream::eprintln!("{}", printable(&error));
+            anstream::eprintln!("{}", printable(&error.to_string()));
             Failure::Interrupted
         } else {
-            Failure::Message(error)
+            Failure::message(error)
         }
     })?;
     let dir = options.folder.dir.display();

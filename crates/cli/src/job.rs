@@ -138,7 +138,7 @@ impl Job {
                 if !clusters.is_empty() {
                     told = format!(
                         "{told}\nWill write to streams of its own (removed afterwards) in {}.",
-                        clusters.told()
+                        clusters.redacted()
                     );
                 }
                 told
@@ -196,7 +196,8 @@ impl Job {
                     stage = stage.with_machines(started.machines);
                 }
                 let result = (of.run)(&settings, &mut stage, &mut progress);
-                left_behind = stage.close_engines().err();
+                let left: Vec<String> = stage.close_engines().iter().map(ToString::to_string).collect();
+                left_behind = (!left.is_empty()).then(|| left.join("; "));
                 result
             }
         };
@@ -271,7 +272,7 @@ fn start(options: &Bench, jdks: &[Jdk]) -> Started {
 /// Which JVMs will write, in words.
 fn writers(jdks: &[Jdk]) -> String {
     if jdks.is_empty() {
-        return format!("No JVM will write: {}.", find::NONE_FOUND);
+        return format!("No JVM will write: {}.", seawall_jvm::Error::NoJdkFound);
     }
     let each: Vec<String> =
         jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();
@@ -281,7 +282,7 @@ fn writers(jdks: &[Jdk]) -> String {
 /// Connects to the clusters that were named, if any.
 fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
     seawall_replicated::connect(clusters, &STOP).map_err(|error| {
-        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::Message(error) }
+        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
     })
 }
 
@@ -316,8 +317,13 @@ mod tests {
             Err(Failure::Message(told)) => told,
             other => format!("{other:?}"),
         };
-        let both = told(RunError::NotKept("no space".to_owned()), left());
-        assert!(both.contains("no space") && both.contains("seawall-1"), "{both}");
+        let full = seawall_gauge::Error::Io {
+            operation: "write",
+            path: "result.json".into(),
+            source: std::io::ErrorKind::StorageFull.into(),
+        };
+        let both = told(RunError::NotKept(full), left());
+        assert!(both.contains("result.json") && both.contains("seawall-1"), "{both}");
         assert!(told(RunError::Stopped, left()).contains("seawall-1"));
         assert!(matches!(measured(Err(RunError::Stopped), None), Err(Failure::Interrupted)));
     }

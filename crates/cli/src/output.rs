@@ -38,7 +38,7 @@ impl Files {
 }
 
 /// A file, if it was asked for, and what makes its text.
-pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, String>);
+pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, seawall_gauge::Error>);
 
 /// Whether `file` stands for standard output.
 pub(crate) fn is_standard(file: Option<&Path>) -> bool {

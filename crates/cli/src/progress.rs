@@ -61,7 +61,7 @@ impl Observer for Progress {
         self.bar.set_message(format!("{left_s:>3} s left, round {round}/{rounds}, {}{p50}", block.method));
     }
 
-    fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
+    fn round(&mut self, so_far: &RunResult) -> Result<(), seawall_gauge::Error> {
         let Some(path) = &self.keep_at else { return Ok(()) };
         match &self.label {
             None => so_far.write(path),

@@ -254,7 +254,7 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     let lost = stream(&verdict, "buffered");
     assert_eq!((code, count(lost, "lost")), (4, count(lost, "expected")));
     let (code, verdict) = stage.check(&["--mounted", "--disk-cut"]);
-    assert_eq!((code, stream(&verdict, "buffered")["verdict"].as_str()), (0, Some("lost-as-told")));
+    assert_eq!((code, stream(&verdict, "buffered")["verdict"].as_str()), (0, Some("lost-unpromised")));
 }
 
 #[test]

@@ -42,13 +42,8 @@ impl Progress {
     /// # Errors
     /// Those of the file, and `InvalidData` if it holds something else.
     pub(crate) fn load(path: &Path, first_seed: u64) -> io::Result<Self> {
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Self { first_seed, next_seed: first_seed, ..Self::default() })
-            }
-            Err(error) => Err(error),
-        }
+        let fresh = || Self { first_seed, next_seed: first_seed, ..Self::default() };
+        Ok(load(path)?.unwrap_or_else(fresh))
     }
 
     /// Writes it down, all or nothing.
@@ -56,12 +51,7 @@ impl Progress {
     /// # Errors
     /// Those of the file.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let draft = path.with_extension("new");
-        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)?;
-        std::fs::rename(&draft, path)
+        save(path, self)
     }
 
     /// Whether this part of the seed under way is still to be done.
@@ -138,6 +128,31 @@ impl Progress {
         });
         text
     }
+}
+
+/// The JSON in `path`; `None` if there is no such file.
+///
+/// # Errors
+/// Those of the file with its name, and `InvalidData` if it holds something else.
+pub(crate) fn load<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match std::fs::read(path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Replaces `path` by the JSON of `value`, all or nothing; its folder is made if there is none.
+///
+/// # Errors
+/// Those of the file.
+pub(crate) fn save(path: &Path, value: &impl serde::Serialize) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let staging = path.with_extension("new");
+    std::fs::write(&staging, serde_json::to_vec_pretty(value)?)?;
+    std::fs::rename(&staging, path)
 }
 
 #[cfg(test)]

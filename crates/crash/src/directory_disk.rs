@@ -1,10 +1,10 @@
 //! Runs the log's core in a real directory by one commit method of the table.
 //!
 //! Segments are written and synced by the method's own [`Commit`], the same code that the gauge and the log use;
-//! housekeeping uses plain calls. Each operation is carried out when it is submitted. A [`Sabotage`] omits a call
+//! housekeeping uses plain calls. Each operation is executed when it is submitted. A [`Sabotage`] omits a call
 //! that careless code would omit, for the negative controls.
 //!
-//! Invariant: without sabotage every operation of the log is carried out, and every failure is reported.
+//! Invariant: without sabotage every operation of the log is executed, and every failure is reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 use seawall_sys::{Commit, Method, Target};
+
+use crate::error::Error;
 
 /// The longest write of the victim's core in bytes.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
@@ -36,6 +38,14 @@ struct OpenFile {
     path: PathBuf,
     file: File,
     commit: Option<Box<dyn Commit>>,
+}
+
+/// The commit method of this id.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn method(id: &str) -> Result<&'static Method, Error> {
+    seawall_sys::methods::find(id).ok_or_else(|| Error::NoMethod(id.to_owned()))
 }
 
 /// A directory.
@@ -94,7 +104,7 @@ impl DirectoryDisk {
         Ok(open.commit.as_mut())
     }
 
-    fn carry_out(&mut self, op: Op<'_>) -> io::Result<usize> {
+    fn execute(&mut self, op: Op<'_>) -> io::Result<usize> {
         match op {
             Op::Write { file, offset, buf, .. } => match self.commit(file)? {
                 Some(commit) => commit.write(offset, buf).map(|()| buf.len()).map_err(plain),
@@ -139,7 +149,7 @@ impl Disk for DirectoryDisk {
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         let cwd = rustix::fs::CWD;
         match rustix::fs::renameat_with(cwd, self.root.join(from), cwd, self.root.join(to), flags) {
-            // What serves this directory has no such rename, and nobody else uses it.
+            // The server of this directory has no such rename, and no other process uses it.
             Err(rustix::io::Errno::INVAL) if !self.root.join(to).exists() => self.replace(from, to),
             done => Ok(done?),
         }
@@ -172,7 +182,7 @@ impl Disk for DirectoryDisk {
     fn submit(&mut self, op: Op<'_>) -> Token {
         self.tokens += 1;
         let token = Token(self.tokens);
-        let result = self.carry_out(op);
+        let result = self.execute(op);
         self.ended.push_back(Completion { token, result });
         token
     }

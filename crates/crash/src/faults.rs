@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall::oracle::{Issued, Judge, Ledger};
+use seawall::oracle::{Issued, Judge, Ledger, Violation};
 use seawall::sim::outside::record_bytes;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
@@ -112,8 +112,8 @@ fn options() -> Options {
     options.memory_bytes(64 << 10).method(MethodChoice::Named("direct+dsync".to_owned()))
 }
 
-fn told(error: Error) -> io::Error {
-    io::Error::other(error)
+fn broken(violation: Violation) -> io::Error {
+    io::Error::other(violation.to_string())
 }
 
 /// Appends and commits one record of 3000 bytes and enters it into the ledger.
@@ -131,17 +131,15 @@ fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
 
 /// Opens the log in `dir` and holds what it hands out against the ledger.
 fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
-    let log = Log::open(dir, options()).map_err(told)?;
+    let log = Log::open(dir, options()).map_err(io::Error::other)?;
     let mut judge = Judge::new(ledger);
-    let mut reader = log.read(log.first_lsn()).map_err(told)?;
-    while let Some(record) = reader.next_record().map_err(told)? {
-        judge
-            .record(record.lsn, &record.payload)
-            .map_err(|violation| io::Error::other(violation.to_string()))?;
+    let mut reader = log.read(log.first_lsn()).map_err(io::Error::other)?;
+    while let Some(record) = reader.next_record().map_err(io::Error::other)? {
+        judge.record(record.lsn, &record.payload).map_err(broken)?;
     }
     let end = log.durable_lsn();
-    judge.finish(end).map_err(|violation| io::Error::other(violation.to_string()))?;
-    log.close().map_err(told)?;
+    judge.finish(end).map_err(broken)?;
+    log.close().map_err(io::Error::other)?;
     Ok(end)
 }
 
@@ -170,8 +168,8 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
     let mounted = volume.mount()?;
     let (dir, filler) = (mounted.path().join("log"), mounted.path().join("filler"));
     let mut ledger = Ledger::default();
-    let log = Log::open(&dir, options()).map_err(told)?;
-    commit_one(&log, &mut ledger).map_err(told)?;
+    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
+    commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     fill_up(&filler, 1 << 20)?;
     let mut before = 0;
     let mut full = false;
@@ -179,7 +177,7 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
         match commit_one(&log, &mut ledger) {
             Ok(()) => before += 1,
             Err(Error::DiskFull { .. }) => full = true,
-            Err(error) => return Err(io::Error::other(format!("a full disk was told as: {error}"))),
+            Err(error) => return Err(io::Error::other(format!("a full disk was reported as: {error}"))),
         }
     }
     if !full {
@@ -199,13 +197,13 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
     if after < 100 {
         return Err(io::Error::other(format!("only {after} of 200 commits worked with space again")));
     }
-    log.close().map_err(told)?;
+    log.close().map_err(io::Error::other)?;
     judge_log(&dir, &ledger)?;
     Ok((before, after))
 }
 
-/// A log in use on a file system of its own. Who takes it apart names the parts from the volume up, so that they are
-/// dropped from the log down.
+/// A log in use on a file system of its own. Destructure it from the volume up, so that the parts are dropped from the
+/// log down.
 struct InUse {
     ledger: Ledger,
     log: Log,
@@ -224,16 +222,16 @@ fn in_use(file_system: &'static FileSystem, seed: u64) -> io::Result<InUse> {
     let mounted = volume.mount()?;
     let dir = mounted.path().join("log");
     let mut ledger = Ledger::default();
-    let log = Log::open(&dir, options()).map_err(told)?;
+    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
     for _ in 0..COMMITS {
-        commit_one(&log, &mut ledger).map_err(told)?;
+        commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     }
     Ok(InUse { ledger, log, dir, mounted, volume })
 }
 
 /// Removes the segments that are prepared and not started, as if they had never been.
 fn remove_spares(dir: &Path) -> io::Result<()> {
-    let started = View::open(dir).map_err(told)?.segments();
+    let started = View::open(dir).map_err(io::Error::other)?.segments();
     let entries = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     let mut segments: Vec<PathBuf> =
         entries.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "seg")).collect();
@@ -265,15 +263,15 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
         Err(error @ Error::DiskFull { .. }) if error.raw_os_error() == Some(ENOSPC) => {
             "refused as a full disk"
         }
-        Err(error) => return Err(io::Error::other(format!("a full disk was told as: {error}"))),
+        Err(error) => return Err(io::Error::other(format!("a full disk was reported as: {error}"))),
     };
-    let view = View::open(&dir).map_err(told)?;
+    let view = View::open(&dir).map_err(io::Error::other)?;
     let mut judge = Judge::new(&ledger);
-    for record in view.read(view.first_lsn()).map_err(told)? {
-        let record = record.map_err(told)?;
-        judge.record(record.lsn, &record.payload).map_err(|broken| io::Error::other(broken.to_string()))?;
+    for record in view.read(view.first_lsn()).map_err(io::Error::other)? {
+        let record = record.map_err(io::Error::other)?;
+        judge.record(record.lsn, &record.payload).map_err(broken)?;
     }
-    judge.finish(view.end_lsn()).map_err(|broken| io::Error::other(broken.to_string()))?;
+    judge.finish(view.end_lsn()).map_err(broken)?;
     // It holds the directory, and so the file system.
     drop(view);
     drop(crumbs);
@@ -315,14 +313,14 @@ const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EIO: i32 = 5;
 
-/// Makes the file system read-only, before opening and (ext4) under a running log, and writable again. Gives what the
-/// running log was told.
+/// Makes the file system read-only, before opening and (ext4) under a running log, and writable again. Returns the
+/// error of the running log.
 ///
 /// # Errors
 /// Whatever did not hold, in words.
 pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> {
     let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 4)?;
-    log.close().map_err(told)?;
+    log.close().map_err(io::Error::other)?;
     mounted.remount("ro")?;
     match Log::open(&dir, options()) {
         Err(error) if error.raw_os_error() == Some(EROFS) => {}
@@ -333,8 +331,8 @@ pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> 
     if file_system.name != "ext4" {
         return Ok("refused with EROFS, all there when writable again".to_owned());
     }
-    let log = Log::open(&dir, options()).map_err(told)?;
-    commit_one(&log, &mut ledger).map_err(told)?;
+    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
+    commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     // What ext4 does to itself after an error in its journal.
     mounted.remount("abort")?;
     let errno = match commit_one(&log, &mut ledger) {
@@ -381,8 +379,7 @@ pub(crate) fn failed_then_cut(
         }
         let mut second = scene.orders(dir, Some(volume.marks()));
         (second.life, second.transactions, second.cached_reads) = (2, 12, cached_reads);
-        let status = second.spawn(binary)?.wait()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other("the log did not open again")) }
+        second.run(binary).map_err(|error| io::Error::other(format!("the log did not open again: {error}")))
     })?;
     let (one_in, only, nested) = (1, None, false);
     let search = Search { recording: &recording, file_system, jobs, one_in, only, nested, tally };

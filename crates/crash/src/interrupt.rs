@@ -12,7 +12,7 @@ pub(crate) fn listen() -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(|| ASKED.store(true, Ordering::SeqCst))
 }
 
-/// Whether someone asked.
+/// Whether a signal came.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
 }

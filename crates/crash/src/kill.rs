@@ -12,7 +12,7 @@ use std::time::Duration;
 use seawall::sim::outside::judge;
 use seawall::sim::rng::{Rng, mix};
 
-use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::directory_disk::{DirectoryDisk, Sabotage, method};
 use crate::scene::Scene;
 use crate::victim::{Engine, LAYOUT};
 use crate::workload::Timeline;
@@ -38,8 +38,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
     let log = dir.join("log");
     std::fs::create_dir(&log)?;
     let marks = dir.join("marks");
-    let method =
-        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let method = method("buffered+fdatasync").map_err(io::Error::other)?;
     let mut rng = Rng::new(mix(scene.seed));
     let mut timeline = Timeline::new(scene.seed, scene.transactions);
     let mut kills = Kills::default();

@@ -11,7 +11,6 @@
 //! Without root, `/dev/fuse` or a file system the remaining parts still run and the others are printed as SKIPPED;
 //! with `CI` set in the environment a skip is a failure.
 
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +20,7 @@ use seawall_sys::clock::{monotonic_ns, unix_seconds};
 
 use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
 use crate::campaign_file::Progress;
+use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::run::{Run, replay};
 use crate::victim::{self, Orders};
@@ -127,7 +127,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Sees to it that nothing stays behind, of this run or of an earlier one.
+/// Isolates this run, and removes what an earlier one left behind.
 fn prepare() -> io::Result<()> {
     crate::apart::enter()?;
     for swept in crate::apart::sweep()? {
@@ -136,7 +136,7 @@ fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-fn repeat(file: &Path, state: u64) -> Result<bool, Box<dyn Error>> {
+fn repeat(file: &Path, state: u64) -> Result<bool> {
     let broken = replay(file, state)?;
     if broken.is_empty() {
         println!("state {state}: every promise was kept");
@@ -178,11 +178,11 @@ fn skip(report: &mut Report, what: String) {
     report.skipped.push(what);
 }
 
-fn begin(common: &Common, cap_seconds: u64) -> Result<Run, Box<dyn Error>> {
+fn begin(common: &Common, cap_seconds: u64) -> Result<Run> {
     let beside = std::env::current_exe()?.with_file_name("seawall");
     let binary = common.binary.clone().unwrap_or(beside);
     if !binary.is_file() {
-        return Err(format!("no seawall at {}: build it first", binary.display()).into());
+        return Err(Error::NoBinary(binary));
     }
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -227,7 +227,7 @@ impl Part {
         }
     }
 
-    /// Tells it from every other part.
+    /// Its name, unlike every other part's.
     fn name(self) -> String {
         self.ground()
             .map_or_else(|| self.kind().to_owned(), |ground| format!("{} on {}", self.kind(), ground.name))
@@ -245,7 +245,7 @@ impl Part {
     }
 }
 
-/// The parts that were asked for and can run here; the others are told as skipped.
+/// The parts that were asked for and can run here; the others are printed as skipped.
 fn parts(report: &mut Report, common: &Common, kill_cycles: u64) -> Vec<Part> {
     let wanted = |part: &str| common.only.is_empty() || common.only.iter().any(|only| only == part);
     let mut parts = Vec::new();
@@ -267,7 +267,7 @@ fn parts(report: &mut Report, common: &Common, kill_cycles: u64) -> Vec<Part> {
     parts
 }
 
-fn once(common: &Common) -> Result<bool, Box<dyn Error>> {
+fn once(common: &Common) -> Result<bool> {
     crate::interrupt::listen()?;
     let mut run = begin(common, common.cap_seconds)?;
     let parts = parts(&mut run.report, common, 60);
@@ -312,7 +312,7 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     first.and_then(|()| kills.into_iter().try_for_each(|part| part.run(run, seed)))
 }
 
-fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool, Box<dyn Error>> {
+fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool> {
     report.unix_seconds = unix_seconds();
     report.findings.extend(ended.map(|error| format!("the run did not end: {error}")));
     if crate::interrupt::asked() {
@@ -333,7 +333,7 @@ fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Res
 }
 
 /// Part after part of seed after seed; the standing is written down after each.
-fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool, Box<dyn Error>> {
+fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool> {
     crate::interrupt::listen()?;
     let mut progress = Progress::load(path, common.seed)?;
     let until_ns = monotonic_ns() + minutes * 60_000_000_000;

@@ -18,6 +18,8 @@ mod codec;
 #[cfg(target_os = "linux")]
 mod directory_disk;
 #[cfg(target_os = "linux")]
+mod error;
+#[cfg(target_os = "linux")]
 mod faults;
 #[cfg(target_os = "linux")]
 mod files;

@@ -67,7 +67,7 @@ pub(crate) fn block_scenes(seed: u64) -> Vec<Scene> {
     scenes
 }
 
-/// One mistake and who claims to catch it.
+/// One mistake and the layers that claim to catch it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mistake {
     /// In words.
@@ -86,60 +86,46 @@ pub(crate) struct Mistake {
     pub(crate) kill: bool,
 }
 
-const EVERY: &[&str] = &["ext4", "xfs", "btrfs"];
-
 /// Every negative control.
 ///
 /// No journalling file system loses a name that was made before a file was synced, so only the strict rule sees a
 /// missing sync of the directory. btrfs makes a sync wait for direct writes under way, so there an unlinked sync does
 /// no harm.
 pub(crate) const MISTAKES: [Mistake; 5] = [
-    Mistake {
-        name: "no sync",
-        method: "buffered",
-        sabotage: Sabotage::None,
-        held_in_1000: 0,
-        files: [true, true],
-        blocks: EVERY,
-        kill: false,
-    },
-    Mistake {
-        name: "sync_file_range only",
-        method: "sync-file-range",
-        sabotage: Sabotage::None,
-        held_in_1000: 0,
-        files: [true, true],
-        blocks: EVERY,
-        kill: false,
-    },
+    Mistake { name: "no sync", method: "buffered", ..EVERYWHERE },
+    Mistake { name: "sync_file_range only", method: "sync-file-range", ..EVERYWHERE },
     Mistake {
         name: "acknowledged before the commit",
-        method: "direct+fdatasync",
         sabotage: Sabotage::EarlyAck,
-        held_in_1000: 0,
-        files: [true, true],
-        blocks: EVERY,
         kill: true,
+        ..EVERYWHERE
     },
     Mistake {
         name: "no sync of the directory",
-        method: "direct+fdatasync",
         sabotage: Sabotage::NoDirSync,
-        held_in_1000: 0,
         files: [true, false],
         blocks: &[],
-        kill: false,
+        ..EVERYWHERE
     },
     Mistake {
         name: "io_uring fsync not linked to its write",
-        method: "direct+fdatasync",
         sabotage: Sabotage::UnlinkedSync,
         held_in_1000: 500,
-        files: [true, true],
         blocks: &["ext4", "xfs"],
-        kill: false,
+        ..EVERYWHERE
     },
 ];
+
+/// A mistake that every recorder catches.
+const EVERYWHERE: Mistake = Mistake {
+    name: "",
+    method: "direct+fdatasync",
+    sabotage: Sabotage::None,
+    held_in_1000: 0,
+    files: [true, true],
+    blocks: &["ext4", "xfs", "btrfs"],
+    kill: false,
+};
 
 impl Mistake {
     /// The scene that shows it.

@@ -33,7 +33,7 @@ pub(crate) struct Layer {
 pub(crate) struct Control {
     /// The mistake.
     pub(crate) mistake: String,
-    /// Who claims to catch it.
+    /// The layer that claims to catch it.
     pub(crate) layer: String,
     /// States judged until it was caught; nothing if it was not.
     pub(crate) caught_after: Option<u64>,
@@ -46,8 +46,19 @@ pub(crate) struct Control {
 pub(crate) struct Check {
     /// Its name.
     pub(crate) name: String,
-    /// What was seen, or what did not hold.
-    pub(crate) outcome: Result<String, String>,
+    /// What came of it.
+    pub(crate) outcome: Outcome,
+}
+
+/// What came of a check.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) enum Outcome {
+    /// What was observed.
+    #[serde(rename = "Ok")]
+    Held(String),
+    /// What did not hold.
+    #[serde(rename = "Err")]
+    Failed(String),
 }
 
 /// Everything.
@@ -94,9 +105,10 @@ impl Report {
         let missed = self.controls.iter().filter(|control| control.caught_after.is_none());
         failures
             .extend(missed.map(|control| format!("not caught: {} by {}", control.mistake, control.layer)));
-        let failed =
-            self.checks.iter().filter_map(|check| Some((&check.name, check.outcome.as_ref().err()?)));
-        failures.extend(failed.map(|(name, what)| format!("{name}: {what}")));
+        failures.extend(self.checks.iter().filter_map(|check| match &check.outcome {
+            Outcome::Held(_) => None,
+            Outcome::Failed(what) => Some(format!("{}: {what}", check.name)),
+        }));
         let odd = self.fsync.iter().filter(|row| **row != FsyncRow::expected(&row.file_system));
         failures.extend(odd.map(|row| format!("failing syncs behave otherwise than known: {row:?}")));
         let broken = self.kills.iter().filter_map(|(victim, kills)| Some((victim, kills.broken.as_ref()?)));
@@ -150,8 +162,8 @@ impl Report {
         writeln!(out)?;
         for check in &self.checks {
             match &check.outcome {
-                Ok(seen) => writeln!(out, "- {}: {seen}", check.name)?,
-                Err(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
+                Outcome::Held(seen) => writeln!(out, "- {}: {seen}", check.name)?,
+                Outcome::Failed(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
             }
         }
         for (victim, kills) in &self.kills {

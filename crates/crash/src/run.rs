@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use seawall_sys::clock::monotonic_ns;
 
-use crate::blocks::campaign::{self, Tally};
+use crate::blocks::campaign::{self, Broken, Tally};
 use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
@@ -24,7 +24,7 @@ use crate::files::event::Event;
 use crate::fuse::Mount;
 use crate::kill;
 use crate::plan::{self, MISTAKES};
-use crate::report::{Check, Control, Layer, Report};
+use crate::report::{Check, Control, Layer, Outcome, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
 
@@ -142,7 +142,7 @@ impl Run {
             layer.recordings += 1;
             let search = self.search(&recording, file_system, tally);
             if let Some(found) = search.run()? {
-                let what = format!("{scene} on {}: {}", file_system.name, found.violation);
+                let what = format!("{scene} on {}: {found}", file_system.name);
                 self.keep_blocks(file_system, &recording, scene.transactions, &found, &what)?;
             }
         }
@@ -178,7 +178,7 @@ impl Run {
         if !self.goes_on()? {
             return Ok(());
         }
-        // The second fsync of btrfs sometimes fails as well; that it may succeed is what the log must reckon with.
+        // The second fsync of btrfs sometimes fails as well; that it may succeed is what the log must expect.
         let mut row = faults::fsync_table(file_system)?;
         for _ in 0..4 {
             if row == FsyncRow::expected(file_system.name) {
@@ -188,13 +188,13 @@ impl Run {
         }
         self.report.fsync.push(row);
         let mut check = |name: &str, outcome: io::Result<String>| {
-            let outcome = outcome.map_err(|error| error.to_string());
+            let outcome = outcome.map_or_else(|error| Outcome::Failed(error.to_string()), Outcome::Held);
             self.report.checks.push(Check { name: format!("{name} on {}", file_system.name), outcome });
         };
         let full = faults::full_disk(file_system);
         check(
             "full disk",
-            full.map(|(before, after)| format!("told after {before} commits, {after} more with space")),
+            full.map(|(before, after)| format!("reported after {before} commits, {after} more with space")),
         );
         check("torn tail on a full disk", faults::torn_and_full(file_system));
         let dead = faults::dead_disk(file_system);
@@ -217,11 +217,11 @@ impl Run {
         let (tally, name) = (Tally::default(), format!("{name} on {}", file_system.name));
         match faults::failed_then_cut(file_system, how, &self.binary, self.jobs, &tally)? {
             (_, None) => {
-                let outcome = Ok(format!("{} states", tally.states.load(Ordering::Relaxed)));
+                let outcome = Outcome::Held(format!("{} states", tally.states.load(Ordering::Relaxed)));
                 self.report.checks.push(Check { name, outcome });
             }
             (recording, Some(found)) => {
-                let what = format!("{name}: {}", found.violation);
+                let what = format!("{name}: {found}");
                 self.keep_blocks(file_system, &recording, faults::TRANSACTIONS, &found, &what)?;
             }
         }
@@ -282,7 +282,7 @@ impl Run {
             let found =
                 campaign::Search { one_in: 1, ..self.search(&recording, file_system, &tally) }.run()?;
             // A mount that fails is no catch.
-            let found = found.filter(|found| !found.violation.contains("does not mount"));
+            let found = found.filter(|found| matches!(found.broken, Broken::Promise(_)));
             let states = tally.states.load(Ordering::Relaxed);
             let layer = format!("blocks on {}", file_system.name);
             let replay = found.as_ref().filter(|found| found.nested.is_none()).map(|found| {
@@ -313,10 +313,7 @@ fn record_files(scene: &Scene, binary: &Path) -> io::Result<Vec<Event>> {
     let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, scene.seed)?;
     mount.hold_back(scene.held_in_1000);
     let orders = scene.orders(dir.path(), Some(dir.path().join(MARKS)));
-    let status = orders.spawn(binary)?.wait()?;
-    if !status.success() {
-        return Err(io::Error::other(format!("the victim ended with {status}: {scene}")));
-    }
+    orders.run(binary).map_err(|error| io::Error::other(format!("{error}: {scene}")))?;
     Ok(directory.events())
 }
 
@@ -373,7 +370,7 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
             if tally.states.load(Ordering::Relaxed) + tally.unmountable.load(Ordering::Relaxed) == 0 {
                 return Err(io::Error::other("the recording has no such state"));
             }
-            Ok(found.map(|found| found.violation).into_iter().collect())
+            Ok(found.map(|found| found.to_string()).into_iter().collect())
         }
     }
 }

@@ -9,14 +9,16 @@
 //! ```
 //!
 //! Invariants, each checked in every life: `verify` finds no damage; every acknowledged record that was not trimmed is
-//! there byte for byte; LSNs leave no gap, for followers and views too; the bounds of the table [`BOUNDS`] hold. What a
-//! killed process cannot show is power loss: that is the business of the other layers.
+//! there byte for byte; LSNs leave no gap, for followers and views too; the bounds of the table [`BOUNDS`] hold. A
+//! killed process cannot show power loss; the other layers do.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ const SEGMENT_BYTES: u64 = 64 << 10;
 const KEPT_BYTES: u64 = 128 << 10;
 /// Acknowledgements that a life gets done before it may be killed.
 const ACKS_MIN: usize = 200;
-/// The longest that a life is waited for: a machine may be busy with something else.
+/// The longest time until a life is killed: a machine may be busy with other work.
 const LIFE_MAX: Duration = Duration::from_mins(2);
 /// How much longer a life may go on, in milliseconds.
 const LONGER_MAX_MS: u64 = 300;
@@ -76,7 +78,7 @@ pub(crate) struct Wishes {
     dir: PathBuf,
 }
 
-/// What a child is told.
+/// The options of a child.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Life {
     #[arg(long)]
@@ -86,6 +88,90 @@ pub(crate) struct Life {
     #[arg(long = "life")]
     number: u32,
 }
+
+/// What a life broke, or what kept it from being judged.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// The operating system refused an operation.
+    Io(io::Error),
+    /// The log refused or failed during this.
+    Log(&'static str, Error),
+    /// A follower's log was closed under it.
+    Closed,
+    /// `verify` found damage.
+    Damage(seawall::Damage),
+    /// A record does not start where the one before it ended.
+    Gap {
+        /// Where it starts.
+        lsn: Lsn,
+        /// Where the one before it ended.
+        after: Lsn,
+    },
+    /// No writer wrote the record at this position.
+    Unknown(Lsn),
+    /// An acknowledged record has other bytes.
+    Changed {
+        /// Who wrote it.
+        name: Name,
+    },
+    /// So many acknowledged records are missing.
+    Missing(usize),
+    /// The process ended by itself.
+    Ended(ExitStatus),
+    /// The process had only so many acknowledgements after [`LIFE_MAX`].
+    Slow(u64),
+    /// More was used than the bound.
+    Bound {
+        /// Of what.
+        what: &'static str,
+        /// How much.
+        used: u64,
+        /// The bound.
+        bound: u64,
+    },
+    /// This never happened, so that nothing was tested.
+    Untested(&'static str),
+    /// The life of this number has the finding.
+    Life(u32, Box<Self>),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Log(operation, error) => write!(f, "{operation}: {error}"),
+            Self::Closed => f.write_str("the log was closed"),
+            Self::Damage(damage) => write!(f, "verify: {damage}"),
+            Self::Gap { lsn, after } => write!(f, "a gap: {lsn} after {after}"),
+            Self::Unknown(lsn) => write!(f, "the record at {lsn} is none that was written"),
+            Self::Changed { name: (life, writer, number) } => {
+                write!(f, "writer {writer}'s record {number} of life {life} is another one")
+            }
+            Self::Missing(records) => write!(f, "{records} acknowledged records are missing"),
+            Self::Ended(status) => write!(f, "the process ended by itself with {status}"),
+            Self::Slow(acks) => write!(f, "{acks} acknowledgements in {} s", LIFE_MAX.as_secs()),
+            Self::Bound { what, used, bound } => write!(f, "{used} {what}, more than {bound}"),
+            Self::Untested(what) => write!(f, "no {what}: nothing was tested"),
+            Self::Life(life, finding) => write!(f, "life {life}: {finding}"),
+        }
+    }
+}
+
+impl std::error::Error for Finding {}
+
+impl From<io::Error> for Finding {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Binds the error of the log to the `operation` that it ended.
+fn during(operation: &'static str) -> impl Fn(Error) -> Finding + Copy {
+    move |error| Finding::Log(operation, error)
+}
+
+/// A record's life, writer and number.
+type Name = (u32, u32, u64);
 
 /// What the lives have come to.
 #[derive(Debug, Default)]
@@ -130,51 +216,61 @@ fn entry(what: u32, life: u32, number: u64, end: u64) -> [u8; ENTRY_BYTES] {
 ///
 /// # Errors
 /// Whatever is not as it should be: the parent takes an end for a finding.
-pub(crate) fn live(orders: &Life) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn live(orders: &Life) -> crate::error::Result<()> {
     crate::apart::end_with_parent()?;
     let log = Log::open(&orders.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
     let acks = File::options().append(true).create(true).open(&orders.acks)?;
-    std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+    std::thread::scope(|scope| {
         // The first that ends has found something, and ends the process: the others never do.
         let (end, ended) = std::sync::mpsc::channel();
         for writer in 0..WRITERS {
             let (log, acks, end) = (&log, &acks, end.clone());
-            scope.spawn(move || end.send(write(log, acks, orders.number, writer)));
+            scope.spawn(move || {
+                let Err(found) = write(log, acks, orders.number, writer);
+                end.send(found)
+            });
         }
         for _ in 0..FOLLOWERS {
             let (log, acks, end) = (&log, &acks, end.clone());
-            scope.spawn(move || end.send(follow(log, acks, orders.number)));
+            scope.spawn(move || {
+                let Err(found) = follow(log, acks, orders.number);
+                end.send(found)
+            });
         }
         let log = &log;
-        scope.spawn(move || end.send(trim(log)));
-        let found = ended.recv()?;
-        eprintln!("soak: a thread of life {} ended: {found:?}", orders.number);
+        scope.spawn(move || {
+            let Err(found) = trim(log);
+            end.send(found)
+        });
+        let found = ended.recv().expect("a thread that ends sends its finding");
+        eprintln!("soak: a thread of life {} ended: {found}", orders.number);
         std::process::exit(3)
     })
 }
 
-fn write(log: &Log, mut acks: &File, life: u32, writer: u32) -> Result<(), String> {
-    for number in 0.. {
-        let end = log.append_commit(&payload(life, writer, number)).map_err(|error| error.to_string())?;
+fn write(log: &Log, mut acks: &File, life: u32, writer: u32) -> Result<Infallible, Finding> {
+    let mut number = 0;
+    loop {
+        let end = log.append_commit(&payload(life, writer, number)).map_err(during("a commit"))?;
         // One write of the system, behind the commit: a kill leaves it whole or leaves it out.
-        acks.write_all(&entry(writer, life, number, end.get())).map_err(|error| error.to_string())?;
+        acks.write_all(&entry(writer, life, number, end.get()))?;
+        number += 1;
     }
-    Ok(())
 }
 
 /// Holds a record against the one before it.
-fn next(before: &mut Option<Lsn>, record: &Record) -> Result<(), String> {
-    if before.is_some_and(|end| end != record.lsn) {
-        return Err(format!("a gap: {} after {}", record.lsn, before.unwrap_or_default()));
+fn next(before: &mut Option<Lsn>, record: &Record) -> Result<(), Finding> {
+    if let Some(after) = before.filter(|end| *end != record.lsn) {
+        return Err(Finding::Gap { lsn: record.lsn, after });
     }
     if !is_payload(&record.payload) {
-        return Err(format!("the record at {} is none that was written", record.lsn));
+        return Err(Finding::Unknown(record.lsn));
     }
     *before = Some(record.end);
     Ok(())
 }
 
-fn follow(log: &Log, mut acks: &File, life: u32) -> Result<(), String> {
+fn follow(log: &Log, mut acks: &File, life: u32) -> Result<Infallible, Finding> {
     let (mut from, mut seen) = (log.first_lsn(), 0_u64);
     loop {
         let mut before = None;
@@ -185,11 +281,10 @@ fn follow(log: &Log, mut acks: &File, life: u32) -> Result<(), String> {
                         next(&mut before, &record)?;
                         seen += 1;
                         if seen.is_multiple_of(64) {
-                            acks.write_all(&entry(FOLLOWED, life, 64, 0))
-                                .map_err(|error| error.to_string())?;
+                            acks.write_all(&entry(FOLLOWED, life, 64, 0))?;
                         }
                     }
-                    Ok(None) => return Err("the log was closed".to_owned()),
+                    Ok(None) => return Err(Finding::Closed),
                     Err(error) => break error,
                 }
             },
@@ -198,16 +293,16 @@ fn follow(log: &Log, mut acks: &File, life: u32) -> Result<(), String> {
         // The trimmer may overtake it; anything else is a finding.
         match trimmed {
             Error::Trimmed { first, .. } => from = first,
-            other => return Err(other.to_string()),
+            other => return Err(Finding::Log("a follower", other)),
         }
     }
 }
 
-fn trim(log: &Log) -> Result<(), String> {
+fn trim(log: &Log) -> Result<Infallible, Finding> {
     loop {
         let keep = log.durable_lsn().get().saturating_sub(KEPT_BYTES);
         // Any position may be named: records before it are forgotten.
-        log.trim(Lsn::new(keep)).map_err(|error| error.to_string())?;
+        log.trim(Lsn::new(keep)).map_err(during("a trim"))?;
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -215,8 +310,8 @@ fn trim(log: &Log) -> Result<(), String> {
 /// Soaks; whether everything held.
 ///
 /// # Errors
-/// What did not hold, or what keeps it from being tried.
-pub(crate) fn run(wishes: &Wishes, seed: u64) -> Result<bool, Box<dyn std::error::Error>> {
+/// What did not hold, or what keeps it from being tested.
+pub(crate) fn run(wishes: &Wishes, seed: u64) -> crate::error::Result<bool> {
     crate::interrupt::listen()?;
     std::fs::create_dir_all(&wishes.dir)?;
     let dir = tempfile::Builder::new().prefix("seawall-soak-").tempdir_in(&wishes.dir)?;
@@ -225,11 +320,12 @@ pub(crate) fn run(wishes: &Wishes, seed: u64) -> Result<bool, Box<dyn std::error
     let until_ns = monotonic_ns().saturating_add(wishes.seconds.saturating_mul(1_000_000_000));
     while tally.lives < wishes.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
         if crate::interrupt::asked() {
-            return Err("interrupted".into());
+            return Err(crate::error::Error::Interrupted);
         }
-        let life = u32::try_from(tally.lives)?;
-        one_life(dir.path(), life, &mut rng, &mut tally).map_err(|what| format!("life {life}: {what}"))?;
-        judge(dir.path(), &mut acks, &mut tally).map_err(|what| format!("life {life}: {what}"))?;
+        let life = u32::try_from(tally.lives).expect("a life takes longer than that");
+        one_life(dir.path(), life, &mut rng, &mut tally)
+            .and_then(|()| judge(dir.path(), &mut acks, &mut tally))
+            .map_err(|finding| Finding::Life(life, Box::new(finding)))?;
         tally.lives += 1;
         let rss = rss_bytes(std::process::id());
         if tally.lives == 2 {
@@ -260,7 +356,7 @@ fn line(tally: &Tally) -> String {
     )
 }
 
-fn held(tally: &Tally) -> Result<(), String> {
+fn held(tally: &Tally) -> Result<(), Finding> {
     let growth = tally.parent_rss_bytes[1].saturating_sub(tally.parent_rss_bytes[0]);
     for (what, used, bound) in [
         ("resident bytes of the log's process", tally.child_rss_bytes, BOUNDS.child_rss_bytes),
@@ -269,7 +365,7 @@ fn held(tally: &Tally) -> Result<(), String> {
         ("bytes of the directory", tally.directory_bytes, BOUNDS.directory_bytes),
     ] {
         if used > bound {
-            return Err(format!("{used} {what}, more than {bound}"));
+            return Err(Finding::Bound { what, used, bound });
         }
     }
     for (what, count) in [
@@ -280,13 +376,13 @@ fn held(tally: &Tally) -> Result<(), String> {
         ("samples of memory were taken", tally.child_rss_bytes),
     ] {
         if count == 0 {
-            return Err(format!("no {what}: nothing was tried"));
+            return Err(Finding::Untested(what));
         }
     }
     Ok(())
 }
 
-/// A child that is not left behind, whatever fails.
+/// A child that is killed when it is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -297,11 +393,10 @@ impl Drop for Killed {
     }
 }
 
-fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
-    let told = |error: io::Error| error.to_string();
+fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(), Finding> {
     let (log, acks) = (dir.join("log"), dir.join("acks"));
-    std::fs::write(&acks, "").map_err(told)?;
-    let mut command = Command::new(std::env::current_exe().map_err(told)?);
+    std::fs::write(&acks, "")?;
+    let mut command = Command::new(std::env::current_exe()?);
     command
         .arg("soak-life")
         .arg("--log")
@@ -309,18 +404,18 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
         .arg("--acks")
         .arg(&acks)
         .args(["--life", &life.to_string()]);
-    let mut child = Killed(command.stdin(Stdio::null()).spawn().map_err(told)?);
+    let mut child = Killed(command.stdin(Stdio::null()).spawn()?);
     let started_ns = monotonic_ns();
     let longer_ns = rng.below(LONGER_MAX_MS) * 1_000_000;
     let mut kill_at_ns = None;
     loop {
         sample(child.0.id(), &log, tally);
         tally.viewed += look(&log)?;
-        if let Some(status) = child.0.try_wait().map_err(told)? {
-            return Err(format!("the process ended by itself with {status}"));
+        if let Some(status) = child.0.try_wait()? {
+            return Err(Finding::Ended(status));
         }
         let now_ns = monotonic_ns();
-        let done = std::fs::metadata(&acks).map_err(told)?.len() / ENTRY_BYTES as u64;
+        let done = std::fs::metadata(&acks)?.len() / ENTRY_BYTES as u64;
         if kill_at_ns.is_none() && done >= ACKS_MIN as u64 {
             kill_at_ns = Some(now_ns + longer_ns);
         }
@@ -328,22 +423,24 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
             break;
         }
         if Duration::from_nanos(now_ns - started_ns) > LIFE_MAX {
-            return Err(format!("{done} acknowledgements in {} s", LIFE_MAX.as_secs()));
+            return Err(Finding::Slow(done));
         }
     }
-    child.0.kill().map_err(told)?;
-    child.0.wait().map_err(told).map(drop)
+    child.0.kill()?;
+    child.0.wait()?;
+    Ok(())
 }
 
-/// Reads what is there beside the writer; gives the number of records.
-fn look(log: &Path) -> Result<u64, String> {
+/// Reads a view beside the writer; returns the number of records.
+fn look(log: &Path) -> Result<u64, Finding> {
     static TURN: AtomicU64 = AtomicU64::new(0);
+    let failed = during("a view beside the writer");
     let view = match View::open(log) {
         Ok(view) => view,
-        // The first life has not made it yet.
+        // The first life has not made the log yet.
         Err(Error::NotALog { .. }) => return Ok(0),
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(format!("a view beside the writer: {error}")),
+        Err(error) => return Err(failed(error)),
     };
     // From the beginning and from the end in turn.
     let from = if TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
@@ -355,31 +452,30 @@ fn look(log: &Path) -> Result<u64, String> {
     let read = match view.read(from) {
         Ok(read) => read,
         Err(Error::Trimmed { .. }) => return Ok(0),
-        Err(error) => return Err(format!("a view beside the writer: {error}")),
+        Err(error) => return Err(failed(error)),
     };
     for record in read {
         match record {
-            Ok(record) => next(&mut before, &record).map_err(|what| format!("a view: {what}"))?,
+            Ok(record) => next(&mut before, &record)?,
             Err(Error::Trimmed { .. }) => break,
-            Err(error) => return Err(format!("a view beside the writer: {error}")),
+            Err(error) => return Err(failed(error)),
         }
         records += 1;
     }
     Ok(records)
 }
 
-/// What was acknowledged and not trimmed: the end of each record, and whose it is.
-#[derive(Default)]
-struct Acks(HashMap<u64, (u32, u32, u64)>);
+/// What was acknowledged and not trimmed: the end of each record, and its name.
+type Acks = HashMap<u64, Name>;
 
 /// Judges what a killed life has left.
-fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), String> {
+fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), Finding> {
     let log = dir.join("log");
-    let report = seawall::verify(&log).map_err(|error| format!("verify: {error}"))?;
-    if let Some(damage) = report.damage.first() {
-        return Err(format!("verify: {damage}"));
+    let report = seawall::verify(&log).map_err(during("verify"))?;
+    if let Some(damage) = report.damage.into_iter().next() {
+        return Err(Finding::Damage(damage));
     }
-    let entries = std::fs::read(dir.join("acks")).map_err(|error| error.to_string())?;
+    let entries = std::fs::read(dir.join("acks"))?;
     for entry in entries.chunks_exact(ENTRY_BYTES) {
         let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
         let eight = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -387,30 +483,31 @@ fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), String> {
             tally.followed += eight(8);
         } else {
             tally.acknowledged += 1;
-            owed.0.insert(eight(16), (word(4), word(0), eight(8)));
+            owed.insert(eight(16), (word(4), word(0), eight(8)));
         }
     }
-    let view = View::open(&log).map_err(|error| format!("a view after the kill: {error}"))?;
+    let failed = during("a view after the kill");
+    let view = View::open(&log).map_err(failed)?;
     let first = view.first_lsn();
     tally.first = first.get();
     // A trim may name a position inside of a record, which is forgotten then.
-    owed.0.retain(|end, (life, writer, number)| {
+    owed.retain(|end, (life, writer, number)| {
         let bytes = RECORD_HEADER_BYTES + payload(*life, *writer, *number).len();
         end.saturating_sub(bytes as u64) >= first.get()
     });
-    let (mut before, mut missing) = (None, owed.0.len());
-    for record in view.read(first).map_err(|error| format!("a view after the kill: {error}"))? {
-        let record = record.map_err(|error| format!("a view after the kill: {error}"))?;
+    let (mut before, mut missing) = (None, owed.len());
+    for record in view.read(first).map_err(failed)? {
+        let record = record.map_err(failed)?;
         next(&mut before, &record)?;
-        if let Some((life, writer, number)) = owed.0.get(&record.end.get()) {
+        if let Some(name @ (life, writer, number)) = owed.get(&record.end.get()) {
             if record.payload[..] != payload(*life, *writer, *number)[..] {
-                return Err(format!("writer {writer}'s record {number} of life {life} is another one"));
+                return Err(Finding::Changed { name: *name });
             }
             missing -= 1;
         }
     }
     if missing > 0 {
-        return Err(format!("{missing} acknowledged records are missing"));
+        return Err(Finding::Missing(missing));
     }
     Ok(())
 }
@@ -452,8 +549,8 @@ mod tests {
     }
 
     #[test]
-    fn each_bound_is_asserted_and_what_was_not_tried_is_no_success() {
-        assert_eq!(held(&good()), Ok(()));
+    fn each_bound_is_asserted_and_what_was_not_tested_is_no_success() {
+        assert!(held(&good()).is_ok());
         for bad in [
             Tally { child_rss_bytes: BOUNDS.child_rss_bytes + 1, ..good() },
             Tally { parent_rss_bytes: [1, BOUNDS.parent_growth_bytes + 2], ..good() },
@@ -471,27 +568,27 @@ mod tests {
 
     #[test]
     fn a_record_that_is_lost_changed_or_behind_a_gap_is_found() {
-        // Beside the test, for the system's own place for such may lie in memory.
+        // Beside the test, because the system's temporary folder may lie in memory.
         let here = std::env::current_exe().expect("is known");
         let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a folder");
         let log = Log::open(dir.path().join("log"), Options::default().segment_bytes(SEGMENT_BYTES))
             .expect("opens");
-        let mut said = Vec::new();
+        let mut acks = Vec::new();
         for number in 0..20 {
             let end = log.append_commit(&payload(0, 1, number)).expect("commits");
-            said.extend(entry(1, 0, number, end.get()));
+            acks.extend(entry(1, 0, number, end.get()));
         }
         log.close().expect("closes");
-        let judged = |said: &[u8]| {
-            std::fs::write(dir.path().join("acks"), said).expect("written");
+        let judged = |acks: &[u8]| {
+            std::fs::write(dir.path().join("acks"), acks).expect("written");
             judge(dir.path(), &mut Acks::default(), &mut Tally::default())
         };
-        assert_eq!(judged(&said), Ok(()));
-        let lost = [&said[..], &entry(1, 0, 20, 1 << 30)].concat();
-        assert!(judged(&lost).is_err_and(|what| what.contains("1 acknowledged records are missing")));
-        let mut other = said.clone();
+        assert!(judged(&acks).is_ok());
+        let lost = [&acks[..], &entry(1, 0, 20, 1 << 30)].concat();
+        assert!(matches!(judged(&lost), Err(Finding::Missing(1))));
+        let mut other = acks.clone();
         other[8] ^= 1;
-        assert!(judged(&other).is_err_and(|what| what.contains("another one")));
+        assert!(matches!(judged(&other), Err(Finding::Changed { .. })));
         assert!(is_payload(&payload(3, 2, 1 << 40)) && !is_payload(&payload(3, 2, 5)[..10]));
         let mut changed = payload(0, 0, 7);
         changed[4] ^= 1;

@@ -16,6 +16,7 @@ use seawall::sim::rng::{Rng, mix};
 use seawall::{Commit, Log, Lsn, MethodChoice, Options};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage};
+use crate::error::{Error, Result};
 use crate::workload::{SINGLES, end_of, transaction};
 
 /// The shape of the victim's log: small segments, so that a short run rotates and recycles often.
@@ -27,7 +28,7 @@ pub(crate) const LAYOUT: Layout = Layout { block_bytes: 4096, segment_bytes: 64 
 pub(crate) enum Engine {
     /// The log's core without threads, which alone can be sabotaged.
     Core,
-    /// The library as users call it, with several commits under way.
+    /// The library as users call it, with several commits in flight.
     Library,
     /// `seawall log append`, the release binary.
     Binary,
@@ -67,7 +68,7 @@ pub(crate) struct Orders {
     /// Which program it is.
     #[arg(long, value_enum, default_value_t = Engine::Core)]
     pub(crate) engine: Engine,
-    /// Whether what goes wrong is expected and not to be printed.
+    /// Whether errors are expected and not printed.
     #[arg(long)]
     pub(crate) quiet: bool,
     /// What to leave out.
@@ -79,7 +80,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// The same for a victim that is expected to fail: what it says about that is not printed.
+    /// The same for a victim that is expected to fail: its errors are not printed.
     pub(crate) fn quiet(self) -> Self {
         Self { quiet: true, ..self }
     }
@@ -112,6 +113,19 @@ impl Orders {
         let orders = self.clone();
         std::thread::spawn(move || orders.feed(input));
         Ok(child)
+    }
+
+    /// Runs the child process to its end.
+    ///
+    /// # Errors
+    /// What keeps it from being started, or how it failed.
+    pub(crate) fn run(&self, binary: &Path) -> io::Result<()> {
+        let status = self.spawn(binary)?.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("the victim ended with {status}")))
+        }
     }
 
     /// Feeds the records to the binary, a few at a time so that batches differ.
@@ -159,7 +173,7 @@ impl Orders {
 struct Marks(Option<File>);
 
 impl Marks {
-    fn say(&mut self, text: &str) -> io::Result<()> {
+    fn write(&mut self, text: &str) -> io::Result<()> {
         let line = format!("{text}\n");
         if let Some(file) = &mut self.0 {
             return file.write_all(line.as_bytes());
@@ -173,8 +187,8 @@ impl Marks {
 ///
 /// # Errors
 /// The first failure; nothing was acknowledged after it.
-pub(crate) fn run(orders: &Orders) -> Result<(), Box<dyn std::error::Error>> {
-    let method = seawall_sys::methods::find(&orders.method).ok_or("no such commit method")?;
+pub(crate) fn run(orders: &Orders) -> Result<()> {
+    let method = crate::directory_disk::method(&orders.method)?;
     let marks = orders.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
     let mut marks = Marks(marks);
     if orders.engine == Engine::Library {
@@ -183,23 +197,23 @@ pub(crate) fn run(orders: &Orders) -> Result<(), Box<dyn std::error::Error>> {
     let disk = DirectoryDisk::new(&orders.dir, method, orders.sabotage);
     let mut log = Writer::open(disk, &LAYOUT)?;
     let mut start = log.durable();
-    marks.say(&format!("opened {} {start}", orders.life))?;
+    marks.write(&format!("opened {} {start}", orders.life))?;
     let mut rng = Rng::new(mix(orders.seed ^ orders.life));
     let mut ends: Vec<Lsn> = vec![start];
     for _ in 0..orders.transactions {
         let end = log.append(&transaction(orders.seed, orders.life, start))?;
         if orders.sabotage == Sabotage::EarlyAck {
-            marks.say(&format!("acked {end}"))?;
+            marks.write(&format!("acked {end}"))?;
         }
-        // Some batches carry several transactions.
+        // Some batches hold several transactions.
         if !rng.one_in(4) {
             let durable = log.commit()?;
             ends.push(durable);
-            marks.say(&format!("acked {durable}"))?;
+            marks.write(&format!("acked {durable}"))?;
         }
         if rng.one_in(12) {
             let trim = ends[rng.index(ends.len())];
-            marks.say(&format!("trim {trim}"))?;
+            marks.write(&format!("trim {trim}"))?;
             log.trim(trim);
         }
         if rng.one_in(3) {
@@ -213,10 +227,10 @@ pub(crate) fn run(orders: &Orders) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Commits that are under way at the same time in the library.
-const UNDER_WAY: usize = 4;
+/// Commits that are in flight at the same time in the library.
+const IN_FLIGHT_MAX: usize = 4;
 
-fn library(orders: &Orders, marks: &mut Marks) -> Result<(), Box<dyn std::error::Error>> {
+fn library(orders: &Orders, marks: &mut Marks) -> Result<()> {
     let options = Options::default()
         .segment_bytes(LAYOUT.segment_bytes)
         .batch_bytes(16 << 10)
@@ -227,26 +241,26 @@ fn library(orders: &Orders, marks: &mut Marks) -> Result<(), Box<dyn std::error:
     let options = if orders.cached_reads { options.cached_reads() } else { options };
     let log = Log::open(&orders.dir, options)?;
     let mut start = log.durable_lsn();
-    marks.say(&format!("opened {} {start}", orders.life))?;
+    marks.write(&format!("opened {} {start}", orders.life))?;
     let mut rng = Rng::new(mix(orders.seed ^ orders.life));
     let mut ends: Vec<Lsn> = vec![start];
-    let mut under_way: std::collections::VecDeque<Commit> = std::collections::VecDeque::new();
+    let mut in_flight: std::collections::VecDeque<Commit> = std::collections::VecDeque::new();
     for i in 0..orders.transactions {
         let records = transaction(orders.seed, orders.life, start);
         let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;
         if end != end_of(start, &records) {
-            return Err(format!("a transaction from {start} ends at {end}").into());
+            return Err(Error::End { start, end });
         }
-        under_way.push_back(log.commit_async(end));
-        while under_way.len() >= UNDER_WAY || (i + 1 == orders.transactions && !under_way.is_empty()) {
-            let Some(commit) = under_way.pop_front() else { break };
+        in_flight.push_back(log.commit_async(end));
+        while in_flight.len() >= IN_FLIGHT_MAX || (i + 1 == orders.transactions && !in_flight.is_empty()) {
+            let Some(commit) = in_flight.pop_front() else { break };
             let durable = commit.wait()?;
             ends.push(durable);
-            marks.say(&format!("acked {durable}"))?;
+            marks.write(&format!("acked {durable}"))?;
         }
         if rng.one_in(12) {
             let trim = ends[rng.index(ends.len())];
-            marks.say(&format!("trim {trim}"))?;
+            marks.write(&format!("trim {trim}"))?;
             log.trim(trim)?;
         }
         if rng.one_in(10) {

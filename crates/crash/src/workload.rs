@@ -47,6 +47,18 @@ pub(crate) fn end_of(start: Lsn, records: &[Vec<u8>]) -> Lsn {
     records.iter().fold(start, |lsn, payload| lsn.saturating_add(record_bytes(payload.len())))
 }
 
+/// A line of the victim that is no mark.
+#[derive(Debug)]
+pub(crate) struct UnknownMark(String);
+
+impl std::fmt::Display for UnknownMark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the victim wrote {:?}, which is no mark", self.0)
+    }
+}
+
+impl std::error::Error for UnknownMark {}
+
 /// The ledger as the marks build it.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
@@ -91,7 +103,7 @@ impl Timeline {
     ///
     /// # Errors
     /// The mark, if it has no meaning.
-    pub(crate) fn mark(&mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn mark(&mut self, text: &str) -> Result<(), UnknownMark> {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let (verb, mut words) = match first.parse::<u64>() {
@@ -106,7 +118,7 @@ impl Timeline {
             }
             ("exposed", Some(lsn), None) => self.ledger.exposed(Lsn::new(lsn)),
             ("trim", Some(lsn), None) => self.ledger.trimmed = self.ledger.trimmed.max(Lsn::new(lsn)),
-            _ => return Err(format!("the victim said {text:?}")),
+            _ => return Err(UnknownMark(text.to_owned())),
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ fn at_work() -> Child {
     child
 }
 
-/// Kills the harness. If it was just reading through the recorder that it is itself, nobody answers any more, and the
+/// Kills the harness. If it was just reading through its own recorder, nothing answers any more, and the
 /// kernel cannot end it before the recorder's connection is aborted; a user would do that by hand.
 fn kill(child: &mut Child) {
     let recorders = recorders(child.id());
@@ -131,7 +131,7 @@ fn an_interrupted_harness_clears_everything_away() {
     let mut child = at_work();
     let owner = child.id();
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("is told");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("is signalled");
     let status = child.wait().expect("ends");
     assert_eq!(status.code(), Some(1), "an interrupted run has not passed");
     nothing_is_left(owner);
@@ -147,9 +147,10 @@ fn a_killed_harness_leaves_a_directory_at_most_and_the_next_one_removes_it() {
     let owner = child.id();
     kill(&mut child);
     nothing_is_left(owner);
-    assert!(!directories(owner).is_empty(), "nobody was there to remove it");
+    assert!(!directories(owner).is_empty(), "nothing was there to remove it");
     let next = harness("nothing").output().expect("runs");
-    let told = String::from_utf8_lossy(&next.stderr);
-    assert!(next.status.success() && told.contains(&format!("seawall-crash-{owner}-")), "{told}");
+    let printed = String::from_utf8_lossy(&next.stderr);
+    let swept = format!("seawall-crash-{owner}-");
+    assert!(next.status.success() && printed.contains(&swept), "{printed}");
     assert_eq!(directories(owner), Vec::<PathBuf>::new());
 }

@@ -14,6 +14,7 @@ pub mod products;
 use crate::figures::{bytes, duration_ns, listing, percent, plural, rate};
 use crate::rank::{self, Ranked, Ranking, Standing};
 use products::{PRODUCTS, Product};
+use std::fmt;
 
 /// Fewer commits than these say nothing of a method: its median would be one of a handful.
 pub const COMMITS_MIN: u64 = 100;
@@ -42,12 +43,59 @@ pub struct Setting {
 }
 
 /// A product that gets no setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Withheld {
     /// The product.
     pub product: &'static str,
-    /// Why, in a clause.
-    pub why: String,
+    /// Why.
+    pub why: Reason,
+}
+
+/// Why a row, or a product by its rows, gets no advice. `Display` is a clause.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The row was not measured.
+    NotMeasured(String),
+    /// The row has fewer than [`COMMITS_MIN`] commits.
+    TooFew {
+        /// The row.
+        id: String,
+        /// How many it has.
+        commits: u64,
+    },
+    /// The row waited for a CPU.
+    Waited {
+        /// The row.
+        id: String,
+        /// Share of its time, 0 to 1.
+        share: f64,
+    },
+    /// The row does not outlive a power cut, and no other of the product's rows does.
+    NotDurable(String),
+    /// The reason is the row of the product's default, and the product has other settings.
+    Default(Box<Self>),
+    /// The product has no setting that the device takes.
+    NoSetting,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMeasured(id) => write!(f, "{id} was not measured"),
+            Self::TooFew { id, commits } => write!(
+                f,
+                "{} of {id} are too few, of at least {COMMITS_MIN}: give it more time (--time)",
+                plural(*commits, "commit", "commits")
+            ),
+            Self::Waited { id, share } => {
+                write!(f, "{id} waited for a CPU in {} of its time", percent(share.min(1.0)))
+            }
+            Self::NotDurable(id) => write!(f, "{id} does not outlive a power cut here"),
+            Self::Default(reason) => write!(f, "its default's row, {reason}"),
+            Self::NoSetting => f.write_str("it has no setting that this device can take"),
+        }
+    }
 }
 
 /// What is recommended.
@@ -93,7 +141,7 @@ pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advic
         );
     }
     if best.measured.commits < COMMITS_MIN {
-        let why = few(best);
+        let why = few(best).to_string();
         return none(format!("No advice from this run: {why}."), Some(why));
     }
     let mut advice = Advice {
@@ -113,26 +161,32 @@ pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advic
 }
 
 impl Advice {
-    /// Who gets no setting, in sentences: those of one reason together.
+    /// The products without a setting, in sentences: those of one reason together.
     #[must_use]
     pub fn withheld_words(&self) -> Vec<String> {
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for one in &self.withheld {
-            match reasons.iter_mut().find(|(why, _)| *why == one.why) {
-                Some((_, names)) => names.push(one.product),
-                None => reasons.push((&one.why, vec![one.product])),
-            }
-        }
-        reasons.into_iter().map(|(why, names)| format!("{}: {why}", listing(&names, names.len()))).collect()
+        by_reason(self.withheld.iter().map(|one| (one.product, &one.why)))
+            .into_iter()
+            .map(|(why, names)| format!("{names}: {why}"))
+            .collect()
     }
 }
 
-fn few(row: &Ranked<'_>) -> String {
-    format!(
-        "{} of {} are too few, of at least {COMMITS_MIN}: give it more time (--time)",
-        plural(row.measured.commits, "commit", "commits"),
-        row.id()
-    )
+/// Each reason once, with the names that it is given for.
+pub(crate) fn by_reason<'a, R: PartialEq>(
+    all: impl Iterator<Item = (&'a str, &'a R)>,
+) -> Vec<(&'a R, String)> {
+    let mut reasons: Vec<(&R, Vec<&str>)> = Vec::new();
+    for (name, why) in all {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    reasons.into_iter().map(|(why, names)| (why, listing(&names, names.len()))).collect()
+}
+
+fn few(row: &Ranked<'_>) -> Reason {
+    Reason::TooFew { id: row.id().to_owned(), commits: row.measured.commits }
 }
 
 fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
@@ -186,7 +240,7 @@ fn why_none(ranking: &Ranking<'_>) -> String {
             .flat_map(|row| row.measured.durability.because.iter().map(String::as_str))
     };
     if ranking.result.environment.wine.is_some() {
-        return "No method can be recommended: under Wine nobody promises that anything outlives a power cut."
+        return "No method can be recommended: Wine promises for nothing that it outlives a power cut."
             .to_owned();
     }
     let because = if ranking.rows.is_empty() {
@@ -214,13 +268,13 @@ pub struct Choice<'a, 'b> {
 }
 
 /// A row with enough of its own to be judged by, whatever it outlives.
-fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, String> {
-    let row = ranking.find(id).ok_or_else(|| format!("{id} was not measured"))?;
+fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, Reason> {
+    let row = ranking.find(id).ok_or_else(|| Reason::NotMeasured(id.to_owned()))?;
     if row.measured.commits < COMMITS_MIN {
         return Err(few(row));
     }
     if let Some(share) = disturbed::wait(row) {
-        return Err(format!("{id} waited for a CPU in {} of its time", percent(share.min(1.0))));
+        return Err(Reason::Waited { id: id.to_owned(), share });
     }
     Ok(row)
 }
@@ -230,12 +284,12 @@ fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, S
 fn choose<'a, 'b>(
     ranking: &'b Ranking<'a>,
     table: &[(&'static str, &'static str)],
-) -> Result<Choice<'a, 'b>, String> {
+) -> Result<Choice<'a, 'b>, Reason> {
     let Some(((setting, id), others)) = table.split_first() else {
-        return Err("it has no setting that this device can take".to_owned());
+        return Err(Reason::NoSetting);
     };
     let default = sound(ranking, id)
-        .map_err(|why| if others.is_empty() { why } else { format!("its default's row, {why}") })?;
+        .map_err(|why| if others.is_empty() { why } else { Reason::Default(Box::new(why)) })?;
     let kept = Choice { setting, row: default, beaten: None };
     let durable = |row: &Ranked<'_>| row.standing == Standing::PowerLoss;
     let best = others
@@ -243,7 +297,7 @@ fn choose<'a, 'b>(
         .filter_map(|(setting, id)| Some((*setting, sound(ranking, id).ok().filter(|row| durable(row))?)))
         .min_by_key(|(_, row)| row.p50_ns());
     match best {
-        _ if !durable(default) && best.is_none() => Err(format!("{id} does not outlive a power cut here")),
+        _ if !durable(default) && best.is_none() => Err(Reason::NotDurable((*id).to_owned())),
         Some((setting, row)) if !durable(default) => Ok(Choice { setting, row, beaten: None }),
         Some((setting, row)) if better(row, default) => Ok(Choice { setting, row, beaten: Some(default) }),
         _ => Ok(kept),
@@ -394,11 +448,12 @@ mod tests {
         let advice = advise(&Ranking::new(&result));
         let products: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();
         assert_eq!(products, ["ScyllaDB"], "the only log whose one way is direct I/O with O_DSYNC");
-        assert!(advice.withheld.iter().any(|one| one.product == "MariaDB" && one.why.contains("default")));
+        let mariadb = advice.withheld.iter().find(|one| one.product == "MariaDB");
+        assert!(matches!(mariadb, Some(Withheld { why: Reason::Default(_), .. })), "{mariadb:?}");
     }
 
     #[test]
-    fn mariadb_leaves_the_cache_only_where_the_device_tells_its_block() {
+    fn mariadb_leaves_the_cache_only_where_the_device_reports_its_block() {
         let lines = |block| {
             let mut result =
                 run("direct+fdatasync,direct+dsync,buffered+fdatasync,dsync", Vec::new(), |_| {});

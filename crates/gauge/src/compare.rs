@@ -24,6 +24,80 @@ pub mod text;
 use crate::stats::{Ratio, unpaired_ratio};
 use measure::Measure;
 use side::{Figure, Row, Side};
+use std::fmt;
+
+/// Why sides cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Incomparable {
+    /// There is one side only.
+    Alone,
+    /// There is no published table of this id.
+    Unknown(String),
+    /// No figure is common to the sides.
+    Figure {
+        /// Each side's scenario.
+        scenarios: String,
+    },
+    /// Not all sides have the requested figure.
+    By {
+        /// Their names.
+        sides: String,
+        /// The requested figure.
+        by: String,
+        /// The figures that all of them have; may be empty.
+        shared: String,
+    },
+    /// No row is common to the sides.
+    Row {
+        /// Their names.
+        sides: String,
+    },
+    /// No two sides are of the same scenario.
+    Scenario {
+        /// Each side's scenario.
+        scenarios: String,
+    },
+    /// Each group of one scenario has a reason of its own.
+    Each(Vec<Self>),
+}
+
+impl fmt::Display for Incomparable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alone => f.write_str(
+                "there is nothing to compare with: name a second result, or a published table (--with \
+                 published:ID; --list names them)",
+            ),
+            Self::Unknown(id) => {
+                write!(f, "there is no published table `{id}`; `seawall compare --list` names them all")
+            }
+            Self::Figure { scenarios } => {
+                write!(f, "there is no figure that all of them have: {scenarios}")
+            }
+            Self::By { sides, shared, .. } if shared.is_empty() => {
+                write!(f, "{sides} have no figure in common")
+            }
+            Self::By { sides, by, shared } => {
+                write!(f, "not all of {sides} have `{by}`; they share {shared}")
+            }
+            Self::Row { sides } => {
+                write!(f, "{sides} have no row in common: they measured different things")
+            }
+            Self::Scenario { scenarios } => write!(
+                f,
+                "no two of these can be compared: {scenarios}: name two results of one scenario, or see them one \
+                 by one in `seawall report`"
+            ),
+            Self::Each(reasons) => {
+                let reasons: Vec<String> = reasons.iter().map(Self::to_string).collect();
+                f.write_str(&reasons.join("; "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Incomparable {}
 
 /// Sides and their differences by one measure.
 #[derive(Debug, Clone)]
@@ -74,7 +148,7 @@ impl Difference {
         (self.ratio - 1.0) * 100.0
     }
 
-    /// Whether the two cannot be told apart; `None` if nothing is known of noise.
+    /// Whether the difference is within noise; `None` if nothing is known of noise.
     #[must_use]
     pub fn within_noise(&self) -> Option<bool> {
         self.interval.map(|interval| interval.within_noise())
@@ -85,19 +159,17 @@ impl Comparison {
     /// Compares `sides` by `by`, or by the first measure that all of them have.
     ///
     /// # Errors
-    /// In words: there are fewer than two sides, or they have no measure in common, or not that one.
-    pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, String> {
+    /// There are fewer than two sides, or they have no measure in common, or not that one.
+    pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, Incomparable> {
         if sides.len() < 2 {
-            return Err("there is nothing to compare with: name a second result, or a published table \
-                        (--with published:ID; --list names them)"
-                .to_owned());
+            return Err(Incomparable::Alone);
         }
         let shared = shared(&sides);
         let measure = choose(&sides, &shared, by)?;
         let others = shared.into_iter().filter(|other| other.id != measure.id).collect();
         let rows = lines(&sides, &measure);
         if rows.iter().all(|line| line.cells.iter().flatten().count() < 2) {
-            return Err(format!("{} have no row in common: they measured different things", listed(&sides)));
+            return Err(Incomparable::Row { sides: listed(&sides) });
         }
         Ok(Self { sides, measure, others, rows })
     }
@@ -134,22 +206,21 @@ fn shared(sides: &[Side]) -> Vec<Measure> {
     shared
 }
 
-fn choose(sides: &[Side], shared: &[Measure], by: Option<&str>) -> Result<Measure, String> {
-    let known = || shared.iter().map(|measure| measure.id.as_str()).collect::<Vec<_>>().join(", ");
-    match by {
-        None => shared.first().cloned().ok_or_else(|| {
-            let scenarios: Vec<String> =
-                sides.iter().map(|side| format!("{} is of `{}`", side.name, side.scenario)).collect();
-            format!("there is no figure that all of them have: {}", scenarios.join("; "))
-        }),
-        Some(by) => shared.iter().find(|measure| measure.id == by).cloned().ok_or_else(|| {
-            if shared.is_empty() {
-                format!("{} have no figure in common", listed(sides))
-            } else {
-                format!("not all of {} have `{by}`; they share {}", listed(sides), known())
-            }
-        }),
-    }
+fn choose(sides: &[Side], shared: &[Measure], by: Option<&str>) -> Result<Measure, Incomparable> {
+    let Some(by) = by else {
+        return shared.first().cloned().ok_or_else(|| Incomparable::Figure { scenarios: scenarios(sides) });
+    };
+    shared.iter().find(|measure| measure.id == by).cloned().ok_or_else(|| Incomparable::By {
+        sides: listed(sides),
+        by: by.to_owned(),
+        shared: shared.iter().map(|measure| measure.id.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+fn scenarios(sides: &[Side]) -> String {
+    let each: Vec<String> =
+        sides.iter().map(|side| format!("{} is of `{}`", side.name, side.scenario)).collect();
+    each.join("; ")
 }
 
 fn lines(sides: &[Side], measure: &Measure) -> Vec<Line> {

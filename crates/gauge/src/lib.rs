@@ -26,6 +26,7 @@ mod watcher;
 
 pub mod advise;
 pub mod compare;
+mod error;
 pub mod evidence;
 pub mod figures;
 pub mod findings;
@@ -46,3 +47,5 @@ pub mod scenario;
 pub mod stage;
 pub mod stats;
 pub mod study;
+
+pub use error::{Error, Result};

@@ -7,6 +7,7 @@ use crate::figures::plural;
 use crate::plan::{Amount, Plan};
 use crate::scenario::settings::Settings;
 use crate::scenario::{Scenario, blocks_ns};
+use crate::{Error, Result};
 use bytesize::ByteSize;
 use seawall_sys::durability::{Lie, Medium};
 use seawall_sys::inspect::Environment;
@@ -19,59 +20,54 @@ const MARGIN_BYTES: u64 = 64 << 20;
 /// `allow_memory`: the caller knows that nothing here outlives a crash and wants the figures all the same.
 ///
 /// # Errors
-/// In words, with the remedy.
-pub fn check(plan: &Plan, environment: &Environment, allow_memory: bool) -> Result<(), String> {
-    let file_system = &environment.file_system;
-    if file_system.read_only && !plan.raw_device {
-        return Err(format!(
-            "the {} at this place is mounted read-only: name a folder that can be written",
-            file_system.kind
-        ));
+/// The first fact that forbids it, with the remedy.
+pub fn check(plan: &Plan, environment: &Environment, allow_memory: bool) -> Result<()> {
+    if plan.raw_device {
+        return Ok(());
     }
-    if !allow_memory && !plan.raw_device {
-        refuse_memory(environment)?;
-    }
-    let needed = plan.journal.bytes + MARGIN_BYTES;
-    if !plan.raw_device && file_system.free_bytes < needed {
-        return Err(format!(
-            "the journal needs {} and the {} here has {} free: free some space, or give a smaller --journal",
-            ByteSize(needed),
-            file_system.kind,
-            ByteSize(file_system.free_bytes)
-        ));
-    }
-    Ok(())
+    let subject = "the journal needs".to_owned();
+    check_folder(environment, allow_memory, plan.journal.bytes, subject, "give a smaller --journal")
 }
 
 /// Refuses a scenario that cannot be measured honestly in a folder, or does not fit: its files take `needs_bytes`.
 ///
 /// # Errors
-/// In words, with the remedy.
+/// The first fact that forbids it, with the remedy.
 pub fn check_scenario(
     scenario: &Scenario,
     needs_bytes: u64,
     environment: &Environment,
     allow_memory: bool,
-) -> Result<(), String> {
-    let file_system = &environment.file_system;
-    if file_system.read_only {
-        return Err(format!(
-            "the {} at this place is mounted read-only: name a folder that can be written",
-            file_system.kind
-        ));
+) -> Result<()> {
+    let without_durability = scenario.study.is_none_or(|study| !study.durable);
+    let subject = format!("`{}` needs up to", scenario.name);
+    let remedy = "ask for less (`seawall bench --list` names the options)";
+    check_folder(environment, allow_memory || without_durability, needs_bytes, subject, remedy)
+}
+
+/// Refuses a folder that cannot be written, loses its files in a crash, or does not hold `bytes` more.
+fn check_folder(
+    environment: &Environment,
+    allow_memory: bool,
+    bytes: u64,
+    subject: String,
+    remedy: &'static str,
+) -> Result<()> {
+    let found = &environment.file_system;
+    let file_system = found.kind.clone();
+    if found.read_only {
+        return Err(Error::ReadOnly { file_system });
     }
-    if !allow_memory && scenario.study.is_some_and(|study| study.durable) {
-        refuse_memory(environment)?;
+    if !allow_memory && found.medium == Medium::Memory {
+        return Err(Error::InMemory { file_system });
     }
-    let needed = needs_bytes.saturating_add(MARGIN_BYTES);
-    if file_system.free_bytes < needed {
-        return Err(format!(
-            "`{}` needs up to {} and the {} here has {} free: free some space, or ask for less (`seawall bench --list` names the options)",
-            scenario.name,
-            ByteSize(needed),
-            file_system.kind,
-            ByteSize(file_system.free_bytes)
-        ));
+    let lie = environment.lies.iter().find(|found| found.lie == Lie::SyncDisabled);
+    if let Some(lie) = lie.filter(|_| !allow_memory) {
+        return Err(Error::SyncDisabled { evidence: lie.evidence.clone() });
+    }
+    let (needed, free) = (bytes.saturating_add(MARGIN_BYTES), found.free_bytes);
+    if free < needed {
+        return Err(Error::NoSpace { subject, needed, file_system, free, remedy });
     }
     Ok(())
 }
@@ -159,20 +155,6 @@ pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_byt
     )
 }
 
-fn refuse_memory(environment: &Environment) -> Result<(), String> {
-    const REMEDY: &str = "name a folder on the disk in question, or add --allow-memory to measure the calls without any durability";
-    if environment.file_system.medium == Medium::Memory {
-        return Err(format!(
-            "{} keeps its files in memory, where nothing outlives a crash: {REMEDY}",
-            environment.file_system.kind
-        ));
-    }
-    if let Some(found) = environment.lies.iter().find(|found| found.lie == Lie::SyncDisabled) {
-        return Err(format!("the file system here ignores syncs ({}): {REMEDY}", found.evidence));
-    }
-    Ok(())
-}
-
 /// What is about to happen, in words: how much is written and how long it takes.
 #[must_use]
 pub fn announcement(plan: &Plan) -> String {
@@ -190,7 +172,7 @@ pub fn announcement(plan: &Plan) -> String {
         Amount::Transactions(n) => {
             let bytes = plan.bytes_to_write().unwrap_or(0);
             format!(
-                "Will {fill}commit {n} transactions of {size} by each of {methods}: {} in all; how long that takes, the first round tells.",
+                "Will {fill}commit {n} transactions of {size} by each of {methods}: {} in all; the first round shows how long that takes.",
                 ByteSize(bytes)
             )
         }
@@ -220,15 +202,15 @@ mod tests {
         ];
         let plan = Plan::default();
         let mut rig = SimRig::new(plan.journal, 1, Vec::new());
-        assert_eq!(check(&plan, rig.environment(), false), Ok(()));
+        assert!(check(&plan, rig.environment(), false).is_ok());
         for (spoil, words) in cases {
             let mut environment = rig.environment_mut().clone();
             spoil(&mut environment);
-            let refusal = check(&plan, &environment, false).expect_err(words[0]);
+            let refusal = check(&plan, &environment, false).expect_err(words[0]).to_string();
             assert!(words.iter().all(|word| refusal.contains(word)), "{refusal}");
         }
         rig.environment_mut().file_system.medium = Medium::Memory;
-        assert_eq!(check(&plan, rig.environment(), true), Ok(()), "if asked, the calls are measured");
+        assert!(check(&plan, rig.environment(), true).is_ok(), "if asked, the calls are measured");
     }
 
     #[test]
@@ -256,17 +238,14 @@ mod tests {
         let check = |name: &str, needs: u64, environment: &Environment, allow| {
             check_scenario(crate::scenario::find(name).expect(name), needs, environment, allow)
         };
-        assert_eq!(check("stall", 1 << 30, rig.environment(), false), Ok(()));
-        let refusal = check("stall", 1 << 40, rig.environment(), false).expect_err("no space");
+        assert!(check("stall", 1 << 30, rig.environment(), false).is_ok());
+        let refusal = check("stall", 1 << 40, rig.environment(), false).expect_err("no space").to_string();
         assert!(refusal.contains("`stall`") && refusal.contains("free"), "{refusal}");
         rig.environment_mut().file_system.medium = Medium::Memory;
-        let refusal = check("stall", 1, rig.environment(), false).expect_err("memory");
-        assert!(refusal.contains("--allow-memory"), "{refusal}");
-        assert_eq!(check("stall", 1, rig.environment(), true), Ok(()));
-        assert_eq!(check("path", 1, rig.environment(), false), Ok(()), "the published test ran on tmpfs");
+        assert!(matches!(check("stall", 1, rig.environment(), false), Err(Error::InMemory { .. })));
+        assert!(check("stall", 1, rig.environment(), true).is_ok());
+        assert!(check("path", 1, rig.environment(), false).is_ok(), "the published test ran on tmpfs");
         rig.environment_mut().file_system.read_only = true;
-        assert!(
-            check("path", 1, rig.environment(), false).is_err_and(|refusal| refusal.contains("read-only"))
-        );
+        assert!(matches!(check("path", 1, rig.environment(), false), Err(Error::ReadOnly { .. })));
     }
 }

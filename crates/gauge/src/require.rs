@@ -20,6 +20,7 @@ pub use check::{Checked, Outcome, check};
 pub use preset::{PRESETS, Preset};
 
 use crate::lookup::nearest;
+use crate::{Error, Result};
 use seawall_sys::methods;
 use std::fmt;
 use std::time::Duration;
@@ -102,7 +103,7 @@ pub struct Requirement {
 ///
 /// # Errors
 /// The token that does not fit, what is wrong with it, and the grammar.
-pub fn parse(text: &str) -> Result<Requirement, String> {
+pub fn parse(text: &str) -> Result<Requirement> {
     let mut requirement = Requirement::default();
     let spaced = text.replace(',', " , ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -125,11 +126,11 @@ pub fn parse(text: &str) -> Result<Requirement, String> {
     Ok(requirement)
 }
 
-fn wrong(token: &str, what: &str) -> String {
-    format!("--require: `{token}`: {what}; expected {GRAMMAR}")
+fn wrong(token: &str, what: &str) -> Error {
+    Error::token("--require", token, what, GRAMMAR)
 }
 
-fn condition(part: &str) -> Result<Condition, String> {
+fn condition(part: &str) -> Result<Condition> {
     let (method, rest) = match part.split_once(':') {
         Some((method, rest)) => (Some(known_method(method)?), rest),
         None => (None, part),
@@ -154,11 +155,16 @@ fn condition(part: &str) -> Result<Condition, String> {
         (true, "<") => return Err(wrong(part, "a rate is demanded to be above (`>`) its bound")),
         _ => {}
     }
-    let bound = if figure.is_rate() { number(bound_text)? } else { duration(bound_text)? };
+    let bound = if figure.is_rate() {
+        number(bound_text).ok_or_else(|| wrong(bound_text, "not a number"))?
+    } else {
+        duration(bound_text)
+            .ok_or_else(|| wrong(bound_text, "not a duration such as 10ms, 500us or 1.5ms"))?
+    };
     Ok(Condition { method, sync_only, figure, bound, inclusive, text: part.to_owned() })
 }
 
-fn known_method(id: &str) -> Result<String, String> {
+fn known_method(id: &str) -> Result<String> {
     if methods::ALL.into_iter().flatten().any(|method| method.id == id) {
         Ok(id.to_owned())
     } else {
@@ -168,26 +174,20 @@ fn known_method(id: &str) -> Result<String, String> {
     }
 }
 
-fn number(text: &str) -> Result<f64, String> {
-    text.replace('_', "")
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| wrong(text, "not a number"))
+fn number(text: &str) -> Option<f64> {
+    text.replace('_', "").parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
 /// A duration in nanoseconds. humantime reads whole numbers only, so a fraction is read here.
-pub(crate) fn duration(text: &str) -> Result<f64, String> {
-    let refused = || wrong(text, "not a duration such as 10ms, 500us or 1.5ms");
+pub(crate) fn duration(text: &str) -> Option<f64> {
     let text = text.replace('µ', "u");
     if let Ok(duration) = humantime::parse_duration(&text) {
-        return Ok(duration_ns(duration));
+        return Some(duration_ns(duration));
     }
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(refused)?;
-    let (value, unit) = text.split_at(unit_at);
-    let one = humantime::parse_duration(&format!("1{unit}")).map_err(|_| refused())?;
-    let value = value.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-    value.map(|value| value * duration_ns(one)).ok_or_else(refused)
+    let (value, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let one = humantime::parse_duration(&format!("1{unit}")).ok()?;
+    let value = value.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
+    Some(value * duration_ns(one))
 }
 
 fn duration_ns(duration: Duration) -> f64 {

@@ -8,6 +8,9 @@
 
 mod file;
 
+pub use file::{Impossible, Refusal};
+
+use crate::Error;
 use crate::latency::Latency;
 use crate::study::Study;
 use seawall_sys::counters::Counts;
@@ -274,42 +277,41 @@ impl RunResult {
         })
     }
 
-    /// Reads a result file, which anybody may have written: its memory grows with the file's real size only, and its
+    /// Reads a result file, untrusted: its memory grows with the file's real size only, and its
     /// strings are safe to print.
     ///
     /// # Errors
-    /// In words, with the file's name: it is missing, no regular file or too large, is no result, is of a newer version,
-    /// or claims more than a run can have.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    /// The file is missing, no regular file or too large, is no result, is of a newer version, or claims more than a run
+    /// can have.
+    pub fn read(path: &Path) -> Result<Self, Error> {
         file::read(path)
     }
 
     /// Reads the text of a result file, as bounded and checked as [`RunResult::read`].
     ///
     /// # Errors
-    /// In words, what follows the file's name in a message.
-    pub fn from_json(text: &str) -> Result<Self, String> {
+    /// Why the text is refused.
+    pub fn from_json(text: &str) -> Result<Self, Refusal> {
         file::parse(text)
     }
 
     /// The result as the text of its file.
     ///
     /// # Errors
-    /// In words: a figure cannot be told in JSON.
-    pub fn to_json(&self) -> Result<String, String> {
-        let text = serde_json::to_string_pretty(self);
-        text.map(|text| text + "\n").map_err(|error| format!("cannot tell the result as JSON: {error}"))
+    /// A figure has no form in JSON.
+    pub fn to_json(&self) -> Result<String, Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(Error::Json)
     }
 
     /// Writes the result to `path`, by way of a temporary file beside it, so that an interruption leaves the
     /// last whole state.
     ///
     /// # Errors
-    /// In words, with the file's name.
-    pub fn write(&self, path: &Path) -> Result<(), String> {
-        let name = path.display();
-        let text =
-            serde_json::to_string_pretty(self).map_err(|error| format!("cannot encode {name}: {error}"))?;
-        replace(path, (text + "\n").as_bytes()).map_err(|error| format!("cannot write {name}: {error}"))
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        replace(path, self.to_json()?.as_bytes()).map_err(|error| {
+            let source = error.into_source();
+            Error::Io { operation: "write", path: path.to_owned(), source }
+        })
     }
 }

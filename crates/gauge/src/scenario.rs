@@ -15,6 +15,7 @@ mod rounds;
 pub mod settings;
 pub mod stall;
 
+use crate::Error;
 use crate::findings::Finding;
 use crate::result::RunResult;
 use crate::stage::Stage;
@@ -246,8 +247,8 @@ pub trait Observer {
     /// A round has ended; `so_far` is whole up to it.
     ///
     /// # Errors
-    /// In words: the result could not be kept; the run ends.
-    fn round(&mut self, so_far: &RunResult) -> Result<(), String>;
+    /// The result could not be kept; the run ends.
+    fn round(&mut self, so_far: &RunResult) -> Result<(), Error>;
 
     /// Whether the run should end, cleanly, now.
     fn stop(&self) -> &std::sync::atomic::AtomicBool;
@@ -278,7 +279,7 @@ pub enum RunError {
     /// A call failed.
     Failed(seawall_sys::Error),
     /// The observer could not keep a result.
-    NotKept(String),
+    NotKept(Error),
     /// The observer asked to stop before anything was measured.
     Stopped,
 }
@@ -301,8 +302,9 @@ impl From<seawall_sys::OpenError> for RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unavailable(reason) | Self::NotKept(reason) => f.write_str(reason),
+            Self::Unavailable(reason) => f.write_str(reason),
             Self::Failed(error) => error.fmt(f),
+            Self::NotKept(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped before anything was measured"),
         }
     }
@@ -317,7 +319,7 @@ pub struct Unwatched(std::sync::atomic::AtomicBool);
 impl Observer for Unwatched {
     fn filling(&mut self, _: u64, _: u64) {}
     fn block(&mut self, _: &BlockStart<'_>) {}
-    fn round(&mut self, _: &RunResult) -> Result<(), String> {
+    fn round(&mut self, _: &RunResult) -> Result<(), Error> {
         Ok(())
     }
     fn stop(&self) -> &std::sync::atomic::AtomicBool {

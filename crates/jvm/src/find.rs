@@ -7,6 +7,7 @@
 //!
 //! Invariant: policy only: the facts of the machine come through `Look`, so that tests can try every order.
 
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// The oldest JDK that the measuring program runs on.
@@ -14,9 +15,6 @@ pub const OLDEST: u32 = 17;
 
 /// The first JDK whose compiler knows `java.lang.foreign`.
 pub const FOREIGN: u32 = 22;
-
-/// What rows say when there is none.
-pub const NONE_FOUND: &str = "no JDK from 17 on was found by JAVA_HOME, on the PATH or in the usual folders: install one (Debian: openjdk-17-jdk-headless) or name one with --jdk DIR";
 
 /// A JDK, or a JRE.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub struct Jdk {
     pub compiles: bool,
 }
 
-/// The machine, as far as finding asks for it.
+/// The facts of the machine that finding needs.
 pub trait Look {
     /// An environment variable.
     fn variable(&self, name: &str) -> Option<PathBuf>;
@@ -63,7 +61,7 @@ const USUAL_AT_HOME: [&str; 2] = [".sdkman/candidates/java", ".jdks"];
 ///
 /// # Errors
 /// Which named folder is no JDK, and the remedy.
-pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>, String> {
+pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>> {
     if !named.is_empty() {
         return named.iter().map(|home| named_one(home, look)).collect();
     }
@@ -78,15 +76,13 @@ pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>, String> {
     Ok(found)
 }
 
-fn named_one(home: &Path, look: &dyn Look) -> Result<Jdk, String> {
-    let name = home.display();
+fn named_one(home: &Path, look: &dyn Look) -> Result<Jdk> {
+    let lacks = |lacks| Error::NoJdk { home: home.to_path_buf(), lacks };
     if !look.is_file(&home.join("bin").join(java())) {
-        return Err(format!("{name} is no JDK: it has no bin/java; name the folder above bin with --jdk"));
+        return Err(lacks("bin/java; name the folder above bin with --jdk"));
     }
     at(home, look).ok_or_else(|| {
-        format!(
-            "{name} has no file `release` that tells its version (JAVA_VERSION): name a complete JDK with --jdk"
-        )
+        lacks("file `release` with its version (JAVA_VERSION); name a complete JDK with --jdk")
     })
 }
 
@@ -249,7 +245,7 @@ mod tests {
             .map(|jdk| jdk.major)
             .collect();
         assert_eq!(majors, [21, 8]);
-        let refusal = find(&["/j".into()], &made).expect_err("no JDK");
+        let refusal = find(&["/j".into()], &made).expect_err("no JDK").to_string();
         assert!(refusal.contains("bin/java") && refusal.contains("--jdk"), "{refusal}");
     }
 

@@ -11,7 +11,7 @@
 //! appears whole or not at all; nothing is written outside the build folder, or the folder of `--jar`.
 
 use crate::find::{FOREIGN, Jdk};
-use crate::sources;
+use crate::{Error, Result, sources};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -25,9 +25,6 @@ pub enum Place {
     /// Nowhere: this program does not lie in a build folder, and none was named.
     Nowhere,
 }
-
-/// What rows say when there is no place for a jar.
-const NOWHERE: &str = "the measuring jar is not built, and this program lies in no build folder: say with --jar FILE where it is to be built (by Maven, once), or where it is";
 
 /// What cargo puts into its build folder: the tag only if it made the folder.
 const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
@@ -47,9 +44,9 @@ pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -
 ///
 /// # Errors
 /// Why there is none, with the remedy.
-pub(crate) fn provide(jdks: &[Jdk], place: &Place, say: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
+pub(crate) fn provide(jdks: &[Jdk], place: &Place, report: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let (jar, folder) = match place {
-        Place::Nowhere => return Err(NOWHERE.to_owned()),
+        Place::Nowhere => return Err(Error::NoPlace),
         Place::Named(jar) if jar.is_file() => return Ok(jar.clone()),
         Place::Named(jar) => {
             let folder = jar.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -68,10 +65,8 @@ pub(crate) fn provide(jdks: &[Jdk], place: &Place, say: &mut dyn FnMut(&str)) ->
             (if builder.is_some_and(|jdk| jdk.major >= FOREIGN) { complete } else { plain }, folder.clone())
         }
     };
-    let builder = builder(jdks).ok_or_else(|| {
-        "none of the JDKs has a compiler (bin/javac) to build the measuring jar with: install a JDK (Debian: openjdk-17-jdk-headless), or name a built jar with --jar".to_owned()
-    })?;
-    say(&format!(
+    let builder = builder(jdks).ok_or(Error::NoCompiler)?;
+    report(&format!(
         "building the measuring jar with Maven and JDK {} into {}: once, about a minute",
         builder.version,
         jar.display()
@@ -90,7 +85,7 @@ fn builder(jdks: &[Jdk]) -> Option<&Jdk> {
     able.max_by_key(|jdk| jdk.major)
 }
 
-fn build(jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), String> {
+fn build(jdk: &Jdk, jar: &Path, folder: &Path) -> Result<()> {
     let work = folder.join(format!("work-{}", std::process::id()));
     let outcome = build_in(&work, jdk, jar, folder);
     // What is left of a build is of no use; that it cannot be removed is no reason to fail.
@@ -98,8 +93,9 @@ fn build(jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), String> {
     outcome
 }
 
-fn build_in(work: &Path, jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), String> {
-    let at = |error: std::io::Error| format!("cannot build the jar in {}: {error}", folder.display());
+fn build_in(work: &Path, jdk: &Jdk, jar: &Path, folder: &Path) -> Result<()> {
+    let at =
+        |source| Error::Io { operation: "build the jar in", path: folder.to_path_buf(), source, remedy: "" };
     std::fs::create_dir_all(work).map_err(at)?;
     let work = std::fs::canonicalize(work).map_err(at)?;
     let source = work.join("source");
@@ -114,8 +110,11 @@ fn build_in(work: &Path, jdk: &Jdk, jar: &Path, folder: &Path) -> Result<(), Str
         .env("JAVA_HOME", &jdk.home)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| {
-            format!("cannot start Maven (mvn): {error}; install it (Debian: maven), or name a built jar with --jar FILE")
+        .map_err(|source| Error::Io {
+            operation: "start",
+            path: maven().into(),
+            source,
+            remedy: "; install Maven (Debian: maven), or name a built jar with --jar FILE",
         })?;
     if !output.status.success() {
         return Err(failure(&String::from_utf8_lossy(&output.stdout)));
@@ -130,13 +129,10 @@ fn maven() -> &'static str {
     if std::env::consts::EXE_SUFFIX == ".exe" { "mvn.cmd" } else { "mvn" }
 }
 
-/// The first thing that Maven complained about.
-fn failure(told: &str) -> String {
-    let first = told.lines().find_map(|line| line.strip_prefix("[ERROR] ")).unwrap_or("it did not say why");
-    let short: String = first.chars().take(300).collect();
-    format!(
-        "Maven could not build the measuring jar: {short}; repair that, or name a built jar with --jar FILE"
-    )
+/// The first error in Maven's output.
+fn failure(output: &str) -> Error {
+    let first = output.lines().find_map(|line| line.strip_prefix("[ERROR] ")).unwrap_or("it did not say why");
+    Error::Maven(first.chars().take(300).collect())
 }
 
 #[cfg(test)]
@@ -161,31 +157,33 @@ mod tests {
     #[test]
     fn a_jar_that_is_there_is_taken_and_nothing_is_built() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let below = Place::Below(folder.path().to_path_buf());
         let old = folder.path().join(name(false));
         std::fs::write(&old, "").expect("made");
-        assert_eq!(provide(&[jdk(17, true)], &below, &mut |text| told.push(text.to_owned())), Ok(old));
+        let mut find =
+            |jdks: &[Jdk]| provide(jdks, &below, &mut |text| reported.push(text.to_owned())).expect("there");
+        assert_eq!(find(&[jdk(17, true)]), old);
         let new = folder.path().join(name(true));
         std::fs::write(&new, "").expect("made");
-        let found = provide(&[jdk(17, true), jdk(25, true)], &below, &mut |text| told.push(text.to_owned()));
-        assert_eq!(found, Ok(new));
-        assert_eq!(told, Vec::<String>::new());
+        assert_eq!(find(&[jdk(17, true), jdk(25, true)]), new);
+        assert_eq!(reported, Vec::<String>::new());
     }
 
     #[test]
-    fn without_compiler_or_place_the_remedy_is_told() {
+    fn without_compiler_or_place_the_error_has_the_remedy() {
         let folder = tempfile::tempdir().expect("a folder");
         let below = Place::Below(folder.path().to_path_buf());
-        let refusal = provide(&[jdk(17, false)], &below, &mut |_| {}).expect_err("no compiler");
-        assert!(refusal.contains("javac") && refusal.contains("--jar"), "{refusal}");
+        assert!(matches!(provide(&[jdk(17, false)], &below, &mut |_| {}), Err(Error::NoCompiler)));
         let refusal = provide(&[jdk(17, true)], &Place::Nowhere, &mut |_| {}).expect_err("no place");
-        assert!(refusal.contains("--jar"), "{refusal}");
+        for (refusal, words) in [(Error::NoCompiler, ["javac", "--jar"]), (refusal, ["--jar", "Maven"])] {
+            assert!(words.iter().all(|word| refusal.to_string().contains(word)), "{refusal}");
+        }
     }
 
     #[test]
-    fn what_maven_complains_about_first_is_the_reason() {
-        let told = failure("[INFO] x\n[ERROR] Could not resolve dependencies\n[ERROR] more");
-        assert!(told.contains("Could not resolve dependencies") && told.contains("--jar"), "{told}");
+    fn the_first_error_of_maven_is_the_reason() {
+        let error = failure("[INFO] x\n[ERROR] Could not resolve dependencies\n[ERROR] more").to_string();
+        assert!(error.contains("Could not resolve dependencies") && error.contains("--jar"), "{error}");
     }
 }

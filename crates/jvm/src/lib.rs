@@ -10,59 +10,58 @@
 //! Invariants: a missing JDK or jar makes rows `n/a` with a reason and a remedy, never no rows; nothing is downloaded
 //! or built but below the build folder or where `--jar` says; no JVM outlives the run.
 
+mod error;
 pub mod find;
 pub mod jar;
 mod machine;
 mod sources;
 mod table;
 
+pub use error::{Error, Result};
 use find::{Jdk, OLDEST};
 use jar::Place;
 use machine::Java;
 use seawall_gauge::scenario::path::jvm::{Jvm, Machine};
 
-/// The JVMs of a run: what the settings are told of them, and they themselves, index by index.
+/// The JVMs of a run: their descriptions for the settings, and the machines, index by index.
 #[derive(Default)]
 pub struct Started {
     /// Their descriptions; those that could not be started say why in every row.
     pub jvms: Vec<Jvm>,
-    /// They themselves.
+    /// The machines.
     pub machines: Vec<Box<dyn Machine>>,
 }
 
-/// Starts each of `jdks` with the jar at `place`, which is built first if it has to be; `say` is told what takes time.
+/// Starts each of `jdks` with the jar at `place`, which is built first if it has to be; `report` takes lines of progress.
 ///
-/// Whatever goes wrong is the reason of the rows concerned.
-pub fn start(jdks: &[Jdk], place: &Place, say: &mut dyn FnMut(&str)) -> Started {
+/// An error is the reason of the rows concerned.
+pub fn start(jdks: &[Jdk], place: &Place, report: &mut dyn FnMut(&str)) -> Started {
     let mut started = Started::default();
     if jdks.is_empty() {
-        started.absent("jvm", "none", find::NONE_FOUND);
+        started.absent("jvm", "none", &Error::NoJdkFound);
         return started;
     }
-    let jar = jar::provide(jdks, place, say);
+    let jar = jar::provide(jdks, place, report);
     for (jdk, label) in jdks.iter().zip(find::labels(jdks)) {
         let words = format!("{} ({})", jdk.version, jdk.home.display());
-        if jdk.major < OLDEST {
-            let reason = format!(
-                "this is JDK {}, and the measuring program needs {OLDEST}: name a newer one with --jdk",
-                jdk.version
-            );
-            started.absent(&label, &words, &reason);
-            continue;
-        }
-        match jar.as_ref().map_err(Clone::clone).and_then(|jar| Java::start(jdk, jar)) {
-            Ok((java, hello)) => started.present(label, java, &hello),
-            Err(reason) => started.absent(&label, &words, &reason),
+        match &jar {
+            _ if jdk.major < OLDEST => started.absent(&label, &words, &Error::OldJdk(jdk.clone())),
+            Err(error) => started.absent(&label, &words, error),
+            Ok(jar) => match Java::start(jdk, jar) {
+                Ok((java, hello)) => started.present(label, java, &hello),
+                Err(error) => started.absent(&label, &words, &error),
+            },
         }
     }
     started
 }
 
 impl Started {
-    fn absent(&mut self, label: &str, words: &str, reason: &str) {
-        let rows = table::rows(|_| Some(reason.to_owned()));
+    fn absent(&mut self, label: &str, words: &str, error: &Error) {
+        let reason = error.to_string();
+        let rows = table::rows(|_| Some(reason.clone()));
         self.jvms.push(Jvm { label: label.to_owned(), words: words.to_owned(), clock_ns: None, rows });
-        self.machines.push(Box::new(machine::Absent(reason.to_owned())));
+        self.machines.push(Box::new(machine::Absent(reason)));
     }
 
     fn present(&mut self, label: String, java: Java, hello: &machine::Hello) {

@@ -1,15 +1,16 @@
-//! Talks to a started JVM: one line per order and answer, through its standard input and output.
+//! Sends orders to a started JVM: one line per order and answer, through its standard input and output.
 //!
 //! Invariants: an order that the JVM refuses is an error with its message, never an empty figure; the JVM ends with
 //! its input, and is killed if it does not; its standard error is reported with its end.
 
 use crate::find::Jdk;
+use crate::{Error, Result};
 use seawall_gauge::latency::Latency;
 use seawall_gauge::scenario::path::jvm::{Machine, Order};
 use seawall_gauge::scenario::path::{PACES, Trace};
 use seawall_gauge::stage::Until;
 use seawall_sys::thread::Times;
-use seawall_sys::{Error, OpenError, Unavailable, clock};
+use seawall_sys::{OpenError, Unavailable, clock};
 use serde::Deserialize;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,14 +19,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The version of the talk with the jar.
-const PROTOCOL: u32 = 1;
+/// The version of the protocol with the jar.
+pub(crate) const PROTOCOL: u32 = 1;
 
 /// How long a JVM may take to end by itself, nanoseconds.
 const END_NS: u64 = 3_000_000_000;
 
 /// As much as is kept of standard error, bytes.
-const TOLD_BYTES: usize = 2000;
+const STDERR_BYTES: usize = 2000;
 
 /// A JVM that was started.
 pub(crate) struct Java {
@@ -33,7 +34,7 @@ pub(crate) struct Java {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    told: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
 }
 
 /// The first line that a JVM prints.
@@ -99,7 +100,7 @@ impl Java {
     ///
     /// # Errors
     /// Why it did not come up, with the remedy.
-    pub(crate) fn start(jdk: &Jdk, jar: &Path) -> Result<(Self, Hello), String> {
+    pub(crate) fn start(jdk: &Jdk, jar: &Path) -> Result<(Self, Hello)> {
         let program = jdk.home.join("bin").join(format!("java{}", std::env::consts::EXE_SUFFIX));
         let mut child = Command::new(&program)
             .arg("-jar")
@@ -109,78 +110,82 @@ impl Java {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| {
-                format!("cannot start {}: {error}; name another JDK with --jdk", program.display())
+            .map_err(|source| Error::Io {
+                operation: "start",
+                path: program.clone(),
+                source,
+                remedy: "; name another JDK with --jdk",
             })?;
-        let told = listen(&mut child);
-        let (orders, answers) = (child.stdin.take(), child.stdout.take());
-        let Some(answers) = answers else { return Err(format!("{} has no output", program.display())) };
-        let mut java = Self { program, child, orders, answers: BufReader::new(answers), told };
-        let line =
-            java.line().map_err(|why| format!("{why}; name another JDK with --jdk, or jar with --jar"))?;
-        let hello: Hello = serde_json::from_str(&line).map_err(|error| {
-            format!(
-                "{} does not speak as the measuring program does ({error}): name another with --jar",
-                jar.display()
-            )
-        })?;
+        let stderr = keep_stderr(&mut child);
+        let (orders, answers) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
+        let mut java = Self { program, child, orders, answers: BufReader::new(answers), stderr };
+        let line = java.line()?;
+        let jar = jar.to_path_buf();
+        let hello: Hello = match serde_json::from_str(&line) {
+            Ok(hello) => hello,
+            Err(source) => return Err(Error::Foreign { jar, source }),
+        };
         if hello.protocol != PROTOCOL {
-            return Err(format!(
-                "{} speaks version {} and not {PROTOCOL}: let it be built again, or name another with --jar",
-                jar.display(),
-                hello.protocol
-            ));
+            return Err(Error::Version { jar, version: hello.protocol });
         }
         Ok((java, hello))
     }
 
     /// The next line; else why there is none.
-    fn line(&mut self) -> Result<String, String> {
+    fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(bytes) if bytes > 0 => Ok(line),
             Ok(_) => {
-                let told = self.told.lock().map(|told| told.trim().replace('\n', " ")).unwrap_or_default();
-                Err(format!("{} ended unexpectedly: {told}", self.program.display()))
+                let output = self.stderr.lock().map(|kept| kept.trim().replace('\n', " "));
+                let output = output.unwrap_or_default();
+                Err(Error::Ended { program: self.program.clone(), output })
             }
-            Err(error) => Err(format!("{}: {error}", self.program.display())),
+            Err(source) => Err(Error::Io {
+                operation: "read the answer of",
+                path: self.program.clone(),
+                source,
+                remedy: "",
+            }),
         }
     }
 
-    fn ask(&mut self, order: &str) -> Result<String, String> {
-        let orders = self.orders.as_mut().ok_or("it was ended")?;
-        // A JVM that is gone is told by its end below.
-        let _ = orders.write_all(order.as_bytes()).and_then(|()| orders.flush());
+    fn send(&mut self, order: &str) -> Result<String> {
+        // A JVM that is gone is reported by its end below.
+        let _ = self
+            .orders
+            .as_mut()
+            .map(|orders| orders.write_all(order.as_bytes()).and_then(|()| orders.flush()));
         self.line()
     }
 
-    fn failed(&self, why: String) -> OpenError {
-        OpenError::Failed(Error::new("write", &self.program, io::Error::other(why)))
+    fn failed(&self, why: Error) -> OpenError {
+        OpenError::Failed(seawall_sys::Error::new("write", &self.program, io::Error::other(why)))
     }
 }
 
 /// Keeps the end of what the JVM prints on standard error.
-fn listen(child: &mut Child) -> Arc<Mutex<String>> {
-    let told = Arc::new(Mutex::new(String::new()));
-    if let Some(mut stderr) = child.stderr.take() {
-        let kept = Arc::clone(&told);
+fn keep_stderr(child: &mut Child) -> Arc<Mutex<String>> {
+    let stderr = Arc::new(Mutex::new(String::new()));
+    if let Some(mut output) = child.stderr.take() {
+        let kept = Arc::clone(&stderr);
         std::thread::spawn(move || {
             let mut bytes = [0; 1024];
-            while let Ok(read @ 1..) = stderr.read(&mut bytes) {
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
                 if let Ok(mut kept) = kept.lock() {
                     kept.push_str(&String::from_utf8_lossy(&bytes[..read]));
-                    while kept.len() > TOLD_BYTES {
+                    while kept.len() > STDERR_BYTES {
                         kept.remove(0);
                     }
                 }
             }
         });
     }
-    told
+    stderr
 }
 
 /// The order as the jar reads it.
-fn line(order: &Order<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> Result<String, String> {
+fn line(order: &Order<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> Result<String> {
     let pace = order.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
     let pace = pace.map_or("tight", |(_, name, _)| name);
     let mut line = format!(
@@ -192,14 +197,8 @@ fn line(order: &Order<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) ->
     );
     for file in files {
         let name = file.to_str().filter(|name| !name.contains(['\t', '\n']));
-        let name = name.ok_or_else(|| {
-            format!(
-                "{} cannot be told to a JVM: its name is no plain text; name another folder",
-                file.display()
-            )
-        })?;
         line.push('\t');
-        line.push_str(name);
+        line.push_str(name.ok_or_else(|| Error::FileName(file.clone()))?);
     }
     line.push('\n');
     Ok(line)
@@ -214,10 +213,10 @@ impl Machine for Java {
         until: Until<'_>,
     ) -> Result<Trace, OpenError> {
         let line = line(order, file_bytes, files, until.block_ns).map_err(|why| self.failed(why))?;
-        let answer = self.ask(&line).map_err(|why| {
-            // A signal to all processes of a terminal ends the JVM at once, and is heard here only a little later.
-            let patience_ns = clock::monotonic_ns() + END_NS / 6;
-            while clock::monotonic_ns() < patience_ns && !until.stop.load(Ordering::Relaxed) {
+        let answer = self.send(&line).map_err(|why| {
+            // A signal to all processes of a terminal ends the JVM at once, and is handled here a little later.
+            let until_ns = clock::monotonic_ns() + END_NS / 6;
+            while clock::monotonic_ns() < until_ns && !until.stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
             }
             self.failed(why)
@@ -225,8 +224,8 @@ impl Machine for Java {
         match serde_json::from_str(&answer) {
             Ok(Answer::Measured(measured)) => Ok(measured.trace()),
             Ok(Answer::Unavailable { na }) => Err(OpenError::Unavailable(Unavailable(na))),
-            Ok(Answer::Failed { error }) => Err(self.failed(error)),
-            Err(error) => Err(self.failed(format!("its answer cannot be read: {error}"))),
+            Ok(Answer::Failed { error }) => Err(self.failed(Error::Block(error))),
+            Err(error) => Err(self.failed(Error::Answer(error))),
         }
     }
 }
@@ -255,8 +254,8 @@ impl Measured {
 impl Drop for Java {
     fn drop(&mut self) {
         self.orders = None;
-        let patience_ns = clock::monotonic_ns() + END_NS;
-        while clock::monotonic_ns() < patience_ns {
+        let until_ns = clock::monotonic_ns() + END_NS;
+        while clock::monotonic_ns() < until_ns {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
@@ -286,15 +285,15 @@ mod tests {
     const ANSWER: &str = include_str!("../tests/answer.json");
 
     #[test]
-    fn percentiles_of_the_histogram_are_those_that_the_jvm_s_own_told() {
+    fn percentiles_of_the_histogram_are_those_of_the_jvm_s_own() {
         let Ok(Answer::Measured(measured)) = serde_json::from_str(ANSWER) else {
             panic!("it is an answer");
         };
-        let told: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
+        let own: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
         let both =
             [("service", &measured.service), ("response", measured.response.as_ref().expect("scheduled"))];
         for (name, latency) in both {
-            let told = |field: &str| told[name][field].as_u64().expect("a figure");
+            let figure = |field: &str| own[name][field].as_u64().expect("a figure");
             assert_eq!(latency.count(), 12_000);
             let points = [
                 ("p50_ns", 50.0),
@@ -304,22 +303,20 @@ mod tests {
                 ("p9999_ns", 99.99),
             ];
             for (field, percent) in points {
-                assert_eq!(latency.raw_percentile_ns(percent), told(field), "{name} {field}");
+                assert_eq!(latency.raw_percentile_ns(percent), figure(field), "{name} {field}");
             }
-            assert_eq!((latency.min_ns(), latency.max_ns()), (told("min_ns"), told("max_ns")), "{name}");
-            assert!((latency.mean_ns() / told_mean(name) - 1.0).abs() < 0.001, "{name}");
+            assert_eq!((latency.min_ns(), latency.max_ns()), (figure("min_ns"), figure("max_ns")), "{name}");
+            assert!(
+                (latency.mean_ns() / own[name]["mean_ns"].as_f64().expect("a figure") - 1.0).abs() < 0.001,
+                "{name}"
+            );
         }
         let trace = measured.trace();
         assert!(trace.times.wait_ns.is_some() && trace.allocated_bytes.is_some());
     }
 
-    fn told_mean(name: &str) -> f64 {
-        let told: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
-        told[name]["mean_ns"].as_f64().expect("a figure")
-    }
-
     #[test]
-    fn a_reason_and_an_error_are_told_apart_from_figures() {
+    fn a_reason_and_an_error_are_distinguished_from_figures() {
         let read = |text: &str| serde_json::from_str::<Answer>(text).expect("an answer");
         assert!(matches!(read(r#"{"na":"needs JDK 22"}"#), Answer::Unavailable { na } if na.contains("22")));
         assert!(matches!(read(r#"{"error":"java.io.IOException"}"#), Answer::Failed { .. }));
@@ -344,10 +341,13 @@ mod tests {
             bytes: 64,
             fill_bytes: 1,
         };
-        let told = line(&order, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
-        assert_eq!(told, format!("raf-rwd\tclosed\t7\t9\t{}\t64\t4096\t/a b/c\t/d\n", i64::MAX));
+        let fields = line(&order, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
+        assert_eq!(fields, format!("raf-rwd\tclosed\t7\t9\t{}\t64\t4096\t/a b/c\t/d\n", i64::MAX));
         let tight = line(&Order { pace: None, ..order }, 1, &["/d".into()], 9).expect("a line");
         assert!(tight.starts_with("raf-rwd\ttight\t"));
-        assert!(line(&order, 1, &["/a\tb".into()], 9).is_err_and(|why| why.contains("another folder")));
+        assert!(
+            line(&order, 1, &["/a\tb".into()], 9)
+                .is_err_and(|why| why.to_string().contains("another folder"))
+        );
     }
 }

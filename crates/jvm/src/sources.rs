@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_module_is_carried_along() {
+    fn every_file_of_the_module_is_embedded() {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("java");
         let mut found = vec!["pom.xml".to_owned()];
         files(&module.join("src/main"), &mut found, &module);
         found.sort();
-        let mut carried: Vec<&str> = SOURCES.iter().map(|(path, _)| *path).collect();
-        carried.sort_unstable();
-        assert_eq!(carried, found, "the list in sources.rs and the module differ");
+        let mut embedded: Vec<&str> = SOURCES.iter().map(|(path, _)| *path).collect();
+        embedded.sort_unstable();
+        assert_eq!(embedded, found, "the list in sources.rs and the module differ");
     }
 }

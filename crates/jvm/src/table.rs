@@ -4,7 +4,7 @@ use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
 
 const TABLE: &str = include_str!("../java/src/main/resources/seawall/path/rows.tsv");
 
-/// All rows; `not_available` tells of an id why it cannot run.
+/// All rows; `not_available` gives the reason why an id cannot run.
 pub(crate) fn rows(not_available: impl Fn(&str) -> Option<String>) -> Vec<JvmRow> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
@@ -44,7 +44,7 @@ mod tests {
             assert!(row.id.len() <= 21, "{} does not fit beside its JVM's name", row.id);
             let call = WriteCall::ALL.iter().any(|call| call.id() == row.like);
             let method = methods::of(System::Linux).iter().any(|method| method.id == row.like);
-            assert!(call || method, "{} is like {}, which nobody has", row.id, row.like);
+            assert!(call || method, "{} is like {}, which is no row", row.id, row.like);
             assert!(!row.what.is_empty());
         }
     }

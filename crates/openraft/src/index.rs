@@ -18,7 +18,7 @@ use std::sync::Arc;
 use openraft::{LogId, RaftLogId, RaftTypeConfig};
 use seawall::Lsn;
 
-use crate::error::{Error, Result};
+use crate::error::{BadRecord, Error, Result};
 use crate::record::{State, Stored};
 
 /// One entry.
@@ -94,8 +94,8 @@ impl<C: RaftTypeConfig> Index<C> {
         self.slots.push_back(Slot { log_id, start, bytes });
     }
 
-    /// Lets go of bytes beyond `keep`, oldest first, as far as they are `durable`.
-    pub(crate) fn let_go(&mut self, keep: usize, durable: Lsn) {
+    /// Drops bytes beyond `keep`, oldest first, as far as they are `durable`.
+    pub(crate) fn drop_bytes(&mut self, keep: usize, durable: Lsn) {
         while self.kept_bytes > keep {
             // A record lies in one batch, so it is durable if its start is.
             let Some(slot) = self.slots.get_mut(self.unkept).filter(|slot| slot.start < durable) else {
@@ -130,14 +130,14 @@ impl<C: RaftTypeConfig> Index<C> {
     ///
     /// # Errors
     /// Why it cannot follow what came before it.
-    pub(crate) fn replay(&mut self, record: Stored<C>, start: Lsn) -> Result<(), String> {
+    pub(crate) fn replay(&mut self, record: Stored<C>, start: Lsn) -> Result<(), BadRecord> {
         match record {
             Stored::Entry(entry) => {
                 let log_id = entry.get_log_id();
                 // Entries before the first state record may reach back behind what it purged.
                 let last = self.slots.back().map(|slot| slot.log_id.index.saturating_add(1));
                 if last.is_some_and(|due| due != log_id.index) {
-                    return Err(format!("entry {log_id} does not follow the one before it"));
+                    return Err(BadRecord::Unordered(log_id.index));
                 }
                 self.push(log_id.clone(), start, None);
             }

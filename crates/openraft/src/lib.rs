@@ -31,8 +31,8 @@
 //!
 //! # Memory and blocking
 //!
-//! Per entry that is not purged a few words are kept, and the bytes of the newest ones ([`KEEP_BYTES`] unless told
-//! otherwise); older ones are read back from the segments, by a thread that lives as long as that read, so that the
+//! Per entry that is not purged a few words are kept, and the bytes of the newest ones ([`KEEP_BYTES`] by
+//! default); older ones are read back from the segments, by a thread that lives as long as that read, so that the
 //! runtime goes on. `append` waits for the disk, on the calling thread, only when the log's memory is full.
 //!
 //! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on
@@ -53,6 +53,6 @@ mod index;
 mod record;
 mod store;
 
-pub use error::{Error, Result};
+pub use error::{BadRecord, Error, Result};
 pub use seawall::Options;
 pub use store::{KEEP_BYTES, LogStore};

@@ -17,7 +17,7 @@
 use openraft::{LogId, NodeId, RaftTypeConfig, Vote};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::error::{Error, Result};
+use crate::error::{BadRecord, Error, Result};
 
 const ENTRY: u8 = 1;
 const STATE: u8 = 2;
@@ -46,7 +46,7 @@ pub(crate) enum Stored<C: RaftTypeConfig> {
 }
 
 fn encode(kind: u8, value: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_extend(value, vec![kind]).map_err(|error| Error::Encode { what: error.to_string() })
+    postcard::to_extend(value, vec![kind]).map_err(Error::Encode)
 }
 
 /// Encodes an entry.
@@ -65,11 +65,11 @@ pub(crate) fn truncated<N: NodeId>(from: &LogId<N>) -> Result<Vec<u8>> {
 }
 
 /// Decodes the value behind the kind; every byte must belong to it.
-fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadRecord> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(format!("{} bytes are left over", rest.len())),
-        Err(error) => Err(error.to_string()),
+        Ok((_, rest)) => Err(BadRecord::LeftOver(rest.len())),
+        Err(error) => Err(BadRecord::Value(error)),
     }
 }
 
@@ -77,13 +77,13 @@ fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn decode<C: RaftTypeConfig>(record: &[u8]) -> Result<Stored<C>, String> {
+pub(crate) fn decode<C: RaftTypeConfig>(record: &[u8]) -> Result<Stored<C>, BadRecord> {
     match record.split_first() {
         Some((&ENTRY, bytes)) => value(bytes).map(Stored::Entry),
         Some((&STATE, bytes)) => value(bytes).map(Stored::State),
         Some((&TRUNCATED, bytes)) => value(bytes).map(Stored::Truncated),
-        Some((kind, _)) => Err(format!("kind {kind} is not known")),
-        None => Err("it is empty".to_owned()),
+        Some((kind, _)) => Err(BadRecord::Kind(*kind)),
+        None => Err(BadRecord::Empty),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     openraft::declare_raft_types!(Types: D = String, R = String);
 
     #[test]
-    fn what_is_not_ours_is_refused() {
+    fn a_record_of_another_origin_is_refused() {
         let good = state(&State::<u64>::default()).expect("encodes");
         assert!(matches!(decode::<Types>(&good), Ok(Stored::State(found)) if found == State::default()));
         assert!(decode::<Types>(&[]).is_err());

@@ -18,11 +18,11 @@ use openraft::{
 use seawall::{Log, Lsn, Options, Payload};
 
 use crate::apart::apart;
-use crate::error::{Error, Result};
+use crate::error::{BadRecord, Error, Result};
 use crate::index::{Index, Place};
 use crate::record::{self, State, Stored};
 
-/// Bytes of entries that are kept in memory unless told otherwise: 16 MiB.
+/// Bytes of entries that are kept in memory by default: 16 MiB.
 pub const KEEP_BYTES: usize = 16 << 20;
 
 struct Shared<C: RaftTypeConfig> {
@@ -69,7 +69,7 @@ impl<C: RaftTypeConfig> Shared<C> {
             end = self.log.append(&bytes)?;
             index.push(entry.get_log_id().clone(), start, Some(bytes.into()));
         }
-        index.let_go(self.keep_bytes, self.log.durable_lsn());
+        index.drop_bytes(self.keep_bytes, self.log.durable_lsn());
         Ok(end)
     }
 
@@ -104,7 +104,7 @@ impl<C: RaftTypeConfig> Shared<C> {
         let (log, wanted) = (Arc::clone(&self.log), starts.to_vec());
         let read = apart(move || {
             let read = records_at(&log, first, &wanted);
-            // Before anybody is told: the store may be closed right then.
+            // Before the result is visible: the store may be closed right then.
             drop(log);
             read
         });
@@ -148,7 +148,7 @@ fn records_at(log: &Log, first: u64, starts: &[Lsn]) -> Result<Vec<Payload>> {
     for (index, start) in (first..).zip(starts) {
         let record = loop {
             match reader.next_record()? {
-                // Between two entries may lie what is no entry of this range: state, or entries cut off since.
+                // Between two entries may lie records that are no entry of this range: state, or entries cut off since.
                 Some(record) if record.lsn < *start => {}
                 Some(record) if record.lsn == *start => break record,
                 _ => return Err(Error::Missing { index }),
@@ -162,8 +162,8 @@ fn records_at(log: &Log, first: u64, starts: &[Lsn]) -> Result<Vec<Payload>> {
 fn decode_entry<C: RaftTypeConfig>(bytes: &[u8], lsn: Lsn) -> Result<C::Entry> {
     match record::decode::<C>(bytes) {
         Ok(Stored::Entry(entry)) => Ok(entry),
-        Ok(_) => Err(Error::Record { lsn, what: "it is no entry".to_owned() }),
-        Err(what) => Err(Error::Record { lsn, what }),
+        Ok(_) => Err(Error::Record { lsn, source: BadRecord::NotAnEntry }),
+        Err(source) => Err(Error::Record { lsn, source }),
     }
 }
 
@@ -185,7 +185,7 @@ impl<C: RaftTypeConfig> LogStore<C> {
         let mut index = Index::default();
         let mut reader = log.read(log.first_lsn())?;
         while let Some(record) = reader.next_record()? {
-            let wrong = |what| Error::Record { lsn: record.lsn, what };
+            let wrong = |source| Error::Record { lsn: record.lsn, source };
             let stored = record::decode::<C>(&record.payload).map_err(wrong)?;
             index.replay(stored, record.lsn).map_err(wrong)?;
         }
@@ -273,7 +273,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
         let shared = Arc::clone(&self.shared);
         drop(C::AsyncRuntime::spawn(async move {
             let durable = commit.await;
-            // The log stays open until here, otherwise nobody would finish the write.
+            // The log stays open until here, otherwise no thread would finish the write.
             drop(shared);
             callback.log_io_completed(durable.map(drop).map_err(io::Error::other));
         }));

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::{self, Held};
 use crate::ledger::{STREAMS_MAX, WINDOW_MAX};
 use crate::log;
-use crate::message::{Ack, Message, RunId, Told};
+use crate::message::{Ack, Message, RunId, Summary};
 use crate::record::is_length;
 use crate::run::{BOOT_FILE, JOURNAL_BYTES_MAX};
 use crate::stream::{Kind, Stream};
@@ -31,7 +31,7 @@ pub struct Question {
     pub folder: PathBuf,
     /// The witness, `HOST:PORT`.
     pub witness: String,
-    /// What both know.
+    /// The secret that both know.
     pub token: Token,
     /// Which run; the latest one if absent.
     pub run: Option<RunId>,
@@ -39,23 +39,23 @@ pub struct Question {
     pub hold_to: Option<Class>,
     /// The file system is known to be mounted, so that a folder that is not there is lost.
     pub missing_is_lost: bool,
-    /// Only the disk lost its power: that this host has not restarted does not tell whether there was a cut.
+    /// Only the disk lost its power: that this host has not restarted does not show whether there was a cut.
     pub disk_cut: bool,
 }
 
 /// Records of a stream that are judged at most: their LSNs stay within 64 bits.
 const RECORDS_MAX: u64 = 1 << 40;
 
-fn ask(wire: &mut TcpWire, run: RunId) -> Result<(Told, Vec<(Stream, Ack)>)> {
-    wire.send(&Message::Ask(run))?;
-    let Message::Told(told) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
-    if told.streams > STREAMS_MAX || told.window > WINDOW_MAX {
+fn ask(wire: &mut TcpWire, id: RunId) -> Result<(Summary, Vec<(Stream, Ack)>)> {
+    wire.send(&Message::Ask(id))?;
+    let Message::Summary(run) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
+    if run.streams > STREAMS_MAX || run.window > WINDOW_MAX {
         let what =
-            format!("the witness knows a run of {} streams and a window of {}", told.streams, told.window);
+            format!("the witness knows a run of {} streams and a window of {}", run.streams, run.window);
         return Err(Error::Protocol { what });
     }
     let mut streams = Vec::new();
-    for _ in 0..told.streams {
+    for _ in 0..run.streams {
         let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("a stream")) };
         let Message::Held(ack) = wire.receive()? else { return Err(wire.unexpected("what it holds")) };
         let bounded = stream.journal_bytes <= JOURNAL_BYTES_MAX && is_length(stream.record_bytes as usize);
@@ -69,7 +69,7 @@ fn ask(wire: &mut TcpWire, run: RunId) -> Result<(Told, Vec<(Stream, Ack)>)> {
         streams.push((stream, ack));
     }
     let Message::Done = wire.receive()? else { return Err(wire.unexpected("that this was all")) };
-    Ok((told, streams))
+    Ok((run, streams))
 }
 
 /// The bytes of a journal as the disk has them; nothing if the file is gone.
@@ -92,8 +92,8 @@ fn read_journal(path: &Path, journal_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn find(question: &Question, told: &Told) -> Result<PathBuf> {
-    let folder = question.folder.join(format!("powercut-{}", told.run));
+fn find(question: &Question, run: &Summary) -> Result<PathBuf> {
+    let folder = question.folder.join(format!("powercut-{}", run.run));
     if folder.is_dir() || question.missing_is_lost {
         return Ok(folder);
     }
@@ -102,17 +102,17 @@ fn find(question: &Question, told: &Told) -> Result<PathBuf> {
          run by --run; if it is mounted and the folder is gone, --mounted has it counted as lost",
         folder.file_name().unwrap_or_default().to_string_lossy(),
         question.folder.display(),
-        told.run,
-        told.place
+        run.run,
+        run.place
     )))
 }
 
 /// Why it is known that no cut came while the run wrote, if it is.
-fn no_cut(told: &Told, folder: &Path, disk_cut: bool) -> Option<NoCut> {
-    if told.ended {
+fn no_cut(run: &Summary, folder: &Path, disk_cut: bool) -> Option<NoCut> {
+    if run.ended {
         return Some(NoCut::EndedByItself);
     }
-    // What cannot be read, or is empty as a cut may leave it, tells nothing.
+    // What cannot be read, or is empty as a cut may leave it, shows nothing.
     let then = std::fs::read_to_string(folder.join(BOOT_FILE)).ok().filter(|boot| !boot.is_empty())?;
     (!disk_cut && boot()? == then.trim()).then_some(NoCut::SameBoot)
 }
@@ -123,14 +123,14 @@ fn no_cut(told: &Told, folder: &Path, disk_cut: bool) -> Option<NoCut> {
 /// Whatever keeps it from being judged. A loss is no error.
 pub fn check(question: &Question) -> Result<Judgement> {
     let mut wire = TcpWire::connect(&question.witness, &question.token)?;
-    let (told, streams) = ask(&mut wire, question.run.unwrap_or(RunId::LATEST))?;
-    let folder = find(question, &told)?;
-    let no_cut = no_cut(&told, &folder, question.disk_cut);
+    let (run, streams) = ask(&mut wire, question.run.unwrap_or(RunId::LATEST))?;
+    let folder = find(question, &run)?;
+    let no_cut = no_cut(&run, &folder, question.disk_cut);
     let mut verdicts = Vec::new();
     for (stream, ack) in streams {
         let path = folder.join(stream.file_name());
         let held =
-            Held { run: told.run.short(), acknowledged: ack.acknowledged, window: u64::from(told.window) };
+            Held { run: run.run.short(), acknowledged: ack.acknowledged, window: u64::from(run.window) };
         let counts = match stream.kind {
             Kind::Journal => journal::judge(&stream, held, &read_journal(&path, stream.journal_bytes)?),
             Kind::Log => log::judge(&stream, held, ack.trimmed, &path)?,
@@ -141,20 +141,20 @@ pub fn check(question: &Question) -> Result<Judgement> {
             kind: stream.kind,
             promised: stream.class,
             acknowledged: ack.acknowledged,
-            last: ack.acknowledged > 0 && told.last_stream == stream.number,
+            last: ack.acknowledged > 0 && run.last_stream == stream.number,
             method: stream.method,
             counts,
         });
     }
     let judgement = Judgement {
-        run: told.run,
-        place: told.place,
-        begun_unix_seconds: told.begun_unix_s,
-        ended: told.ended,
+        run: run.run,
+        place: run.place,
+        begun_unix_seconds: run.begun_unix_s,
+        ended: run.ended,
         no_cut,
         streams: verdicts,
     };
-    wire.send(&Message::Judged { run: told.run, convicted: judgement.is_broken() })?;
+    wire.send(&Message::Judged { run: run.run, convicted: judgement.is_broken() })?;
     let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it heard the verdict")) };
     Ok(judgement)
 }

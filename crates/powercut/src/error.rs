@@ -26,7 +26,7 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// The other side does not know the token, or somebody changed what was said on the way.
+    /// The other side does not know the token, or its message was changed on the way.
     NotAuthentic {
         /// The other side's address.
         peer: String,
@@ -43,17 +43,17 @@ pub enum Error {
         /// The other side's address.
         peer: String,
     },
-    /// The other side said something that the protocol does not know there.
+    /// The other side sent a message that the protocol does not allow there.
     Protocol {
         /// What.
         what: String,
     },
-    /// The witness refused, and said why.
+    /// The witness refused, with its reason.
     Refused {
         /// Its words.
         text: String,
     },
-    /// What was asked for cannot be: the text says why and what can.
+    /// The request cannot be fulfilled; the text gives the reason and the remedy.
     Asked(String),
     /// A commit failed.
     Commit(seawall_sys::Error),
@@ -110,12 +110,12 @@ impl fmt::Display for Error {
             ),
             Self::NotAuthentic { peer } => write!(
                 f,
-                "{peer} does not hold the same token, or what it says was changed on the way; give both sides the \
+                "{peer} does not hold the same token, or its message was changed on the way; give both sides the \
                  same --token-file"
             ),
             Self::Silent { peer, seconds } => write!(
                 f,
-                "{peer} said nothing for {seconds} s; is the witness running there, and does the network let it through?"
+                "{peer} sent nothing for {seconds} s; is the witness running there, and does the network let it through?"
             ),
             Self::Gone { peer } => {
                 write!(f, "{peer} closed the connection; look at what the witness printed")

@@ -1,7 +1,7 @@
-//! Entry point of the fuzz target `witness`: the bytes of a peer, as a stranger's, as a false witness's, and as those of one
-//! that knows the token.
+//! Entry point of the fuzz target `witness`: the bytes of a peer, read as those of an unproven one, of a false witness and of
+//! one that knows the token.
 //!
-//! Invariants that are asserted: nobody gets in without the token; what is said of a peer is one bounded line without
+//! Invariants that are asserted: no peer gets in without the token; what is said of a peer is one bounded line without
 //! control characters; a message means the same after it was encoded again; a ledger takes any message without a panic.
 
 use std::io;

@@ -9,8 +9,8 @@
 //!   --------------                       -------------         ---------------------
 //!   `must`, or a `may`, whole            intact                fine
 //!   something older, or zeros            lost                  fine
-//!   pieces, and a `may` exists           intact (overwritten)  fine
-//!   pieces otherwise                     torn                  phantom
+//!   parts, and a `may` exists            intact (overwritten)  fine
+//!   parts otherwise                      torn                  phantom
 //!   a record of another place or run,
 //!   or one beyond what was issued        phantom, and lost     phantom
 //! ```
@@ -58,13 +58,13 @@ fn judge_slot(stream: &Stream, held: Held, slot: u64, shown: Shown) -> Slot {
     match (shown, must) {
         (Shown::Whole(sequence), _) if sequence % slots != slot || sequence >= issued => Slot::Phantom,
         (Shown::Foreign, _) => Slot::Phantom,
-        (Shown::Pieces(Some(sequence)), _) if sequence >= issued => Slot::Phantom,
+        (Shown::Parts(Some(sequence)), _) if sequence >= issued => Slot::Phantom,
         (Shown::Whole(sequence), Some(must)) if sequence >= must => Slot::Intact,
-        (Shown::Pieces(_), Some(_)) if under_way => Slot::Intact,
-        (Shown::Pieces(_), Some(_)) => Slot::Torn,
-        (Shown::Pieces(_), None) if !under_way => Slot::Phantom,
+        (Shown::Parts(_), Some(_)) if under_way => Slot::Intact,
+        (Shown::Parts(_), Some(_)) => Slot::Torn,
+        (Shown::Parts(_), None) if !under_way => Slot::Phantom,
         (Shown::Whole(_) | Shown::Zeros, Some(_)) => Slot::Lost,
-        (Shown::Whole(_) | Shown::Zeros | Shown::Pieces(_), None) => Slot::Fine,
+        (Shown::Whole(_) | Shown::Zeros | Shown::Parts(_), None) => Slot::Fine,
     }
 }
 
@@ -116,8 +116,8 @@ fn wrong(stream: &Stream, slot: u64, must: Option<u64>, shown: Shown) -> String 
     let shown = match shown {
         Shown::Zeros => "there is nothing".to_owned(),
         Shown::Whole(sequence) => format!("there is record {sequence}"),
-        Shown::Pieces(Some(sequence)) => format!("there are pieces, some of record {sequence}"),
-        Shown::Pieces(None) => "there are bytes of no record".to_owned(),
+        Shown::Parts(Some(sequence)) => format!("there are parts, some of record {sequence}"),
+        Shown::Parts(None) => "there are bytes of no record".to_owned(),
         Shown::Foreign => "there is a record of another place".to_owned(),
     };
     format!("at {at} {must}, {shown}")
@@ -187,7 +187,7 @@ mod tests {
                 let acknowledged = written.saturating_sub(ahead);
                 let (_, lost, torn, reordered, phantom) = judged(&journal(written), acknowledged);
                 assert_eq!((lost, torn, reordered, phantom), (0, 0, 0, 0), "{written}, {acknowledged}");
-                // The next one may be in pieces.
+                // The next one may be there in part.
                 if written < acknowledged + 2 {
                     let mut torn = journal(written);
                     let next = place(written);

@@ -15,7 +15,7 @@ use seawall::{Log, Lsn, Options};
 use seawall_sys::clock::unix_seconds;
 
 use crate::error::{Error, Result};
-use crate::message::{Ack, Begin, Message, RunId, Told};
+use crate::message::{Ack, Begin, Message, RunId, Summary};
 use crate::stream::{Kind, Stream};
 
 /// Runs that a ledger holds.
@@ -30,13 +30,13 @@ pub(crate) const WINDOW_MAX: u32 = 4096;
 /// What is known of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) told: Told,
+    pub(crate) summary: Summary,
     pub(crate) streams: Vec<(Stream, Ack)>,
 }
 
 impl Run {
     fn is_whole(&self) -> bool {
-        self.streams.len() == usize::from(self.told.streams)
+        self.streams.len() == usize::from(self.summary.streams)
     }
 }
 
@@ -66,8 +66,8 @@ impl Runs {
             return Err(refused(format!("a window is 1 to {WINDOW_MAX} records, not {}", begin.window)));
         }
         if self.by_id.len() >= RUNS_MAX {
-            let judged = self.by_id.values().filter(|run| run.told.judged || run.streams.is_empty());
-            let oldest = judged.min_by_key(|run| run.told.begun_unix_s).map(|run| run.told.run);
+            let judged = self.by_id.values().filter(|run| run.summary.judged || run.streams.is_empty());
+            let oldest = judged.min_by_key(|run| run.summary.begun_unix_s).map(|run| run.summary.run);
             let oldest = oldest.ok_or_else(|| {
                 refused(format!(
                     "its ledger holds {RUNS_MAX} runs without a verdict; check some, or use another ledger"
@@ -75,7 +75,7 @@ impl Runs {
             })?;
             self.by_id.remove(&oldest);
         }
-        let told = Told {
+        let summary = Summary {
             run: begin.run,
             streams: begin.streams,
             last_stream: 0,
@@ -85,7 +85,7 @@ impl Runs {
             judged: false,
             place: begin.place.clone(),
         };
-        self.by_id.insert(begin.run, Run { told, streams: Vec::new() });
+        self.by_id.insert(begin.run, Run { summary, streams: Vec::new() });
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Runs {
         if run.is_whole() || usize::from(stream.number) != run.streams.len() {
             return Err(refused(format!("stream {} comes out of turn", stream.number)));
         }
-        let room = stream.slots() >= u64::from(run.told.window);
+        let room = stream.slots() >= u64::from(run.summary.window);
         if stream.record_bytes == 0 || (stream.kind == Kind::Journal && !room) {
             return Err(refused("a journal must hold at least one window of records"));
         }
@@ -104,7 +104,7 @@ impl Runs {
 
     fn ack(&mut self, run: RunId, ack: &Ack) -> Result<Ack> {
         let run = self.get(run)?;
-        let window = u64::from(run.told.window);
+        let window = u64::from(run.summary.window);
         let whole = run.is_whole();
         let known = run.streams.get_mut(usize::from(ack.stream)).filter(|_| whole);
         let Some((_, held)) = known else {
@@ -116,7 +116,7 @@ impl Runs {
         }
         held.acknowledged = held.acknowledged.max(ack.acknowledged);
         held.trimmed = held.trimmed.max(ack.trimmed);
-        run.told.last_stream = ack.stream;
+        run.summary.last_stream = ack.stream;
         Ok(*held)
     }
 
@@ -125,9 +125,9 @@ impl Runs {
         let Some((id, rest)) = entry.split_first_chunk::<16>() else { return Err(damaged()) };
         let (run, [kind, payload @ ..]) = (RunId(*id), rest) else { return Err(damaged()) };
         match Message::decode(*kind, payload)? {
-            Message::Told(told) => {
+            Message::Summary(summary) => {
                 // Everything of this run follows anew.
-                self.by_id.insert(run, Run { told, streams: Vec::new() });
+                self.by_id.insert(run, Run { summary, streams: Vec::new() });
             }
             Message::Stream(stream) => {
                 self.get(run)?
@@ -138,10 +138,10 @@ impl Runs {
                 let run = self.get(run)?;
                 let known = run.streams.get_mut(usize::from(ack.stream)).ok_or_else(damaged)?;
                 known.1 = ack;
-                run.told.last_stream = ack.stream;
+                run.summary.last_stream = ack.stream;
             }
-            Message::End => self.get(run)?.told.ended = true,
-            Message::Judged { .. } => self.get(run)?.told.judged = true,
+            Message::End => self.get(run)?.summary.ended = true,
+            Message::Judged { .. } => self.get(run)?.summary.judged = true,
             // The run was forgotten.
             Message::Done => {
                 self.by_id.remove(&run);
@@ -208,7 +208,8 @@ impl Ledger {
             runs.replay(&record?.payload)?;
             entries += 1;
         }
-        let latest = runs.by_id.values().max_by_key(|run| run.told.begun_unix_s).map(|run| run.told.run);
+        let latest =
+            runs.by_id.values().max_by_key(|run| run.summary.begun_unix_s).map(|run| run.summary.run);
         Ok(Self { runs, log: std::sync::Arc::new(log), entries, latest })
     }
 
@@ -234,12 +235,12 @@ impl Ledger {
         let runs = &self.runs;
         let end = self.log.transaction::<Error>(|tx| {
             for (id, run) in &runs.by_id {
-                tx.append(&entry(*id, &Message::Told(run.told.clone())))?;
+                tx.append(&entry(*id, &Message::Summary(run.summary.clone())))?;
                 for (stream, _) in &run.streams {
                     tx.append(&entry(*id, &Message::Stream(stream.clone())))?;
                 }
-                // The one that was acknowledged last comes last, so that reading them tells.
-                let last = |ack: &Ack| ack.stream == run.told.last_stream;
+                // The one that was acknowledged last comes last, so that reading restores which it was.
+                let last = |ack: &Ack| ack.stream == run.summary.last_stream;
                 let acks = run.streams.iter().map(|(_, ack)| ack);
                 for ack in acks.clone().filter(|ack| !last(ack)).chain(acks.filter(|ack| last(ack))) {
                     tx.append(&entry(*id, &Message::Held(*ack)))?;
@@ -253,7 +254,7 @@ impl Ledger {
         Ok(end)
     }
 
-    /// A run begins, with all of its streams. Returns the LSN that must be durable before anybody is told.
+    /// A run begins, with all of its streams. Returns the LSN that must be durable before the runner is answered.
     ///
     /// # Errors
     /// [`Error::Refused`], and those of the log.
@@ -268,9 +269,9 @@ impl Ledger {
                 self.append(forgotten, &[Message::Done])?;
             }
         }
-        let told = Message::Told(self.runs.get(begin.run)?.told.clone());
+        let summary = Message::Summary(self.runs.get(begin.run)?.summary.clone());
         let streams = streams.iter().map(|stream| Message::Stream(stream.clone()));
-        let messages: Vec<Message> = std::iter::once(told).chain(streams).collect();
+        let messages: Vec<Message> = std::iter::once(summary).chain(streams).collect();
         self.latest = Some(begin.run);
         self.append(begin.run, &messages)
     }
@@ -290,7 +291,7 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::begin`].
     pub(crate) fn end(&mut self, run: RunId) -> Result<Lsn> {
-        self.runs.get(run)?.told.ended = true;
+        self.runs.get(run)?.summary.ended = true;
         self.append(run, &[Message::End])
     }
 
@@ -299,15 +300,15 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::begin`].
     pub(crate) fn judged(&mut self, run: RunId, convicted: bool) -> Result<Lsn> {
-        self.runs.get(run)?.told.judged = true;
+        self.runs.get(run)?.summary.judged = true;
         self.append(run, &[Message::Judged { run, convicted }])
     }
 
-    /// What is known of a run.
+    /// The run, or the latest one.
     ///
     /// # Errors
     /// [`Error::Refused`].
-    pub(crate) fn tell(&mut self, run: RunId) -> Result<Run> {
+    pub(crate) fn find(&mut self, run: RunId) -> Result<Run> {
         let run = match (run, self.latest) {
             (RunId::LATEST, None) => return Err(refused("it has seen no run yet")),
             (RunId::LATEST, Some(latest)) => latest,
@@ -374,8 +375,8 @@ mod tests {
         drop((ledger, log));
         let mut again = Ledger::open(dir.path()).expect("opens again");
         assert_eq!(again.runs, known);
-        assert_eq!(again.tell(run(1)).expect("is known").streams[0].1.acknowledged, many);
-        assert_eq!(again.tell(run(2)).expect("is known").told.last_stream, 1);
+        assert_eq!(again.find(run(1)).expect("is known").streams[0].1.acknowledged, many);
+        assert_eq!(again.find(run(2)).expect("is known").summary.last_stream, 1);
         assert!(again.entries < ENTRIES_BETWEEN_SNAPSHOTS, "{} entries were read", again.entries);
     }
 
@@ -383,7 +384,7 @@ mod tests {
     fn what_runs_ahead_of_its_window_or_has_no_stream_is_refused() {
         let dir = test_folder();
         let mut ledger = Ledger::open(dir.path()).expect("opens");
-        assert!(is_refused(ledger.tell(RunId::LATEST)));
+        assert!(is_refused(ledger.find(RunId::LATEST)));
         ledger.begin(&begin(1), &[stream(0)]).expect("begins");
         ledger.ack(run(1), &ack(4)).expect("a whole window");
         assert!(is_refused(ledger.ack(run(1), &ack(9))), "a window of 4 and one more");
@@ -394,8 +395,8 @@ mod tests {
         assert!(is_refused(ledger.begin(&begin(1), &[stream(0)])), "twice");
         assert!(is_refused(ledger.begin(&begin(3), &[stream(1)])), "out of turn");
         assert!(is_refused(ledger.begin(&Begin { window: 9, ..begin(4) }, &[stream(0)])), "8 slots");
-        let crowd = Begin { streams: STREAMS_MAX + 1, ..begin(5) };
-        assert!(is_refused(ledger.begin(&crowd, &[])));
+        let too_many = Begin { streams: STREAMS_MAX + 1, ..begin(5) };
+        assert!(is_refused(ledger.begin(&too_many, &[])));
     }
 
     #[test]
@@ -409,7 +410,7 @@ mod tests {
         ledger.judged(run(7), false).expect("judged");
         let last = ledger.begin(&begin(RUNS_MAX), &[stream(0)]).expect("there is room now");
         assert_eq!(ledger.runs.by_id.len(), RUNS_MAX);
-        assert!(is_refused(ledger.tell(run(7))));
+        assert!(is_refused(ledger.find(run(7))));
         let log = ledger.log();
         log.commit(last).expect("commits");
         let known = ledger.runs.clone();

@@ -46,7 +46,7 @@ pub use error::{Error, Result};
 pub use message::RunId;
 pub use token::Token;
 
-/// The port that a witness listens on unless told otherwise.
+/// The port that a witness listens on by default.
 pub const PORT: u16 = 7643;
 
 /// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.

@@ -15,14 +15,14 @@ use seawall_sys::text::printable_cut;
 /// Characters of a line; a text of the protocol has at most 400 bytes.
 pub(crate) const LINE_CHARS_MAX: usize = 600;
 /// Lines a minute about connections that have not proven to know the token.
-pub(crate) const STRANGER_LINES_MAX: u64 = 20;
+pub(crate) const UNPROVEN_LINES_MAX: u64 = 20;
 /// The minute, in nanoseconds.
 const WINDOW_NS: u64 = 60_000_000_000;
 
 /// Where lines go.
 pub(crate) struct Lines {
     out: Box<dyn Fn(&str) + Send + Sync>,
-    strangers: Mutex<Limit>,
+    unproven: Mutex<Limit>,
 }
 
 /// How many lines a window lets through. Pure: the time is a parameter.
@@ -36,7 +36,7 @@ struct Limit {
 impl Limit {
     /// Whether one more line is given at `now_ns`.
     fn take(&mut self, now_ns: u64) -> bool {
-        if self.given < STRANGER_LINES_MAX {
+        if self.given < UNPROVEN_LINES_MAX {
             if self.given == 0 {
                 self.window_start_ns = now_ns;
             }
@@ -60,28 +60,28 @@ impl Limit {
 
 impl Lines {
     pub(crate) fn new(out: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { out: Box::new(out), strangers: Mutex::default() }
+        Self { out: Box::new(out), unproven: Mutex::default() }
     }
 
-    /// Gives a line.
-    pub(crate) fn tell(&self, line: &str) {
+    /// Prints a line.
+    pub(crate) fn print(&self, line: &str) {
         (self.out)(&printable_cut(line, LINE_CHARS_MAX));
     }
 
-    /// Gives a line about a connection that has not proven to know the token, or counts it.
-    pub(crate) fn tell_of_stranger(&self, line: &str) {
+    /// Prints a line about a connection that has not proven to know the token, or counts it.
+    pub(crate) fn print_unproven(&self, line: &str) {
         self.tick();
-        let given = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).take(monotonic_ns());
+        let given = self.unproven.lock().unwrap_or_else(PoisonError::into_inner).take(monotonic_ns());
         if given {
-            self.tell(line);
+            self.print(line);
         }
     }
 
-    /// Says how many lines were left out, once their minute is over.
+    /// Prints how many lines were left out, once their minute is over.
     pub(crate) fn tick(&self) {
-        let left_out = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).end(monotonic_ns());
+        let left_out = self.unproven.lock().unwrap_or_else(PoisonError::into_inner).end(monotonic_ns());
         if let Some(left_out) = left_out {
-            self.tell(&format!(
+            self.print(&format!(
                 "{left_out} more connections that did not prove to know the token in one minute"
             ));
         }
@@ -94,12 +94,12 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn strangers_lines_are_bounded_in_each_minute_and_the_rest_is_counted() {
+    fn lines_about_unproven_connections_are_bounded_in_each_minute_and_the_rest_is_counted() {
         let mut limit = Limit::default();
         let given = (0..1000).filter(|at| limit.take(at * 1_000_000)).count() as u64;
         assert_eq!(
             (given, limit.end(59_999_999_999), limit.end(60_000_000_000)),
-            (STRANGER_LINES_MAX, None, Some(980))
+            (UNPROVEN_LINES_MAX, None, Some(980))
         );
         assert!(limit.take(61_000_000_000), "a new minute");
         assert_eq!(
@@ -111,13 +111,13 @@ mod tests {
 
     #[test]
     fn a_line_is_one_line_of_bounded_length_without_control_characters() {
-        let told = Arc::<Mutex<Vec<String>>>::default();
-        let out = Arc::clone(&told);
+        let printed = Arc::<Mutex<Vec<String>>>::default();
+        let out = Arc::clone(&printed);
         let lines = Lines::new(move |line: &str| out.lock().expect("is not poisoned").push(line.to_owned()));
-        lines.tell("a\u{1b}]52;c;eA==\u{7}\nrun 00 broke no promise\u{202e}");
-        lines.tell(&"x".repeat(100_000));
-        let told = told.lock().expect("is not poisoned");
-        assert_eq!(told[0], "a\\u{1b}]52;c;eA==\\u{7}\\nrun 00 broke no promise\\u{202e}");
-        assert!(told[1].len() < LINE_CHARS_MAX + 40 && told[1].contains("bytes more"));
+        lines.print("a\u{1b}]52;c;eA==\u{7}\nrun 00 broke no promise\u{202e}");
+        lines.print(&"x".repeat(100_000));
+        let printed = printed.lock().expect("is not poisoned");
+        assert_eq!(printed[0], "a\\u{1b}]52;c;eA==\\u{7}\\nrun 00 broke no promise\\u{202e}");
+        assert!(printed[1].len() < LINE_CHARS_MAX + 40 && printed[1].contains("bytes more"));
     }
 }

@@ -62,7 +62,7 @@ fn refusal(counts: &mut Counts, dir: &Path, error: seawall::Error) -> Result<()>
     if !matches!(error, E::Corrupt(_) | E::ForeignSegment { .. } | E::NewerFormat { .. }) {
         return Err(Error::Log(error));
     }
-    // Nobody damaged it on purpose.
+    // No test damaged it.
     if let Err(violation) = judge_refusal(&error, false) {
         counts.wrong(|| violation.to_string());
     }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(counts, Counts { expected: 32, intact: 32, ..Counts::default() });
         let counts = judged(dir.path(), 64, 24);
         assert_eq!((counts.lost, counts.intact), (8, 32), "trimmed further than was asked for: {counts:?}");
-        assert!(counts.first.expect("is told").contains("starts at"));
+        assert!(counts.first.expect("is named").contains("starts at"));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         drop(write(dir.path(), 0..64));
         let counts = judged(dir.path(), 72, 0);
         assert_eq!((counts.expected, counts.intact, counts.lost, counts.reordered), (72, 64, 8, 0));
-        assert!(counts.first.expect("is told").starts_with("acknowledged up to"));
+        assert!(counts.first.expect("is named").starts_with("acknowledged up to"));
         let counts =
             judge(&stream(), Held { run: RUN, acknowledged: 9, window: 8 }, 0, &dir.path().join("none"));
         assert_eq!(counts.expect("is judged").lost, 9);

@@ -21,7 +21,7 @@
 //!    8 held       as ack: what the witness holds durably                            witness
 //!    9 end        |                                                                 runner
 //!   10 ask        | run (16), zeros for the latest |                                checker
-//!   11 told       | run (16) | streams (2) | last stream (2) | window (4) | begun (8) | ended (1) | judged (1) |
+//!   11 summary    | run (16) | streams (2) | last stream (2) | window (4) | begun (8) | ended (1) | judged (1) |
 //!                 | 0 (6) | place (text) |                                          witness
 //!   12 judged     | run (16) | verdict (1) |                                        checker
 //!   13 done       |                                                                 witness
@@ -58,14 +58,14 @@ const RUN_BYTES: usize = 16;
 const BEGIN_BYTES: usize = RUN_BYTES + 2 + 2 + 4;
 const STREAM_BYTES: usize = 2 + 1 + 1 + 4 + 8;
 const ACK_BYTES: usize = 2 + 6 + 8 + 8;
-const TOLD_BYTES: usize = RUN_BYTES + 2 + 2 + 4 + 8 + 1 + 1 + 6;
+const SUMMARY_BYTES: usize = RUN_BYTES + 2 + 2 + 4 + 8 + 1 + 1 + 6;
 const JUDGED_BYTES: usize = RUN_BYTES + 1;
 
 const _: () = assert!(4 + 1 + 1 + 2 + 8 == HEADER_BYTES);
-const _: () = assert!(BEGIN_BYTES == 24 && STREAM_BYTES == 16 && ACK_BYTES == 24 && TOLD_BYTES == 40);
+const _: () = assert!(BEGIN_BYTES == 24 && STREAM_BYTES == 16 && ACK_BYTES == 24 && SUMMARY_BYTES == 40);
 const _: () = assert!(JUDGED_BYTES == 17);
 const _: () =
-    assert!(TOLD_BYTES + TEXT_BYTES_MAX <= PAYLOAD_BYTES_MAX && NONCE_BYTES == 32 && TAG_BYTES == 16);
+    assert!(SUMMARY_BYTES + TEXT_BYTES_MAX <= PAYLOAD_BYTES_MAX && NONCE_BYTES == 32 && TAG_BYTES == 16);
 
 /// Which run it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,7 +75,7 @@ impl RunId {
     /// Stands for the latest run in a question.
     pub(crate) const LATEST: Self = Self([0; RUN_BYTES]);
 
-    /// What its records carry: its first eight bytes.
+    /// The part that its records hold: its first eight bytes.
     pub(crate) fn short(self) -> u64 {
         self.0.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
     }
@@ -94,10 +94,12 @@ impl fmt::Debug for RunId {
 }
 
 impl FromStr for RunId {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("{text:?} is no run: a run is 32 hexadecimal digits, as `run` prints them");
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::Asked(format!("{text:?} is no run: a run is 32 hexadecimal digits, as `run` prints them"))
+        };
         if text.len() != 2 * RUN_BYTES || !text.is_ascii() {
             return Err(wrong());
         }
@@ -136,9 +138,9 @@ pub(crate) struct Ack {
     pub(crate) trimmed: u64,
 }
 
-/// What the witness knows of a run beside its streams.
+/// The witness's knowledge of a run beside its streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Summary {
     pub(crate) run: RunId,
     pub(crate) streams: u16,
     /// The stream that was acknowledged last.
@@ -153,7 +155,7 @@ pub(crate) struct Told {
     pub(crate) place: String,
 }
 
-/// Anything that is said.
+/// Any message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Hello(Nonce),
@@ -166,7 +168,7 @@ pub(crate) enum Message {
     Held(Ack),
     End,
     Ask(RunId),
-    Told(Told),
+    Summary(Summary),
     Judged { run: RunId, convicted: bool },
     Done,
     Refused(String),
@@ -202,7 +204,7 @@ impl Message {
             Self::Held(_) => 8,
             Self::End => 9,
             Self::Ask(_) => 10,
-            Self::Told(_) => 11,
+            Self::Summary(_) => 11,
             Self::Judged { .. } => 12,
             Self::Done => 13,
             Self::Refused(_) => 14,
@@ -236,14 +238,14 @@ impl Message {
                 out.extend(ack.trimmed.to_le_bytes());
             }
             Self::Ask(run) => out.extend(run.0),
-            Self::Told(told) => {
-                out.extend(told.run.0);
-                out.extend(told.streams.to_le_bytes());
-                out.extend(told.last_stream.to_le_bytes());
-                out.extend(told.window.to_le_bytes());
-                out.extend(told.begun_unix_s.to_le_bytes());
-                out.extend([u8::from(told.ended), u8::from(told.judged), 0, 0, 0, 0, 0, 0]);
-                out.extend(cut(&told.place));
+            Self::Summary(run) => {
+                out.extend(run.run.0);
+                out.extend(run.streams.to_le_bytes());
+                out.extend(run.last_stream.to_le_bytes());
+                out.extend(run.window.to_le_bytes());
+                out.extend(run.begun_unix_s.to_le_bytes());
+                out.extend([u8::from(run.ended), u8::from(run.judged), 0, 0, 0, 0, 0, 0]);
+                out.extend(cut(&run.place));
             }
             Self::Judged { run, convicted } => {
                 out.extend(run.0);
@@ -284,7 +286,7 @@ impl Message {
             8 => Self::Held(rest.ack()?),
             9 => Self::End,
             10 => Self::Ask(RunId(rest.take()?)),
-            11 => rest.told()?,
+            11 => rest.summary()?,
             12 => Self::Judged { run: RunId(rest.take()?), convicted: rest.u8()? != 0 },
             13 => Self::Done,
             14 => Self::Refused(rest.text()?),
@@ -392,13 +394,22 @@ impl Rest<'_> {
         Ok(Ack { stream, acknowledged: self.u64()?, trimmed: self.u64()? })
     }
 
-    fn told(&mut self) -> Result<Message> {
+    fn summary(&mut self) -> Result<Message> {
         let (run, streams, last_stream) = (RunId(self.take()?), self.u16()?, self.u16()?);
         let (window, begun_unix_s) = (self.u32()?, self.u64()?);
         let (ended, judged) = (self.u8()? != 0, self.u8()? != 0);
         self.take::<6>()?;
         let place = self.text()?;
-        Ok(Message::Told(Told { run, streams, last_stream, window, begun_unix_s, ended, judged, place }))
+        Ok(Message::Summary(Summary {
+            run,
+            streams,
+            last_stream,
+            window,
+            begun_unix_s,
+            ended,
+            judged,
+            place,
+        }))
     }
 }
 
@@ -430,7 +441,7 @@ mod tests {
             Message::Held(ack),
             Message::End,
             Message::Ask(RunId::LATEST),
-            Message::Told(Told {
+            Message::Summary(Summary {
                 run,
                 streams: 3,
                 last_stream: 1,
@@ -460,7 +471,7 @@ mod tests {
             }
             if !matches!(
                 message,
-                Message::Begin(_) | Message::Stream(_) | Message::Told(_) | Message::Refused(_)
+                Message::Begin(_) | Message::Stream(_) | Message::Summary(_) | Message::Refused(_)
             ) {
                 payload.push(0);
                 assert!(Message::decode(message.kind(), &payload).is_err(), "{message:?}");
@@ -479,7 +490,7 @@ mod tests {
                 Message::Stream(stream) => STREAM_BYTES + stream.method.len(),
                 Message::Ack(_) | Message::Held(_) => ACK_BYTES,
                 Message::Ask(_) => RUN_BYTES,
-                Message::Told(told) => TOLD_BYTES + told.place.len(),
+                Message::Summary(run) => SUMMARY_BYTES + run.place.len(),
                 Message::Judged { .. } => JUDGED_BYTES,
                 Message::Refused(text) => text.len(),
                 Message::Proof | Message::Welcome | Message::End | Message::Done => 0,
@@ -506,7 +517,7 @@ mod tests {
             message.payload(&mut payload);
             let text = match &message {
                 Message::Begin(Begin { place: text, .. })
-                | Message::Told(Told { place: text, .. })
+                | Message::Summary(Summary { place: text, .. })
                 | Message::Stream(Stream { method: text, .. })
                 | Message::Refused(text) => text.len(),
                 _ => 0,
@@ -571,7 +582,7 @@ mod tests {
         assert_eq!(payload.len(), TEXT_BYTES_MAX);
         assert!(Message::decode(14, &payload).is_ok());
         let id = RunId([0xAB; 16]);
-        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().parse::<RunId>().expect("its own form"), id);
         for bad in ["", "ab", &"z".repeat(32), &"ä".repeat(16)] {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }

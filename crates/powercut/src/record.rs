@@ -1,7 +1,7 @@
-//! Generates the test records and recognises them on the disk, whole or in pieces.
+//! Generates the test records and recognises them on the disk, whole or in part.
 //!
 //! A record is cut into sectors of 512 bytes, each of which identifies its record by itself, so that a record of
-//! which only some sectors arrived, an older one that was never overwritten, and foreign bytes can be told apart.
+//! which only some sectors arrived, an older one that was never overwritten, and foreign bytes can be distinguished.
 //!
 //! ```text
 //!   0        4        6        8               16              24       28      32          512
@@ -43,8 +43,8 @@ pub(crate) enum Shown {
     Zeros,
     /// This record, whole.
     Whole(u64),
-    /// Pieces, of this run and stream as far as they say whose they are; the highest sequence among them.
-    Pieces(Option<u64>),
+    /// Parts of records, of this run and stream as far as they are named; the highest sequence among them.
+    Parts(Option<u64>),
     /// At least one valid sector that belongs elsewhere.
     Foreign,
 }
@@ -138,7 +138,7 @@ pub(crate) fn look(run: u64, stream: u16, bytes: &[u8]) -> Shown {
     match (zeros, whole, first) {
         (true, ..) => Shown::Zeros,
         (_, true, Some(sequence)) => Shown::Whole(sequence),
-        _ => Shown::Pieces(highest),
+        _ => Shown::Parts(highest),
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
             for byte in 0..bytes {
                 let mut changed = whole.clone();
                 changed[byte] ^= 4;
-                assert!(matches!(look(RUN, 3, &changed), Shown::Pieces(_)), "{bytes}, byte {byte}");
+                assert!(matches!(look(RUN, 3, &changed), Shown::Parts(_)), "{bytes}, byte {byte}");
             }
         }
     }
@@ -174,10 +174,10 @@ mod tests {
         assert_eq!(look(RUN, 3, &[0; 1024]), Shown::Zeros);
         let (old, new) = (record(4, 1024), record(8, 1024));
         let torn = [&new[..512], &old[512..]].concat();
-        assert_eq!(look(RUN, 3, &torn), Shown::Pieces(Some(8)));
-        assert_eq!(look(RUN, 3, &[&new[..512], &[0; 512]].concat()), Shown::Pieces(Some(8)));
-        assert_eq!(look(RUN, 3, &[&old[..700], &new[700..]].concat()), Shown::Pieces(Some(4)));
-        assert_eq!(look(RUN, 3, &[7; 1024]), Shown::Pieces(None));
+        assert_eq!(look(RUN, 3, &torn), Shown::Parts(Some(8)));
+        assert_eq!(look(RUN, 3, &[&new[..512], &[0; 512]].concat()), Shown::Parts(Some(8)));
+        assert_eq!(look(RUN, 3, &[&old[..700], &new[700..]].concat()), Shown::Parts(Some(4)));
+        assert_eq!(look(RUN, 3, &[7; 1024]), Shown::Parts(None));
         assert_eq!(look(RUN + 1, 3, &new), Shown::Foreign);
         assert_eq!(look(RUN, 2, &new), Shown::Foreign);
         assert_eq!(look(RUN, 3, &new[..512]), Shown::Foreign, "half of a longer record");

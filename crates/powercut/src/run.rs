@@ -67,7 +67,7 @@ pub struct Ended {
     pub acknowledged: Vec<(String, u64)>,
 }
 
-/// What a run tells before it writes.
+/// A run that is about to write.
 #[derive(Clone, Debug)]
 pub struct Begun {
     /// Which run it is.
@@ -265,12 +265,12 @@ fn fill(
     Ok(prepared)
 }
 
-/// Writes until the power goes, `stop` is set, or the plan's duration is over. `told` learns of the run before it
+/// Writes until the power goes, `stop` is set, or the plan's duration is over. `report` is called with the run before it
 /// writes.
 ///
 /// # Errors
-/// Whatever keeps it from writing or from telling the witness.
-pub fn run(plan: &Plan, stop: &AtomicBool, told: impl FnOnce(&Begun)) -> Result<Ended> {
+/// Whatever keeps it from writing or from reaching the witness.
+pub fn run(plan: &Plan, stop: &AtomicBool, report: impl FnOnce(&Begun)) -> Result<Ended> {
     let wire = TcpWire::connect(&plan.witness, &plan.token)?;
     let Prepared { begun, streams, mut writers } = prepare(plan)?;
     let whole = plan.folder.canonicalize().unwrap_or_else(|_| plan.folder.clone());
@@ -278,7 +278,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: impl FnOnce(&Begun)) -> Result<
     let place = whole.display().to_string();
     let begin = Begin { run: begun.run, streams: streams_count, window: plan.window, place };
     let line = Line::begin(wire, &begin, &streams).inspect_err(|_| remove(&begun.folder))?;
-    told(&begun);
+    report(&begun);
     let now = monotonic_ns();
     let after =
         |from: u64, time: Duration| from.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));

@@ -63,7 +63,7 @@ impl Stream {
         self.journal_bytes / u64::from(self.record_bytes.max(1))
     }
 
-    /// What its records carry.
+    /// The number in its records.
     pub(crate) fn name(&self, run: u64, sequence: u64) -> Name {
         Name { run, stream: self.number, sequence }
     }

@@ -31,12 +31,12 @@ pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes of a nonce.
 pub(crate) const NONCE_BYTES: usize = 32;
 
-/// A fresh number that nobody can guess.
+/// A fresh number that cannot be guessed.
 pub(crate) type Nonce = [u8; NONCE_BYTES];
 /// What proves a frame.
 pub(crate) type Tag = [u8; TAG_BYTES];
 
-/// What both sides know and nobody else.
+/// The secret that both sides know.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 

@@ -6,7 +6,7 @@
 //!   -             -                                 no                      nothing to judge
 //!   no            -                                 yes                     kept, or no cut if none came
 //!   yes           yes                               yes                     broken
-//!   yes           no                                yes                     lost as told
+//!   yes           no                                yes                     lost, not promised
 //! ```
 //!
 //! Bytes that were never written there break every promise, whatever was acknowledged.
@@ -29,7 +29,7 @@ pub struct Counts {
     pub intact: u64,
     /// Of these, not there: their place holds something older, or nothing.
     pub lost: u64,
-    /// Of these, there in pieces.
+    /// Of these, there in part.
     pub torn: u64,
     /// Of the lost and torn ones, how many were outlived by a record that was issued later.
     pub reordered: u64,
@@ -62,8 +62,8 @@ pub enum Verdict {
     Kept,
     /// Something acknowledged is not, though it was promised to outlive a power cut.
     Broken,
-    /// Something acknowledged is not, and nobody promised that it would be.
-    LostAsTold,
+    /// Something acknowledged is not, and its class never promised that.
+    LostUnpromised,
     /// Everything acknowledged is there, but no cut came that could have taken it: it proves nothing.
     NoCut,
     /// Nothing was acknowledged.
@@ -77,7 +77,7 @@ impl Verdict {
         match self {
             Self::Kept => "kept",
             Self::Broken => "BROKEN",
-            Self::LostAsTold => "lost as told",
+            Self::LostUnpromised => "lost, not promised",
             Self::NoCut => "no cut",
             Self::NothingToJudge => "nothing to judge",
         }
@@ -108,7 +108,7 @@ pub struct StreamVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoCut {
-    /// The run told the witness that it was done.
+    /// The run reported to the witness that it was done.
     EndedByItself,
     /// The host is in the boot that the run wrote in.
     SameBoot,
@@ -136,7 +136,7 @@ pub struct Judgement {
     pub begun_unix_seconds: u64,
     /// Whether it ended by itself, without any cut.
     pub ended: bool,
-    /// Why it is known that no cut came while it wrote; absent if one came, or nobody can tell.
+    /// Why it is known that no cut came while it wrote; absent if one came, or it is unknown.
     pub no_cut: Option<NoCut>,
     /// By stream.
     pub streams: Vec<StreamVerdict>,
@@ -150,7 +150,7 @@ pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class, no_cu
         (false, _) if no_cut => Verdict::NoCut,
         (false, _) => Verdict::Kept,
         (true, Class::PowerLoss) => Verdict::Broken,
-        (true, _) => Verdict::LostAsTold,
+        (true, _) => Verdict::LostUnpromised,
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
         let lost = Counts { expected: 3, intact: 2, lost: 1, ..Counts::default() };
         let phantom = Counts { phantom: 1, ..Counts::default() };
         for class in Class::ALL {
-            let broken = if class == Class::PowerLoss { Verdict::Broken } else { Verdict::LostAsTold };
+            let broken = if class == Class::PowerLoss { Verdict::Broken } else { Verdict::LostUnpromised };
             assert_eq!(verdict(&clean, 3, class, false), Verdict::Kept);
             assert_eq!(verdict(&clean, 3, class, true), Verdict::NoCut);
             for no_cut in [false, true] {

@@ -73,23 +73,23 @@ impl<T> End<T> {
     }
 }
 
-/// What hears the other side.
-pub(crate) struct Ear<R: Read>(End<BufReader<R>>);
+/// The half of a connection that receives.
+pub(crate) struct ReceiveHalf<R: Read>(End<BufReader<R>>);
 
-/// What speaks to the other side.
-pub(crate) struct Mouth<W: Write>(End<W>);
+/// The half of a connection that sends.
+pub(crate) struct SendHalf<W: Write>(End<W>);
 
 /// One connection.
 pub(crate) struct Wire<R: Read, W: Write> {
-    ear: Ear<R>,
-    mouth: Mouth<W>,
+    receiver: ReceiveHalf<R>,
+    sender: SendHalf<W>,
 }
 
 /// A connection by TCP.
 pub(crate) type TcpWire = Wire<TcpStream, TcpStream>;
 
-impl<W: Write> Mouth<W> {
-    /// Says it.
+impl<W: Write> SendHalf<W> {
+    /// Sends it.
     ///
     /// # Errors
     /// [`Error::Silent`], [`Error::Gone`], [`Error::Io`].
@@ -108,7 +108,7 @@ impl<W: Write> Mouth<W> {
     }
 }
 
-impl<R: Read> Ear<R> {
+impl<R: Read> ReceiveHalf<R> {
     /// The next message.
     ///
     /// # Errors
@@ -167,50 +167,50 @@ impl<R: Read> Ear<R> {
 
 impl<R: Read, W: Write> Wire<R, W> {
     pub(crate) fn new(reader: R, writer: W, peer: String) -> Self {
-        let ear = Ear(End::new(BufReader::with_capacity(4096, reader), peer.clone()));
-        Self { ear, mouth: Mouth(End::new(writer, peer)) }
+        let receiver = ReceiveHalf(End::new(BufReader::with_capacity(4096, reader), peer.clone()));
+        Self { receiver, sender: SendHalf(End::new(writer, peer)) }
     }
 
     /// The other side's address.
     pub(crate) fn peer(&self) -> &str {
-        &self.mouth.0.peer
+        &self.sender.0.peer
     }
 
-    /// As [`Ear::has_more`].
+    /// As [`ReceiveHalf::has_more`].
     pub(crate) fn has_more(&self) -> bool {
-        self.ear.has_more()
+        self.receiver.has_more()
     }
 
-    /// As [`Mouth::send`].
+    /// As [`SendHalf::send`].
     ///
     /// # Errors
     /// As there.
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
-        self.mouth.send(message)
+        self.sender.send(message)
     }
 
-    /// As [`Ear::receive`].
+    /// As [`ReceiveHalf::receive`].
     ///
     /// # Errors
     /// As there.
     pub(crate) fn receive(&mut self) -> Result<Message> {
-        self.ear.receive()
+        self.receiver.receive()
     }
 
     /// For two threads, one that hears and one that speaks.
-    pub(crate) fn split(self) -> (Ear<R>, Mouth<W>) {
-        (self.ear, self.mouth)
+    pub(crate) fn split(self) -> (ReceiveHalf<R>, SendHalf<W>) {
+        (self.receiver, self.sender)
     }
 
     fn know(&mut self, ours: Key, theirs: Key) {
-        (self.mouth.0.key, self.ear.0.key) = (Some(ours), Some(theirs));
+        (self.sender.0.key, self.receiver.0.key) = (Some(ours), Some(theirs));
     }
 
     /// Ends a connection with a reason.
     pub(crate) fn refuse(&mut self, text: String) {
-        // Whoever does not know the token gets no tag either.
-        if self.ear.0.next <= 1 {
-            self.mouth.0.key = None;
+        // A peer that does not know the token gets no tag either.
+        if self.receiver.0.next <= 1 {
+            self.sender.0.key = None;
         }
         // The connection ends whether or not the reason arrives.
         let _ = self.send(&Message::Refused(text));
@@ -221,23 +221,18 @@ impl<R: Read, W: Write> Wire<R, W> {
     /// # Errors
     /// As [`Wire::receive`].
     pub(crate) fn greet(&mut self, token: &Token, side: Side) -> Result<()> {
-        self.greet_telling(token, side, || {})
+        self.greet_with(token, side, || {})
     }
 
     /// As [`Wire::greet`]; a witness calls `said_hello` when the first half is done.
     ///
     /// # Errors
     /// As [`Wire::receive`].
-    pub(crate) fn greet_telling(
-        &mut self,
-        token: &Token,
-        side: Side,
-        said_hello: impl FnOnce(),
-    ) -> Result<()> {
+    pub(crate) fn greet_with(&mut self, token: &Token, side: Side, said_hello: impl FnOnce()) -> Result<()> {
         let ours = random::<NONCE_BYTES>()?;
         match side {
             Side::Runner => {
-                self.ear.0.takes_refusals = true;
+                self.receiver.0.takes_refusals = true;
                 self.send(&Message::Hello(ours))?;
                 let Message::Challenge(theirs) = self.receive()? else {
                     return Err(self.unexpected("challenge"));
@@ -245,15 +240,15 @@ impl<R: Read, W: Write> Wire<R, W> {
                 self.prove(token, &ours, &theirs)
             }
             Side::Witness => {
-                self.ear.0.only = Some((Message::Hello([0; NONCE_BYTES]).kind(), NONCE_BYTES));
+                self.receiver.0.only = Some((Message::Hello([0; NONCE_BYTES]).kind(), NONCE_BYTES));
                 let Message::Hello(theirs) = self.receive()? else { return Err(self.unexpected("hello")) };
                 said_hello();
-                self.ear.0.only = Some((Message::Proof.kind(), 0));
+                self.receiver.0.only = Some((Message::Proof.kind(), 0));
                 self.send(&Message::Challenge(ours))?;
                 let session = token.session(&theirs, &ours);
                 self.know(session.from_witness, session.to_witness);
                 let Message::Proof = self.receive()? else { return Err(self.unexpected("proof")) };
-                self.ear.0.only = None;
+                self.receiver.0.only = None;
                 self.send(&Message::Welcome)
             }
         }
@@ -279,7 +274,7 @@ impl<R: Read, W: Write> Wire<R, W> {
 
 impl TcpWire {
     /// Connects to a witness and proves who is speaking. A connection that the witness ended before the proof, to make
-    /// room in a flood of strangers, is made again a few times.
+    /// room in a flood of connections without a proof, is made again a few times.
     ///
     /// # Errors
     /// As [`Wire::greet`], and [`Error::Io`] if there is no way there.
@@ -302,7 +297,7 @@ impl TcpWire {
                 Ok(stream) => {
                     let mut wire = Self::over(stream, address.to_owned()).map_err(failed)?;
                     wire.greet(token, Side::Runner)?;
-                    wire.patience(ANSWER_TIMEOUT)?;
+                    wire.set_timeout(ANSWER_TIMEOUT)?;
                     return Ok(wire);
                 }
                 Err(error) => last = error,
@@ -327,12 +322,12 @@ impl TcpWire {
     ///
     /// # Errors
     /// What the system answers.
-    pub(crate) fn patience(&mut self, timeout: Duration) -> Result<()> {
-        (self.ear.0.timeout, self.mouth.0.timeout) = (timeout, timeout);
-        let socket = &self.mouth.0.io;
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<()> {
+        (self.receiver.0.timeout, self.sender.0.timeout) = (timeout, timeout);
+        let socket = &self.sender.0.io;
         let set = socket.set_read_timeout(Some(timeout));
         set.and_then(|()| socket.set_write_timeout(Some(timeout)))
-            .map_err(|error| self.mouth.0.explain(error))
+            .map_err(|error| self.sender.0.explain(error))
     }
 }
 
@@ -396,11 +391,15 @@ mod tests {
         let frame = [&Message::header(14, payload.len(), 0)[..], &payload, &[0; super::TAG_BYTES]].concat();
         let (near, mut far) = pair();
         far.write_all(&frame).expect("is sent");
-        let told = wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner).expect_err("is refused");
-        assert!(matches!(told, Error::Refused { .. }), "{told:?}");
-        let told = told.to_string();
-        assert!(told.contains("without a proof") && told.len() < 600, "{told}");
-        assert!(told.chars().all(|character| !character.is_control() && character != '\u{202e}'), "{told}");
+        let refusal =
+            wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner).expect_err("is refused");
+        assert!(matches!(refusal, Error::Refused { .. }), "{refusal:?}");
+        let refusal = refusal.to_string();
+        assert!(refusal.contains("without a proof") && refusal.len() < 600, "{refusal}");
+        assert!(
+            refusal.chars().all(|character| !character.is_control() && character != '\u{202e}'),
+            "{refusal}"
+        );
     }
 
     /// Keeps what is written, for a look at the bytes.

@@ -6,10 +6,10 @@
 //! Invariants: a peer without the token learns and changes nothing, and writes no line of the operator's output;
 //! connections are bounded; a connection that breaks the rules is closed with the reason, and disturbs no other.
 //!
-//! At most [`STRANGERS_MAX`] connections are unauthenticated. When one more comes, one of them is closed: of the
+//! At most [`UNPROVEN_MAX`] connections are unauthenticated. When one more comes, one of them is closed: of the
 //! address that has most of them, the oldest that has not even sent hello. So idle connections keep no client out,
 //! and a flood keeps out no client of another address. The limit of this: a flood from a client's own address that
-//! sends hello each time, [`STRANGERS_MAX`] times within the client's round trip, ends that client's connection; the
+//! sends hello each time, [`UNPROVEN_MAX`] times within the client's round trip, ends that client's connection; the
 //! client tries again six times.
 
 use std::collections::HashMap;
@@ -28,13 +28,13 @@ use crate::message::{Ack, Begin, Message, RunId};
 use crate::token::Token;
 use crate::wire::{Side, TcpWire};
 
-/// Connections at the same time of those who know the token.
+/// Connections at the same time that have proven the token.
 const CONNECTIONS_MAX: usize = 64;
-/// Connections at the same time that have not proven it yet.
-const STRANGERS_MAX: usize = 128;
+/// Connections at the same time that have not.
+const UNPROVEN_MAX: usize = 128;
 /// How long a runner may be silent before its connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
-/// How often it is looked whether to stop.
+/// How often a wait checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A witness.
@@ -47,12 +47,12 @@ struct State {
     token: Token,
     ledger: Mutex<Ledger>,
     log: Arc<Log>,
-    guests: Mutex<HashMap<u64, Guest>>,
+    connections: Mutex<HashMap<u64, Connection>>,
     lines: Lines,
 }
 
 /// One connection.
-struct Guest {
+struct Connection {
     stream: TcpStream,
     /// The network it comes from.
     from: IpAddr,
@@ -64,7 +64,7 @@ struct Guest {
 enum Standing {
     /// It was accepted.
     Silent,
-    /// It said hello.
+    /// It sent hello.
     Hello,
     /// It has proven to know the token.
     Known,
@@ -78,12 +78,12 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Which connection goes when there are too many that have proven nothing: number, network and standing of each.
-fn who_goes(strangers: &[(u64, IpAddr, Standing)]) -> Option<u64> {
-    let of = |network: &IpAddr| strangers.iter().filter(|(_, from, _)| from == network).count();
-    let most = strangers.iter().map(|(_, from, _)| of(from)).max()?;
-    let crowded = strangers.iter().filter(|(_, from, _)| of(from) == most);
-    crowded.min_by_key(|(number, _, standing)| (*standing, *number)).map(|(number, _, _)| *number)
+/// The connection to close when too many have proven nothing, by number, network and standing of each.
+fn to_close(unproven: &[(u64, IpAddr, Standing)]) -> Option<u64> {
+    let of = |network: &IpAddr| unproven.iter().filter(|(_, from, _)| from == network).count();
+    let most = unproven.iter().map(|(_, from, _)| of(from)).max()?;
+    let of_largest = unproven.iter().filter(|(_, from, _)| of(from) == most);
+    of_largest.min_by_key(|(number, _, standing)| (*standing, *number)).map(|(number, _, _)| *number)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Witness {
-    /// Opens the ledger in `ledger` and listens on `address`; `told` gets a line for everything worth telling.
+    /// Opens the ledger in `ledger` and listens on `address`; `print` gets a line for each event.
     ///
     /// # Errors
     /// [`Error::Io`] if the address cannot be listened on, and those of the ledger's log.
@@ -100,7 +100,7 @@ impl Witness {
         address: &str,
         token: Token,
         ledger: &Path,
-        told: impl Fn(&str) + Send + Sync + 'static,
+        print: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
         let ledger = Ledger::open(ledger)?;
         let failed = |source| Error::Io { operation: "listen on", place: address.to_owned(), source };
@@ -111,8 +111,8 @@ impl Witness {
             token,
             ledger: Mutex::new(ledger),
             log,
-            guests: Mutex::default(),
-            lines: Lines::new(told),
+            connections: Mutex::default(),
+            lines: Lines::new(print),
         };
         Ok(Self { listener, state: Arc::new(state) })
     }
@@ -126,7 +126,7 @@ impl Witness {
         self.listener.local_addr().map_err(failed)
     }
 
-    /// Serves until `stop` is set. What keeps it from accepting one connection is told and does not end it: a flood
+    /// Serves until `stop` is set. An error of accepting one connection is printed and does not end it: a flood
     /// that uses up the system's descriptors must not silence the witness of a run.
     pub fn serve(&self, stop: &AtomicBool) {
         let mut number = 0;
@@ -146,7 +146,7 @@ impl Witness {
                 Err(error) => {
                     let kind = Some(error.kind());
                     if trouble != kind {
-                        self.state.lines.tell(&format!("cannot accept a connection: {error}; tries again"));
+                        self.state.lines.print(&format!("cannot accept a connection: {error}; tries again"));
                     }
                     trouble = kind;
                     std::thread::sleep(LOOK_EVERY);
@@ -164,21 +164,21 @@ impl State {
         let wire = TcpWire::over(stream, peer.to_string());
         let (Ok(kept), Ok(mut wire)) = (kept, wire) else { return };
         {
-            let mut guests = lock(&self.guests);
-            let strangers: Vec<_> = guests
+            let mut connections = lock(&self.connections);
+            let unproven: Vec<_> = connections
                 .iter()
-                .filter(|(_, guest)| guest.standing != Standing::Known)
-                .map(|(number, guest)| (*number, guest.from, guest.standing))
+                .filter(|(_, one)| one.standing != Standing::Known)
+                .map(|(number, one)| (*number, one.from, one.standing))
                 .collect();
-            if strangers.len() >= STRANGERS_MAX
-                && let Some(goes) = who_goes(&strangers)
-                && let Some(guest) = guests.remove(&goes)
+            if unproven.len() >= UNPROVEN_MAX
+                && let Some(closed) = to_close(&unproven)
+                && let Some(connection) = connections.remove(&closed)
             {
                 // Its thread ends by itself then.
-                let _ = guest.stream.shutdown(Shutdown::Both);
+                let _ = connection.stream.shutdown(Shutdown::Both);
             }
             let from = network(peer.ip());
-            guests.insert(number, Guest { stream: kept, from, standing: Standing::Silent });
+            connections.insert(number, Connection { stream: kept, from, standing: Standing::Silent });
         }
         let spawned = std::thread::Builder::new().name("powercut-witness".to_owned()).spawn(move || {
             if let Err(error) = state.converse(number, &mut wire) {
@@ -190,29 +190,29 @@ impl State {
                     other => wire.refuse(other.to_string()),
                 }
                 let line = format!("{}: {error}", wire.peer());
-                let known = lock(&state.guests).get(&number).map(|guest| guest.standing);
+                let known = lock(&state.connections).get(&number).map(|one| one.standing);
                 if known == Some(Standing::Known) {
-                    state.lines.tell(&line);
+                    state.lines.print(&line);
                 } else {
-                    state.lines.tell_of_stranger(&line);
+                    state.lines.print_unproven(&line);
                 }
             }
-            lock(&state.guests).remove(&number);
+            lock(&state.connections).remove(&number);
         });
         if let Err(error) = spawned {
-            lock(&self.guests).remove(&number);
-            self.lines.tell_of_stranger(&format!("{peer}: no thread for it: {error}"));
+            lock(&self.connections).remove(&number);
+            self.lines.print_unproven(&format!("{peer}: no thread for it: {error}"));
         }
     }
 
     /// Ends all connections.
     fn part(&self) {
         for _ in 0..200 {
-            for guest in lock(&self.guests).values() {
+            for connection in lock(&self.connections).values() {
                 // It may have ended by itself.
-                let _ = guest.stream.shutdown(Shutdown::Both);
+                let _ = connection.stream.shutdown(Shutdown::Both);
             }
-            if lock(&self.guests).is_empty() {
+            if lock(&self.connections).is_empty() {
                 return;
             }
             std::thread::sleep(LOOK_EVERY);
@@ -224,31 +224,31 @@ impl State {
     /// # Errors
     /// [`Error::Refused`] if too many have.
     fn recognise(&self, number: u64) -> Result<()> {
-        let mut guests = lock(&self.guests);
-        if guests.values().filter(|guest| guest.standing == Standing::Known).count() >= CONNECTIONS_MAX {
+        let mut connections = lock(&self.connections);
+        if connections.values().filter(|one| one.standing == Standing::Known).count() >= CONNECTIONS_MAX {
             let text = format!("{CONNECTIONS_MAX} others are connected; try again later");
             return Err(Error::Refused { text });
         }
-        if let Some(guest) = guests.get_mut(&number) {
-            guest.standing = Standing::Known;
+        if let Some(connection) = connections.get_mut(&number) {
+            connection.standing = Standing::Known;
         }
         Ok(())
     }
 
     fn converse(&self, number: u64, wire: &mut TcpWire) -> Result<()> {
-        wire.greet_telling(&self.token, Side::Witness, || {
-            if let Some(guest) = lock(&self.guests).get_mut(&number) {
-                guest.standing = Standing::Hello;
+        wire.greet_with(&self.token, Side::Witness, || {
+            if let Some(connection) = lock(&self.connections).get_mut(&number) {
+                connection.standing = Standing::Hello;
             }
         })?;
         self.recognise(number)?;
-        wire.patience(IDLE_TIMEOUT)?;
+        wire.set_timeout(IDLE_TIMEOUT)?;
         loop {
             match wire.receive() {
                 Ok(Message::Begin(begin)) => return self.follow(wire, &begin),
                 Ok(Message::Ask(run)) => {
-                    let run = lock(&self.ledger).tell(run)?;
-                    wire.send(&Message::Told(run.told))?;
+                    let run = lock(&self.ledger).find(run)?;
+                    wire.send(&Message::Summary(run.summary))?;
                     for (stream, ack) in run.streams {
                         wire.send(&Message::Stream(stream))?;
                         wire.send(&Message::Held(ack))?;
@@ -259,7 +259,7 @@ impl State {
                     let lsn = lock(&self.ledger).judged(run, convicted)?;
                     self.log.commit(lsn)?;
                     let verdict = if convicted { "broke a promise" } else { "broke no promise" };
-                    self.lines.tell(&format!("run {run} {verdict}"));
+                    self.lines.print(&format!("run {run} {verdict}"));
                     wire.send(&Message::Done)?;
                 }
                 // A checker has nothing more to ask.
@@ -281,12 +281,12 @@ impl State {
         self.log.commit(lsn)?;
         wire.send(&Message::Done)?;
         let run = begin.run;
-        self.lines.tell(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
+        self.lines.print(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
         let ended = self.acknowledgements(wire, run);
-        let sum = lock(&self.ledger).tell(run)?;
+        let sum = lock(&self.ledger).find(run)?;
         let sum: u64 = sum.streams.iter().map(|(_, ack)| ack.acknowledged).sum();
         let how = if ended.is_ok() { "ended by itself" } else { "was cut off" };
-        self.lines.tell(&format!("run {run} {how} after {sum} acknowledgements"));
+        self.lines.print(&format!("run {run} {how} after {sum} acknowledgements"));
         ended
     }
 
@@ -335,24 +335,24 @@ mod tests {
         witness: Arc<Witness>,
         stop: Arc<AtomicBool>,
         serving: Option<std::thread::JoinHandle<()>>,
-        told: Arc<Mutex<Vec<String>>>,
+        printed: Arc<Mutex<Vec<String>>>,
         _ledger: tempfile::TempDir,
     }
 
     impl Stage {
         fn new() -> Self {
             let ledger = tempfile::tempdir().expect("a folder");
-            let (stop, told) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<String>>>::default());
-            let lines = Arc::clone(&told);
-            let tell = move |line: &str| lock(&lines).push(line.to_owned());
-            let bound = Witness::bind("127.0.0.1:0", Token::of(TOKEN), ledger.path(), tell);
+            let (stop, printed) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<String>>>::default());
+            let lines = Arc::clone(&printed);
+            let print = move |line: &str| lock(&lines).push(line.to_owned());
+            let bound = Witness::bind("127.0.0.1:0", Token::of(TOKEN), ledger.path(), print);
             let witness = Arc::new(bound.expect("listens"));
             let (serves, until) = (Arc::clone(&witness), Arc::clone(&stop));
             let serving = Some(std::thread::spawn(move || serves.serve(&until)));
-            Self { witness, stop, serving, told, _ledger: ledger }
+            Self { witness, stop, serving, printed, _ledger: ledger }
         }
 
-        fn stranger(&self) -> TcpStream {
+        fn unproven(&self) -> TcpStream {
             TcpStream::connect(self.witness.address().expect("an address")).expect("connects")
         }
 
@@ -361,9 +361,9 @@ mod tests {
             TcpWire::connect(&address, &Token::of(token))
         }
 
-        /// Whoever knows the token is answered.
+        /// A client that knows the token is answered.
         fn answers(&self) {
-            let mut wire = self.knows(TOKEN).expect("whoever knows the token gets in");
+            let mut wire = self.knows(TOKEN).expect("a client that knows the token is served");
             wire.send(&Message::Ask(RunId::LATEST)).expect("asks");
             let answer = wire.receive();
             assert!(matches!(&answer, Err(Error::Refused { text }) if text.contains("no run")), "{answer:?}");
@@ -374,8 +374,8 @@ mod tests {
         fn drop(&mut self) {
             self.stop.store(true, Ordering::Relaxed);
             let ended = self.serving.take().map(std::thread::JoinHandle::join);
-            assert!(matches!(ended, Some(Ok(()))), "the witness ends when told to");
-            assert!(lock(&self.witness.state.guests).is_empty(), "and nobody is left");
+            assert!(matches!(ended, Some(Ok(()))), "the witness ends when asked to");
+            assert!(lock(&self.witness.state.connections).is_empty(), "and no connection is left");
         }
     }
 
@@ -383,13 +383,13 @@ mod tests {
     fn a_flood_of_strangers_is_bounded_and_keeps_nobody_out() {
         let stage = Stage::new();
         let mut known = stage.knows(TOKEN).expect("gets in before the flood");
-        let mut flood: Vec<TcpStream> = (0..3 * STRANGERS_MAX).map(|_| stage.stranger()).collect();
-        for stranger in flood.iter_mut().step_by(2) {
+        let mut flood: Vec<TcpStream> = (0..3 * UNPROVEN_MAX).map(|_| stage.unproven()).collect();
+        for peer in flood.iter_mut().step_by(2) {
             // Half a frame, and then nothing. Some are cut off already.
-            let _ = stranger.write_all(&Message::header(1, 32, 0));
+            let _ = peer.write_all(&Message::header(1, 32, 0));
         }
         stage.answers();
-        assert!(lock(&stage.witness.state.guests).len() <= STRANGERS_MAX + 2);
+        assert!(lock(&stage.witness.state.connections).len() <= UNPROVEN_MAX + 2);
         known.send(&Message::Ask(RunId::LATEST)).expect("was not cut off by the flood");
         assert!(matches!(known.receive(), Err(Error::Refused { .. })));
     }
@@ -424,14 +424,14 @@ mod tests {
             (early_ack, "kind 7 before it proved"),
             (text_as_number, "kind 1 before it proved"),
         ] {
-            let mut stranger = stage.stranger();
-            stranger.write_all(&sent).expect("is sent");
+            let mut peer = stage.unproven();
+            peer.write_all(&sent).expect("is sent");
             let mut answer = Vec::new();
             // A reset in place of an orderly end is no difference here.
-            let _ = stranger.read_to_end(&mut answer);
-            let told = lock(&stage.told).last().cloned().unwrap_or_default();
-            assert!(told.contains(said), "{said:?} in {told:?}");
-            assert!(answer.len() <= 544, "{} bytes for a stranger", answer.len());
+            let _ = peer.read_to_end(&mut answer);
+            let printed = lock(&stage.printed).last().cloned().unwrap_or_default();
+            assert!(printed.contains(said), "{said:?} in {printed:?}");
+            assert!(answer.len() <= 544, "{} bytes for an unproven peer", answer.len());
         }
         assert!(matches!(stage.knows(b"another of 16 by"), Err(Error::Refused { .. })));
         stage.answers();
@@ -448,23 +448,23 @@ mod tests {
     fn no_kind_of_frame_but_a_hello_is_taken_before_the_proof_and_nothing_of_it_is_told() {
         let stage = Stage::new();
         for kind in (0..=16).filter(|kind| *kind != 1) {
-            let mut stranger = stage.stranger();
-            stranger.write_all(&frame(kind, OBEYED.as_bytes())).expect("is sent");
+            let mut peer = stage.unproven();
+            peer.write_all(&frame(kind, OBEYED.as_bytes())).expect("is sent");
             // A reset in place of an orderly end is no difference here.
-            let _ = stranger.read_to_end(&mut Vec::new());
-            let told = lock(&stage.told).last().cloned().unwrap_or_default();
-            assert!(told.contains(&format!("kind {kind} before it proved")), "{told}");
+            let _ = peer.read_to_end(&mut Vec::new());
+            let printed = lock(&stage.printed).last().cloned().unwrap_or_default();
+            assert!(printed.contains(&format!("kind {kind} before it proved")), "{printed}");
             assert!(
-                !told.contains("title") && told.chars().all(|character| !character.is_control()),
-                "{told}"
+                !printed.contains("title") && printed.chars().all(|character| !character.is_control()),
+                "{printed}"
             );
         }
         // The same behind a hello, where a proof belongs.
-        let mut stranger = stage.stranger();
-        stranger.write_all(&[frame(1, &[7; 32]), frame(14, OBEYED.as_bytes())].concat()).expect("is sent");
-        let _ = stranger.read_to_end(&mut Vec::new());
-        let told = lock(&stage.told).last().cloned().unwrap_or_default();
-        assert!(told.contains("kind 14 before it proved"), "{told}");
+        let mut peer = stage.unproven();
+        peer.write_all(&[frame(1, &[7; 32]), frame(14, OBEYED.as_bytes())].concat()).expect("is sent");
+        let _ = peer.read_to_end(&mut Vec::new());
+        let printed = lock(&stage.printed).last().cloned().unwrap_or_default();
+        assert!(printed.contains("kind 14 before it proved"), "{printed}");
         stage.answers();
     }
 
@@ -487,7 +487,7 @@ mod tests {
         wire.send(&Message::Refused(OBEYED.to_owned())).expect("is sent");
         assert!(wire.receive().is_err(), "a witness is never refused");
         let all = loop {
-            let all = lock(&stage.told).join("|");
+            let all = lock(&stage.printed).join("|");
             if all.contains("witness's to do") {
                 break all;
             }
@@ -497,37 +497,38 @@ mod tests {
         assert!(all.chars().all(|character| !character.is_control() && character != '\u{202e}'), "{all}");
         let mut wire = stage.knows(TOKEN).expect("gets in");
         wire.send(&Message::Ask(RunId([3; 16]))).expect("asks");
-        let Message::Told(told) = wire.receive().expect("answers") else { panic!("is told") };
-        assert!(told.place.starts_with("\\u{1b}"), "{}", told.place);
+        let Message::Summary(run) = wire.receive().expect("answers") else { panic!("no summary") };
+        assert!(run.place.starts_with("\\u{1b}"), "{}", run.place);
     }
 
     #[test]
     fn lines_about_strangers_are_bounded_however_many_there_are() {
         let stage = Stage::new();
-        for _ in 0..5 * crate::lines::STRANGER_LINES_MAX {
-            let mut stranger = stage.stranger();
-            stranger.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
-            let _ = stranger.read_to_end(&mut Vec::new());
+        for _ in 0..5 * crate::lines::UNPROVEN_LINES_MAX {
+            let mut peer = stage.unproven();
+            peer.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
+            let _ = peer.read_to_end(&mut Vec::new());
         }
         stage.answers();
-        let told = lock(&stage.told).iter().filter(|line| line.contains("no power-cut protocol")).count();
+        let printed =
+            lock(&stage.printed).iter().filter(|line| line.contains("no power-cut protocol")).count();
         // A slow machine may have come into the next minute or two.
-        assert!(told as u64 <= 3 * crate::lines::STRANGER_LINES_MAX, "{told} lines");
+        assert!(printed as u64 <= 3 * crate::lines::UNPROVEN_LINES_MAX, "{printed} lines");
     }
 
     #[test]
     fn a_slow_client_gets_in_through_a_flood_of_open_connections() {
         let stage = Stage::new();
         for _ in 0..5 {
-            let mut slow = TcpWire::over(stage.stranger(), "the witness".to_owned()).expect("a wire");
+            let mut slow = TcpWire::over(stage.unproven(), "the witness".to_owned()).expect("a wire");
             let ours = crate::token::random().expect("random");
             slow.send(&Message::Hello(ours)).expect("says hello");
             let Message::Challenge(theirs) = slow.receive().expect("is challenged") else {
                 panic!("a challenge")
             };
             // Within its round trip three times as many come as are kept.
-            let flood: Vec<TcpStream> = (0..3 * STRANGERS_MAX).map(|_| stage.stranger()).collect();
-            let mut last = stage.stranger();
+            let flood: Vec<TcpStream> = (0..3 * UNPROVEN_MAX).map(|_| stage.unproven()).collect();
+            let mut last = stage.unproven();
             last.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
             let _ = last.read_to_end(&mut Vec::new());
             slow.prove(&Token::of(TOKEN), &ours, &theirs).expect("was not cut off");
@@ -539,14 +540,14 @@ mod tests {
     fn of_the_address_with_most_strangers_the_oldest_goes_that_has_said_least() {
         use Standing::{Hello, Silent};
         let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
-        for (strangers, goes) in [
+        for (unproven, closed) in [
             (&[][..], None),
             (&[(7, near, Hello)], Some(7)),
             (&[(1, near, Hello), (2, near, Silent), (3, near, Silent)], Some(2)),
             (&[(1, far, Silent), (2, near, Hello), (3, near, Hello)], Some(2)),
             (&[(1, far, Hello), (5, near, Hello), (4, near, Silent), (9, near, Hello)], Some(4)),
         ] {
-            assert_eq!(who_goes(strangers), goes, "{strangers:?}");
+            assert_eq!(to_close(unproven), closed, "{unproven:?}");
         }
         let v6 = |text: &str| network(text.parse().expect("an address"));
         assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));

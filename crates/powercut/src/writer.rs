@@ -16,7 +16,7 @@ use crate::line::Line;
 use crate::record::encode;
 use crate::stream::{Stream, ends_transaction};
 
-/// The end of a turn: a time, or that somebody asked.
+/// The end of a turn: a time, or a request to stop.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) until_ns: u64,
@@ -149,7 +149,7 @@ impl LogWriter {
                 })
                 .collect();
             let panicked = |_| Err(Error::Asked("a committer ended without a word".to_owned()));
-            // All of them have ended before the first failure is told.
+            // All of them have ended before the first failure is returned.
             let ended: Vec<Result<()>> =
                 committers.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
             ended.into_iter().collect()

@@ -24,25 +24,26 @@ mod ports;
 mod program;
 mod state;
 
-use crate::{Kind, Named, connect};
+use crate::{Cause, Error, Kind, Named, Result, connect};
 use seawall_sys::clock;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use nodes::{Node, Standing, state_of};
+pub use owned::NotOwn;
 pub use state::{State, find};
 
 /// How many nodes a cluster has: as many as copies.
 pub const NODES: usize = 3;
 
 /// How long a cluster may take to acknowledge its first record.
-const PATIENCE: Duration = Duration::from_mins(3);
+const START: Duration = Duration::from_mins(3);
 
 /// When the nodes sync what they accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {
-    /// As the engine comes.
+    /// The engine's default.
     Default,
     /// Before each acknowledgement.
     Always,
@@ -63,15 +64,18 @@ impl Sync {
 }
 
 impl std::str::FromStr for Sync {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "default" => Ok(Self::Default),
             "always" => Ok(Self::Always),
             other => match humantime::parse_duration(other) {
                 Ok(every) if (1..=86_400_000).contains(&every.as_millis()) => Ok(Self::Every(every)),
-                _ => Err("`default`, `always`, or a time such as 10s, from 1ms to 1day".to_owned()),
+                _ => Err(Error::failed(
+                    "no sync setting",
+                    "write `default`, `always`, or a time such as 10s, from 1ms to 1day",
+                )),
             },
         }
     }
@@ -98,26 +102,27 @@ impl Order {
     }
 }
 
-/// Starts a cluster and waits for its first replicated acknowledgement; `tell` hears how it goes.
+/// Starts a cluster and waits for its first replicated acknowledgement; `report` takes lines of progress.
 ///
 /// # Errors
 /// What is missing or failed, and the remedy; nothing is left running.
-pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State, String> {
+pub fn up(order: &Order, report: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State> {
     order.kind.needs_client()?;
     owned::provide_folder(&order.folder)?;
     let home = order.home();
     if let Some(state) = state::read(&home)? {
         if nodes::any_runs(&state) {
-            return Err(format!(
-                "a cluster of {} runs there already: `seawall cluster status --dir {}` shows it, `seawall cluster down {}` ends it",
-                state.engine,
-                order.folder.display(),
-                state.engine
+            let (engine, dir) = (&state.engine, order.folder.display());
+            return Err(Error::failed(
+                format!("a cluster of {engine} runs there already"),
+                format!(
+                    "`seawall cluster status --dir {dir}` shows it, `seawall cluster down {engine}` ends it"
+                ),
             ));
         }
         state::forget(&home)?;
     }
-    let program = program::provide(order.kind, tell, stop)?;
+    let program = program::provide(order.kind, report, stop)?;
     owned::provide_folder(&home)?;
     nodes::clear(&home)?;
     let ports = ports::choose(order.first_port, NODES * ports::PER_NODE)?;
@@ -128,21 +133,18 @@ pub fn up(order: &Order, tell: &mut dyn FnMut(&str), stop: &'static AtomicBool) 
     let mut state = State::new(order, &ports);
     state::claim(&home, &state)?;
     let _ended_on_panic = EndedOnPanic(&home);
-    let outcome = nodes::start(&plans, &home, &mut state, tell, stop)
-        .and_then(|()| healthy(order, &home, &state, tell, stop));
+    let outcome = nodes::start(&plans, &home, &mut state, report, stop)
+        .and_then(|()| healthy(order, &home, &state, report, stop));
     match outcome {
         Ok(()) => Ok(state),
-        Err(error) => {
-            let logs = home.display();
-            match nodes::end(&state).and_then(|()| nodes::clear(&home)).and_then(|()| state::forget(&home)) {
-                Ok(()) => Err(format!("{error}; nothing was left running, the logs are in {logs}")),
-                Err(left) => Err(format!("{error}; and {left}")),
-            }
-        }
+        Err(error) => match down(&home, &state) {
+            Ok(()) => Err(Error::NotStarted { logs: home.clone(), source: Box::new(error) }),
+            Err(left) => Err(error.and_left(vec![left.into()])),
+        },
     }
 }
 
-/// Ends the nodes that were written down if this thread panics.
+/// Ends the stored nodes if this thread panics.
 struct EndedOnPanic<'a>(&'a Path);
 
 impl Drop for EndedOnPanic<'_> {
@@ -160,32 +162,30 @@ fn healthy(
     order: &Order,
     home: &Path,
     state: &State,
-    tell: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
     stop: &'static AtomicBool,
-) -> Result<(), String> {
+) -> Result<()> {
     let started_ns = clock::monotonic_ns();
-    tell("waiting for the first replicated acknowledgement …");
+    report("waiting for the first replicated acknowledgement …");
     let named = state.named(Duration::from_secs(10));
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Err("interrupted".to_owned());
+            return Err(Error::Interrupted);
         }
         if let Some(died) = nodes::died(state, home) {
             return Err(died);
         }
         match tried(&named, stop) {
             Ok(()) => break,
-            Err(error) if (clock::monotonic_ns() - started_ns) / 1_000_000_000 > PATIENCE.as_secs() => {
-                return Err(format!(
-                    "no record was acknowledged in {}: {error}",
-                    humantime::format_duration(PATIENCE)
-                ));
+            Err(error) if (clock::monotonic_ns() - started_ns) / 1_000_000_000 > START.as_secs() => {
+                let waited = humantime::format_duration(START);
+                return Err(Error::caused(format!("no record was acknowledged in {waited}"), error, ""));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }
     }
     let waited_ns = clock::monotonic_ns() - started_ns;
-    tell(&format!(
+    report(&format!(
         "{} acknowledged its first record in a stream of {NODES} copies after {:.1} s",
         order.kind.known().title,
         waited_ns as f64 / 1e9
@@ -194,19 +194,15 @@ fn healthy(
 }
 
 /// Has one record acknowledged in a stream of three copies, and removes the stream.
-fn tried(named: &Named, stop: &'static AtomicBool) -> Result<(), String> {
-    let engines = connect(named, stop)?;
-    for mut engine in engines {
-        engine.close()?;
-    }
-    Ok(())
+fn tried(named: &Named, stop: &'static AtomicBool) -> Result<(), Cause> {
+    connect(named, stop)?.iter_mut().try_for_each(|engine| engine.close())
 }
 
 /// Waits until `stop` or until a node ends, then ends the cluster.
 ///
 /// # Errors
 /// A node ended by itself, or could not be ended.
-pub fn stay(order: &Order, state: &State, stop: &AtomicBool) -> Result<(), String> {
+pub fn stay(order: &Order, state: &State, stop: &AtomicBool) -> Result<()> {
     let home = order.home();
     let died = loop {
         if stop.load(Ordering::Relaxed) {
@@ -225,7 +221,7 @@ pub fn stay(order: &Order, state: &State, stop: &AtomicBool) -> Result<(), Strin
 ///
 /// # Errors
 /// What is still running or could not be removed.
-pub fn down(home: &Path, state: &State) -> Result<(), String> {
+pub fn down(home: &Path, state: &State) -> Result<()> {
     nodes::end(state)?;
     nodes::clear(home)?;
     state::forget(home)
@@ -238,10 +234,13 @@ mod tests {
     #[test]
     fn a_sync_setting_is_read_as_it_is_named() {
         for sync in [Sync::Default, Sync::Always, Sync::Every(Duration::from_secs(90))] {
-            assert_eq!(sync.name().parse::<Sync>(), Ok(sync));
+            assert_eq!(sync.name().parse::<Sync>().expect("its own name"), sync);
         }
         for wrong in ["", "never", "0s", "9days"] {
-            assert!(wrong.parse::<Sync>().is_err_and(|error| error.contains("always")), "{wrong}");
+            assert!(
+                wrong.parse::<Sync>().is_err_and(|error| error.to_string().contains("always")),
+                "{wrong}"
+            );
         }
     }
 }

@@ -16,9 +16,10 @@
 mod answers;
 mod policy;
 
-use crate::{Named, unique_id, unique_name};
-use answers::{Ended, Heard, block_on};
-use policy::{Described, Policy};
+use crate::client::{facts, ns, unique_name};
+use crate::{Cause, Error, Named, Result, address};
+use answers::{Deliveries, Ended, block_on};
+use policy::Described;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -38,18 +39,18 @@ use std::time::Duration;
 
 /// Copies of each record.
 const COPIES: i32 = 3;
-/// A broker answers the requests of a connection one after the other, each when its copies have it. Of more than one on
-/// the way the others wait there, each with the few records it had when it was sent, instead of here, where they would be
-/// joined: 64 in flight were 10 times slower so (`docs/replicated.md`).
+/// A broker answers the requests of a connection one after the other, each when its copies have it. With more than one
+/// in flight the others wait at the broker, each with the few records it was sent with, instead of here, where they would
+/// be joined: that made 64 in flight 10 times slower (`docs/replicated.md`).
 const ONE_REQUEST: (&str, &str) = ("max.in.flight.requests.per.connection", "1");
 /// How long one administrative request may take.
 const REQUEST: Duration = Duration::from_secs(15);
 /// How long the cluster may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long an empty description may stay empty, before it is taken for one that this client may not read: `rdkafka` 0.39
-/// does not hand on why a broker described nothing, be it that it has not heard of the topic yet or that it must not tell.
+/// does not say whether a broker does not know the topic yet or forbids its description.
 const SILENT: Duration = Duration::from_secs(5);
-/// How often a wait looks at whether the run was stopped.
+/// How often a wait checks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A topic's configuration beside its copies: what bounds the space it takes, and the sync policy asked for.
@@ -60,11 +61,11 @@ const POLICIES: [Asked; 2] = [&[], &[("flush.messages", "1")]];
 const BOUNDS: Asked =
     &[("min.insync.replicas", "2"), ("retention.bytes", "268435456"), ("segment.bytes", "67108864")];
 
-/// A topic of our own in a cluster.
+/// A topic that this process created in a cluster.
 struct Kafka {
     bootstrap: String,
     admin: AdminClient<DefaultClientContext>,
-    producer: ThreadedProducer<Heard>,
+    producer: ThreadedProducer<Deliveries>,
     ended: Receiver<Ended>,
     topic: String,
     facts: EngineFacts,
@@ -82,28 +83,25 @@ pub(crate) fn connect(
     named: &Named,
     stop: &'static AtomicBool,
     engines: &mut Vec<Box<dyn Engine>>,
-) -> Result<(), String> {
+) -> Result<()> {
     let config = config(bootstrap, named.kafka_config.as_deref())?;
     for (number, asked) in POLICIES.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            return Err("interrupted".to_owned());
+            return Err(Error::Interrupted);
         }
         let mut kafka = Kafka::create(bootstrap, &config, asked, named.ack_timeout)?;
         // In this order: by then every broker with a copy knows the topic.
         kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         let described = kafka.describe(stop).map_err(|error| kafka.given_up(error))?;
-        let policy = Policy::of(&described);
+        let policy = policy::of(&described);
         let own_syncs_first = policy.id == policy::FLUSH_EACH;
         kafka.facts.acknowledged_by = described.min_insync_replicas.unwrap_or(1);
         kafka.facts.laggard_may_lead = described.laggard_may_lead;
         kafka.facts.name = format!(
             "Kafka, acks=all, {} of {COPIES} copies",
-            described.min_insync_replicas.map_or_else(|| "an untold number".to_owned(), |n| n.to_string())
+            described.min_insync_replicas.map_or_else(|| "an unknown number".to_owned(), |n| n.to_string())
         );
-        kafka.facts.policy = policy.sync;
-        kafka.facts.setting = policy.setting;
-        kafka.facts.read_from = policy.read_from;
-        kafka.facts.id = unique_id(format!("kafka/{}", policy.id), engines);
+        policy.enter(&mut kafka.facts, "kafka", engines);
         engines.push(Box::new(kafka));
         if number == 0 && own_syncs_first {
             break;
@@ -113,15 +111,16 @@ pub(crate) fn connect(
 }
 
 /// The client's configuration: what the user's file may change, the file, and what it may not.
-fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig, String> {
+fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig> {
     let mut config = ClientConfig::new();
     config.set(ONE_REQUEST.0, ONE_REQUEST.1);
     if let Some(file) = file {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| format!("--kafka-config {} cannot be read: {error}", file.display()))?;
-        for (key, value) in
-            policy::properties(&text).map_err(|error| format!("{}: {error}", file.display()))?
-        {
+        let text = std::fs::read_to_string(file).map_err(Error::io("read --kafka-config", file))?;
+        let properties = policy::properties(&text).map_err(|line| {
+            let what = format!("--kafka-config {} is not understood", file.display());
+            Error::failed(what, format!("line {line} is not `key=value`"))
+        })?;
+        for (key, value) in properties {
             config.set(key, value);
         }
     }
@@ -130,57 +129,53 @@ fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig, String> 
     Ok(config)
 }
 
-/// What is wrong with a client's configuration or connection, in words.
-fn told(error: &KafkaError) -> String {
+/// What is wrong with a client's configuration or connection.
+fn no_client(error: KafkaError) -> Error {
     match error {
-        KafkaError::ClientConfig(_, description, key, _) => format!(
-            "the property {key} is not understood ({description}): --kafka-config takes librdkafka's properties, which differ from Java's where files are named (ssl.ca.location, sasl.username)"
+        KafkaError::ClientConfig(_, description, key, _) => Error::caused(
+            format!("the property {key} is not understood"),
+            description,
+            "--kafka-config takes librdkafka's properties, which differ from Java's where files are named (ssl.ca.location, sasl.username)",
         ),
-        other => other.to_string(),
+        other => Error::caused("no client", other, ""),
     }
 }
 
 impl Kafka {
     /// A topic in the cluster, which must have enough brokers for its copies.
-    fn create(
-        bootstrap: &str,
-        config: &ClientConfig,
-        asked: Asked,
-        ack_timeout: Duration,
-    ) -> Result<Self, String> {
+    fn create(bootstrap: &str, config: &ClientConfig, asked: Asked, ack_timeout: Duration) -> Result<Self> {
         let (sender, ended) = channel();
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
         // Otherwise this client, asking after its topic, would create it again behind its removal.
         own.set("allow.auto.create.topics", "false");
-        let producer: ThreadedProducer<Heard> =
-            own.create_with_context(Heard::new(sender)).map_err(|error| told(&error))?;
-        let admin: AdminClient<DefaultClientContext> = config.create().map_err(|error| told(&error))?;
+        let producer: ThreadedProducer<Deliveries> =
+            own.create_with_context(Deliveries::new(sender)).map_err(no_client)?;
+        let admin: AdminClient<DefaultClientContext> = config.create().map_err(no_client)?;
         let metadata = producer.client().fetch_metadata(None, ANSWER).map_err(|error| {
-            let wrong = producer.client().context().wrong();
-            format!(
-                "no answer in {} ({}): is it running, and is this its client port? TLS and credentials come from --kafka-config; `seawall cluster up kafka` starts one to try",
-                humantime::format_duration(ANSWER),
-                wrong.unwrap_or_else(|| error.to_string())
+            let cause = producer.client().context().last_error().map_or_else(|| error.into(), Cause::from);
+            let what = format!("no answer in {}", humantime::format_duration(ANSWER));
+            Error::caused(
+                what,
+                cause,
+                "is it running, and is this its client port? TLS and credentials come from --kafka-config; `seawall cluster up kafka` starts one to try",
             )
         })?;
         let brokers = metadata.brokers();
         let needed = usize::try_from(COPIES).unwrap_or(usize::MAX);
         if brokers.len() < needed {
-            return Err(format!(
-                "it is too small: three copies need three brokers, and it has {}",
-                brokers.len()
-            ));
+            let remedy = format!("three copies need three brokers, and it has {}", brokers.len());
+            return Err(Error::failed("it is too small", remedy));
         }
-        let on_this_machine = brokers.iter().all(|broker| policy::is_this_machine(broker.host()));
+        let on_this_machine = brokers.iter().all(|broker| address::is_loopback(broker.host()));
         let topic = unique_name("kafka");
         let mut order = NewTopic::new(&topic, 1, TopicReplication::Fixed(COPIES));
         for (key, value) in BOUNDS.iter().chain(asked) {
             order = order.set(key, value);
         }
         let made = block_on(admin.create_topics([&order], &options())).map_err(|error| {
-            format!("no answer to the creation of a topic ({error}): look at the controller's log")
+            Error::caused("no answer to the creation of a topic", error, "look at the controller's log")
         })?;
         let kafka = Self {
             bootstrap: bootstrap.to_owned(),
@@ -188,18 +183,7 @@ impl Kafka {
             producer,
             ended,
             topic,
-            facts: EngineFacts {
-                id: String::new(),
-                name: String::new(),
-                version: None,
-                copies: needed,
-                acknowledged_by: 1,
-                laggard_may_lead: false,
-                policy: seawall_gauge::scenario::replicated::promise::SyncPolicy::Untold,
-                setting: String::new(),
-                read_from: String::new(),
-                on_this_machine,
-            },
+            facts: facts(String::new(), None, needed, 1, on_this_machine),
             ack_timeout,
             open: true,
         };
@@ -210,13 +194,13 @@ impl Kafka {
     }
 
     /// The topic's configuration, as the cluster describes it; nothing of it if that is forbidden.
-    fn describe(&self, stop: &AtomicBool) -> Result<Described, String> {
+    fn describe(&self, stop: &AtomicBool) -> Result<Described> {
         let topic = [ResourceSpecifier::Topic(&self.topic)];
         let start_ns = clock::monotonic_ns();
         loop {
             let answer = block_on(self.admin.describe_configs(&topic, &options()));
             let waited_ns = clock::monotonic_ns() - start_ns;
-            let wrong = match answer.map(|mut answers| answers.pop()) {
+            let cause: Cause = match answer.map(|mut answers| answers.pop()) {
                 Ok(Some(Ok(resource))) => {
                     let values = resource.entries.iter();
                     let values =
@@ -224,72 +208,74 @@ impl Kafka {
                     match Described::of(values) {
                         Some(described) => return Ok(described),
                         None if waited_ns > ns(SILENT) => return Ok(Described::default()),
-                        None => "an empty description".to_owned(),
+                        None => "an empty description".into(),
                     }
                 }
                 Ok(Some(Err(
                     RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
                 ))) => return Ok(Described::default()),
-                Ok(Some(Err(code))) => code.to_string(),
-                Ok(None) => "an empty answer".to_owned(),
-                Err(error) => error.to_string(),
+                Ok(Some(Err(code))) => code.into(),
+                Ok(None) => "an empty answer".into(),
+                Err(error) => error.into(),
             };
             if waited_ns > ns(REQUEST) {
-                return Err(format!("the topic's configuration cannot be described: {wrong}"));
+                return Err(Error::caused("the topic's configuration cannot be described", cause, ""));
             }
             if stop.load(Ordering::Relaxed) {
-                return Err("interrupted".to_owned());
+                return Err(Error::Interrupted);
             }
             std::thread::sleep(LOOK);
         }
     }
 
     /// Returns when a record was acknowledged.
-    fn ready(&self, stop: &AtomicBool) -> Result<(), String> {
+    fn ready(&self, stop: &AtomicBool) -> Result<()> {
         self.send(b"ready?", 0)?;
-        self.next(stop)?.map_or_else(|| Err("interrupted".to_owned()), |_| Ok(()))
+        self.next(stop)?.map_or(Err(Error::Interrupted), |_| Ok(()))
     }
 
-    fn send(&self, payload: &[u8], slot: usize) -> Result<(), String> {
+    fn send(&self, payload: &[u8], slot: usize) -> Result<()> {
         let record: BaseRecord<'_, (), [u8], usize> =
             BaseRecord::with_opaque_to(&self.topic, slot).partition(0).payload(payload);
-        self.producer.send(record).map_err(|(error, _)| format!("a record was not sent: {error}"))
+        let sent = self.producer.send(record);
+        sent.map_err(|(error, _)| Error::caused("a record was not sent", error, ""))
     }
 
     /// The next acknowledgement: its slot and time; `None` if the run was stopped before it came.
-    fn next(&self, stop: &AtomicBool) -> Result<Option<(usize, u64)>, String> {
+    fn next(&self, stop: &AtomicBool) -> Result<Option<(usize, u64)>> {
         loop {
             match self.ended.recv_timeout(LOOK) {
                 Ok((slot, at_ns, Ok(()))) => return Ok(Some((slot, at_ns))),
                 Ok((_, _, Err(error))) => {
-                    return Err(format!(
-                        "a record was not acknowledged within {} ({error}): are at least two copies in sync, and may this client write?",
-                        humantime::format_duration(self.ack_timeout)
+                    let waited = humantime::format_duration(self.ack_timeout);
+                    return Err(Error::caused(
+                        format!("a record was not acknowledged within {waited}"),
+                        error,
+                        "are at least two copies in sync, and may this client write?",
                     ));
                 }
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err("its client has ended".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::failed("its client has ended", ""));
+                }
             }
         }
     }
 
-    /// Forgets what is still in flight, so that nothing of one block is heard in the next.
+    /// Forgets what is still in flight, so that no acknowledgement of one block is counted in the next.
     fn purge(&self) {
         self.producer.purge(PurgeConfig::default().queue().inflight());
         while self.producer.in_flight_count() > 0 {
-            // Each purged record is told as an error by the producer's thread, at once.
+            // The producer's thread reports each purged record as an error, at once.
             let _ = self.ended.recv_timeout(LOOK);
         }
         while self.ended.try_recv().is_ok() {}
     }
 
     /// Removes the topic after `error`.
-    fn given_up(&mut self, error: String) -> String {
-        match self.close() {
-            Ok(()) => error,
-            Err(left) => format!("{error}; {left}"),
-        }
+    fn given_up(&mut self, error: Error) -> Error {
+        error.and_left(self.close().err().into_iter().collect())
     }
 }
 
@@ -298,7 +284,7 @@ impl Engine for Kafka {
         &self.facts
     }
 
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String> {
+    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, Cause> {
         let settings = order.settings;
         let payload = Aligned::incompressible(settings.bytes, settings.seed);
         let accounts = Accounts::open();
@@ -343,34 +329,34 @@ impl Engine for Kafka {
         Ok(sample)
     }
 
-    fn close(&mut self) -> Result<(), String> {
+    fn close(&mut self) -> Result<(), Cause> {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
         let removed = block_on(self.admin.delete_topics(&[&self.topic], &options()));
-        let error = match removed.map(|mut topics| topics.pop()) {
+        let cause: Cause = match removed.map(|mut topics| topics.pop()) {
             Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) | Ok(_)) | None) => {
                 return Ok(());
             }
-            Ok(Some(Err((_, code)))) => code.to_string(),
-            Err(error) => error.to_string(),
+            Ok(Some(Err((_, code)))) => code.into(),
+            Err(error) => error.into(),
         };
-        Err(format!(
-            "the topic {0} may be left behind ({error}): remove it with `kafka-topics --bootstrap-server {1} --delete --topic {0}`",
-            self.topic, self.bootstrap
-        ))
+        let (topic, server) = (&self.topic, &self.bootstrap);
+        let remedy =
+            format!("remove it with `kafka-topics --bootstrap-server {server} --delete --topic {topic}`");
+        Err(Error::caused(format!("the topic {topic} may be left behind"), cause, remedy).into())
     }
 }
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        // Who wants to be told of what was left behind has called it before.
+        // A caller that reports what was left behind has called it before.
         let _ = self.close();
     }
 }
 
 /// A refusal to create a topic, with what to do about it.
-fn kafka_refused(code: RDKafkaErrorCode) -> String {
+fn kafka_refused(code: RDKafkaErrorCode) -> Error {
     let advice = match code {
         RDKafkaErrorCode::InvalidReplicationFactor => {
             "it is too small: three copies need three brokers that are up"
@@ -381,13 +367,9 @@ fn kafka_refused(code: RDKafkaErrorCode) -> String {
         RDKafkaErrorCode::PolicyViolation => "its policy for topics forbids one of three copies for a trial",
         _ => "look at the controller's log",
     };
-    format!("it refused to create a topic ({code}): {advice}")
+    Error::caused("it refused to create a topic", code, advice)
 }
 
 fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST))
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -9,14 +9,19 @@
 //! engine writes to a stream of its own, named `seawall-PID-…`, which its `close` removes; a password is never
 //! printed.
 
+mod address;
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod client;
 pub mod cluster;
+mod error;
 #[cfg(feature = "kafka")]
 mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(any(test, feature = "nats"))]
 mod plain;
-mod redacted;
+
+pub use error::{Cause, Error, Result};
 
 use seawall_gauge::scenario::replicated::Engine;
 use std::path::PathBuf;
@@ -32,7 +37,7 @@ pub enum Kind {
     Nats,
 }
 
-/// What is known of an engine before one speaks to it.
+/// What is known of an engine without a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     /// Which one.
@@ -65,18 +70,12 @@ impl Kind {
     ///
     /// # Errors
     /// How to build one with it.
-    pub fn needs_client(self) -> Result<(), String> {
-        let Known { name, title, built, .. } = self.known();
-        if *built {
-            return Ok(());
-        }
-        Err(format!(
-            "this build has no client for {title}: build it with `cargo build --release --features {name}`, or take a published binary, which has it"
-        ))
+    pub fn needs_client(self) -> Result<()> {
+        if self.known().built { Ok(()) } else { Err(Error::NoClient(self)) }
     }
 }
 
-/// Clusters that were named, and how to speak to them.
+/// Clusters that were named, and how to connect to them.
 #[derive(Debug, Clone, Default)]
 pub struct Named {
     /// Bootstrap servers of Kafka clusters, each `HOST:PORT[,HOST:PORT…]`.
@@ -100,37 +99,39 @@ impl Named {
         self.kafka.is_empty() && self.nats.is_empty()
     }
 
-    /// Refuses what can be refused without speaking to any cluster.
+    /// Refuses what can be refused without a connection to any cluster.
     ///
     /// # Errors
     /// The option, and the remedy.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<()> {
         if !self.kafka.is_empty() {
             Kind::Kafka.needs_client()?;
         }
         if !self.nats.is_empty() {
             Kind::Nats.needs_client()?;
         }
-        if self.kafka_config.is_some() && self.kafka.is_empty() {
-            return Err("--kafka-config is of no use without --kafka BOOTSTRAP".to_owned());
+        let (no_kafka, no_nats) = (self.kafka.is_empty(), self.nats.is_empty());
+        let rules = [
+            (
+                self.kafka_config.is_some() && no_kafka,
+                "--kafka-config",
+                "is of no use without --kafka BOOTSTRAP",
+            ),
+            (!self.nats_monitors.is_empty() && no_nats, "--nats-monitor", "is of no use without --nats URL"),
+            (self.nats_plain_password && no_nats, "--nats-plain-password", "is of no use without --nats URL"),
+            (self.ack_timeout < Duration::from_secs(1), "--ack-timeout", "must be at least 1s"),
+        ];
+        match rules.into_iter().find(|(broken, ..)| *broken) {
+            Some((_, option, reason)) => Err(Error::Option { option, reason: reason.to_owned() }),
+            None => Ok(()),
         }
-        if !self.nats_monitors.is_empty() && self.nats.is_empty() {
-            return Err("--nats-monitor is of no use without --nats URL".to_owned());
-        }
-        if self.nats_plain_password && self.nats.is_empty() {
-            return Err("--nats-plain-password is of no use without --nats URL".to_owned());
-        }
-        if self.ack_timeout < Duration::from_secs(1) {
-            return Err("--ack-timeout must be at least 1s".to_owned());
-        }
-        Ok(())
     }
 
     /// The clusters as they may be printed: without passwords.
     #[must_use]
-    pub fn told(&self) -> String {
-        let kafka = self.kafka.iter().map(|one| format!("Kafka at {}", redacted::addresses(one)));
-        let nats = self.nats.iter().map(|one| format!("NATS at {}", redacted::addresses(one)));
+    pub fn redacted(&self) -> String {
+        let kafka = self.kafka.iter().map(|one| format!("Kafka at {}", address::redacted(one)));
+        let nats = self.nats.iter().map(|one| format!("NATS at {}", address::redacted(one)));
         kafka.chain(nats).collect::<Vec<_>>().join(", ")
     }
 }
@@ -140,15 +141,13 @@ impl Named {
 ///
 /// # Errors
 /// The cluster, what is wrong with it, and the remedy.
-pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>, String> {
+pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>> {
     named.check()?;
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
-    let outcome = connect_each(named, stop, &mut engines);
-    match outcome {
+    match connect_each(named, stop, &mut engines) {
         Ok(()) => Ok(engines),
         Err(error) => {
-            let left: Vec<String> = engines.iter_mut().filter_map(|engine| engine.close().err()).collect();
-            Err(if left.is_empty() { error } else { format!("{error}; also: {}", left.join("; ")) })
+            Err(error.and_left(engines.iter_mut().filter_map(|engine| engine.close().err()).collect()))
         }
     }
 }
@@ -163,38 +162,22 @@ type Engines = Vec<Box<dyn Engine>>;
         reason = "a build without clients connects to nothing"
     )
 )]
-fn connect_each(named: &Named, stop: &'static AtomicBool, engines: &mut Engines) -> Result<(), String> {
+fn connect_each(named: &Named, stop: &'static AtomicBool, engines: &mut Engines) -> Result<()> {
     #[cfg(feature = "kafka")]
     for bootstrap in &named.kafka {
         kafka::connect(bootstrap, named, stop, engines)
-            .map_err(|error| format!("Kafka at {}: {error}", redacted::addresses(bootstrap)))?;
+            .map_err(|error| of_cluster(Kind::Kafka, bootstrap, error))?;
     }
     #[cfg(feature = "nats")]
     for url in &named.nats {
-        nats::connect(url, named, stop, engines)
-            .map_err(|error| format!("NATS at {}: {error}", redacted::addresses(url)))?;
+        nats::connect(url, named, stop, engines).map_err(|error| of_cluster(Kind::Nats, url, error))?;
     }
     Ok(())
 }
 
-/// A name for a stream of this process: its start says whose it is, the end that it is no other run's.
 #[cfg(any(feature = "kafka", feature = "nats"))]
-fn unique_name(what: &str) -> String {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("seawall-{}-{}-{what}-{number}", std::process::id(), seawall_sys::clock::unix_seconds())
-}
-
-/// Gives the engine at the end of the list an id that no other has.
-#[cfg(any(feature = "kafka", feature = "nats"))]
-fn unique_id(id: String, engines: &[Box<dyn Engine>]) -> String {
-    let taken = |id: &str| engines.iter().any(|engine| engine.facts().id == id);
-    if !taken(&id) {
-        return id;
-    }
-    // One of so many must be free.
-    (2..=engines.len() + 2).map(|n| format!("{id}-{n}")).find(|id| !taken(id)).unwrap_or(id)
+fn of_cluster(kind: Kind, address: &str, source: Error) -> Error {
+    Error::Cluster { kind, address: address::redacted(address), source: Box::new(source) }
 }
 
 #[cfg(test)]
@@ -216,15 +199,14 @@ mod tests {
         for known in &ENGINES {
             let refusal = known.kind.needs_client();
             assert_eq!(refusal.is_ok(), known.built);
-            if let Err(refusal) = refusal {
-                assert!(refusal.contains(&format!("--features {}", known.name)), "{refusal}");
-            }
+            let refusal = Error::NoClient(known.kind).to_string();
+            assert!(refusal.contains(&format!("--features {}", known.name)), "{refusal}");
         }
     }
 
     #[test]
     fn options_without_their_cluster_are_refused_by_name() {
-        assert_eq!(named().check(), Ok(()));
+        assert!(named().check().is_ok());
         let cases = [
             ("--kafka-config", Named { kafka_config: Some("x".into()), ..named() }),
             ("--nats-monitor", Named { nats_monitors: vec!["x".into()], ..named() }),
@@ -233,13 +215,13 @@ mod tests {
         ];
         for (option, named) in cases {
             let refusal = named.check().expect_err(option);
-            assert!(refusal.contains(option), "{refusal}");
+            assert!(matches!(refusal, Error::Option { option: named, .. } if named == option), "{refusal}");
         }
     }
 
     #[test]
-    fn a_password_is_never_told() {
+    fn a_password_is_never_printed() {
         let named = Named { nats: vec!["nats://me:secret@one:4222,two".into()], ..named() };
-        assert_eq!(named.told(), "NATS at nats://…@one:4222,two");
+        assert_eq!(named.redacted(), "NATS at nats://…@one:4222,two");
     }
 }

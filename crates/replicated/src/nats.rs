@@ -14,8 +14,12 @@
 mod credentials;
 mod monitor;
 
-use crate::{Named, plain, unique_id, unique_name};
-use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
+use crate::address::is_loopback;
+use crate::client::{Policy, facts, ns, unique_name};
+use crate::{Cause, Error, Named, Result, plain};
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, DeleteStreamError, DeleteStreamErrorKind, PublishAckFuture,
+};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use async_nats::{Client, ConnectOptions, ServerAddr};
@@ -41,12 +45,12 @@ const STREAM_BYTES: i64 = 256 << 20;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long one request for readiness may take before it is sent again.
 const ATTEMPT: Duration = Duration::from_secs(1);
-/// How often a wait looks at whether the run was stopped.
+/// How often a wait checks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long refusals that a young cluster also gives are taken for that.
-const SETTLING: Duration = Duration::from_secs(15);
+/// How long a refusal that a starting cluster also gives is retried.
+const STARTING: Duration = Duration::from_secs(15);
 
-/// A stream of our own in a cluster.
+/// A stream that this process created in a cluster.
 struct Nats {
     runtime: Runtime,
     context: Context,
@@ -67,11 +71,11 @@ pub(crate) fn connect(
     named: &Named,
     stop: &'static AtomicBool,
     engines: &mut Vec<Box<dyn Engine>>,
-) -> Result<(), String> {
+) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("no runtime for its client: {error}"))?;
+        .map_err(|error| Error::caused("no runtime for its client", error, ""))?;
     let client = runtime.block_on(client(url, named.nats_plain_password))?;
     let version = client.server_info().version.clone();
     let on_this_machine = on_this_machine(url, &client);
@@ -86,42 +90,32 @@ pub(crate) fn connect(
         context,
         subject: format!("{stream}.records"),
         stream,
-        facts: EngineFacts {
-            id: String::new(),
-            name: format!("NATS JetStream, {REPLICAS} replicas"),
-            version: Some(version),
-            copies: REPLICAS,
-            acknowledged_by: MAJORITY,
-            laggard_may_lead: false,
-            policy: seawall_gauge::scenario::replicated::promise::SyncPolicy::Untold,
-            setting: String::new(),
-            read_from: String::new(),
+        facts: facts(
+            format!("NATS JetStream, {REPLICAS} replicas"),
+            Some(version),
+            REPLICAS,
+            MAJORITY,
             on_this_machine,
-        },
+        ),
         ack_timeout: named.ack_timeout,
         open: true,
     };
-    let described = engine.create(named, stop);
-    let id = match described {
-        Ok(id) => id,
-        Err(error) => {
-            // The creation may have gone through although its answer did not come.
-            let left = engine.close().err().map_or(String::new(), |left| format!("; {left}"));
-            return Err(format!("{error}{left}"));
-        }
-    };
-    engine.facts.id = unique_id(format!("nats/{id}"), engines);
+    match engine.create(named, stop) {
+        Ok(policy) => policy.enter(&mut engine.facts, "nats", engines),
+        // The creation may have gone through although its answer did not come.
+        Err(error) => return Err(error.and_left(engine.close().err().into_iter().collect())),
+    }
     engines.push(Box::new(engine));
     Ok(())
 }
 
 const CERTIFICATES: &str = "name the certificates by NATS_CA, NATS_CERT and NATS_KEY";
 
-async fn client(url: &str, plain_password: bool) -> Result<Client, String> {
-    let servers =
-        url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>().map_err(
-            |error| format!("not an address ({error}): write nats://HOST:PORT, several with commas"),
-        )?;
+async fn client(url: &str, plain_password: bool) -> Result<Client> {
+    let parsed = url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>();
+    let servers = parsed.map_err(|error| {
+        Error::caused("not an address", error, "write nats://HOST:PORT, several with commas")
+    })?;
     let found = credentials::find_in_environment()?;
     if !plain_password {
         plain::refuse(url, found.has_secret(), found.is_encrypted())?;
@@ -139,45 +133,29 @@ async fn client(url: &str, plain_password: bool) -> Result<Client, String> {
             async_nats::ConnectErrorKind::Io if error.to_string().contains("certificate") => CERTIFICATES,
             _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
         };
-        format!("no connection ({error}): {advice}")
+        Error::caused("no connection", error, advice)
     })
 }
 
-/// Whether every server is reached by an address of this machine: those named and those that the cluster tells.
+/// Whether every server is reached by an address of this machine: those named and those that the cluster reports.
 fn on_this_machine(url: &str, client: &Client) -> bool {
-    let told = client.server_info().connect_urls.clone();
-    url.split(',').chain(told.iter().map(String::as_str)).all(is_loopback)
-}
-
-fn is_loopback(address: &str) -> bool {
-    let address = address.trim();
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((inside, _)) => inside,
-        None => host.split_once(':').map_or(host, |(host, _)| host),
-    };
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let reported = client.server_info().connect_urls.clone();
+    url.split(',').chain(reported.iter().map(String::as_str)).all(is_loopback)
 }
 
 impl Nats {
-    /// Creates the stream, has a record acknowledged and reads the sync policy; gives the end of the engine's id.
-    fn create(&mut self, named: &Named, stop: &AtomicBool) -> Result<String, String> {
+    /// Creates the stream, has a record acknowledged and reads the sync policy.
+    fn create(&mut self, named: &Named, stop: &AtomicBool) -> Result<Policy> {
         let info = self.runtime.block_on(self.made(stop))?;
         self.runtime.block_on(self.ready(stop))?;
         let cluster = info.cluster.unwrap_or_default();
         let servers: Vec<String> =
             cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
-        let told = monitor::read_all(&named.nats_monitors)?;
-        let policy = monitor::policy(&servers, &told);
-        self.facts.policy = policy.sync;
-        self.facts.setting = policy.setting;
-        self.facts.read_from = policy.read_from;
-        Ok(policy.id)
+        Ok(monitor::policy(&servers, &monitor::read_all(&named.nats_monitors)?))
     }
 
     /// The stream, once there is a leader to create it.
-    async fn made(&self, stop: &AtomicBool) -> Result<Info, String> {
+    async fn made(&self, stop: &AtomicBool) -> Result<Info> {
         let short = ContextBuilder::new().timeout(ATTEMPT).build(self.context.client());
         let config = Config {
             name: self.stream.clone(),
@@ -192,48 +170,52 @@ impl Nats {
         let start_ns = clock::monotonic_ns();
         loop {
             if stop.load(Ordering::Relaxed) {
-                return Err("interrupted".to_owned());
+                return Err(Error::Interrupted);
             }
             let waited_ns = clock::monotonic_ns() - start_ns;
             let error = match short.create_stream(config.clone()).await {
                 Ok(stream) => return Ok(stream.cached_info().clone()),
                 Err(error) => error,
             };
-            let settling = waited_ns < ns(SETTLING.min(self.ack_timeout));
+            let starting = waited_ns < ns(STARTING.min(self.ack_timeout));
             match error.kind() {
                 CreateStreamErrorKind::JetStream(refusal) => {
-                    let young = matches!(
+                    let may_be_starting = matches!(
                         refusal.error_code(),
                         ErrorCode::CLUSTER_NO_PEERS
                             | ErrorCode::CLUSTER_NOT_AVAILABLE
                             | ErrorCode::CLUSTER_NOT_LEADER
                             | ErrorCode::INSUFFICIENT_RESOURCES
                     );
-                    if !(young && settling) {
-                        return Err(refused(&refusal));
+                    if !(may_be_starting && starting) {
+                        return Err(refused(refusal));
                     }
                 }
                 CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable
-                    if settling
+                    if starting
                         || (waited_ns < ns(self.ack_timeout)
                             && matches!(error.kind(), CreateStreamErrorKind::TimedOut)) => {}
                 CreateStreamErrorKind::JetStreamUnavailable => {
-                    return Err("it has no JetStream, or none for this account: start its servers with `jetstream { … }`, and enable it for the account".to_owned());
-                }
-                CreateStreamErrorKind::TimedOut => {
-                    return Err(format!(
-                        "no answer to the creation of a stream in {}: JetStream has no leader, most likely because less than half of its servers are up",
-                        humantime::format_duration(self.ack_timeout)
+                    return Err(Error::failed(
+                        "it has no JetStream, or none for this account",
+                        "start its servers with `jetstream { … }`, and enable it for the account",
                     ));
                 }
-                other => return Err(format!("it did not create a stream: {other}")),
+                CreateStreamErrorKind::TimedOut => {
+                    let waited = humantime::format_duration(self.ack_timeout);
+                    return Err(Error::failed(
+                        format!("no answer to the creation of a stream in {waited}"),
+                        "JetStream has no leader, most likely because less than half of its servers are up",
+                    ));
+                }
+                _ => return Err(Error::caused("it did not create a stream", error, "")),
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// Returns when a record was acknowledged: from then on the stream has a leader.
-    async fn ready(&self, stop: &AtomicBool) -> Result<(), String> {
+    async fn ready(&self, stop: &AtomicBool) -> Result<()> {
         let short = ContextBuilder::new().timeout(ATTEMPT).build(self.context.client());
         let start_ns = clock::monotonic_ns();
         loop {
@@ -244,19 +226,18 @@ impl Nats {
             };
             let Err(error) = outcome else { return Ok(()) };
             if stop.load(Ordering::Relaxed) {
-                return Err("interrupted".to_owned());
+                return Err(Error::Interrupted);
             }
             if clock::monotonic_ns() - start_ns > ns(self.ack_timeout) {
-                return Err(format!(
-                    "a record was not acknowledged in {} ({error}): look at the servers' logs",
-                    humantime::format_duration(self.ack_timeout)
-                ));
+                let waited = humantime::format_duration(self.ack_timeout);
+                let what = format!("a record was not acknowledged in {waited}");
+                return Err(Error::caused(what, error, "look at the servers' logs"));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn send_all(&self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String> {
+    async fn send_all(&self, order: &Order<'_>, until: Until<'_>) -> Result<Sample> {
         let settings = order.settings;
         let payload = Aligned::incompressible(settings.bytes, settings.seed).as_slice().to_vec();
         let message: async_nats::jetstream::message::PublishMessage =
@@ -274,7 +255,7 @@ impl Nats {
             while sending && flying.len() < order.in_flight {
                 let sent_ns = clock::monotonic_ns();
                 let ack = self.context.send_publish(self.subject.clone(), message.clone()).await;
-                let ack = ack.map_err(|error| format!("a record was not sent: {error}"))?;
+                let ack = ack.map_err(|error| Error::caused("a record was not sent", error, ""))?;
                 flying.push_back((sent_ns, ack));
             }
             let Some((sent_ns, ack)) = flying.pop_front() else { break };
@@ -291,35 +272,34 @@ impl Nats {
     }
 
     /// Waits for one acknowledgement; false if the run was stopped before it came.
-    async fn acknowledged(&self, ack: PublishAckFuture, stop: &AtomicBool) -> Result<bool, String> {
+    async fn acknowledged(&self, ack: PublishAckFuture, stop: &AtomicBool) -> Result<bool> {
         let mut ack = ack.into_future();
         loop {
             match tokio::time::timeout(LOOK, &mut ack).await {
                 Ok(Ok(_)) => return Ok(true),
-                Ok(Err(error)) => return Err(format!("a record was not acknowledged: {error}")),
+                Ok(Err(error)) => return Err(Error::caused("a record was not acknowledged", error, "")),
                 Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(_) => {}
             }
         }
     }
 
-    async fn delete(&self) -> Result<(), String> {
+    async fn delete(&self) -> Result<(), DeleteStreamError> {
         let short = ContextBuilder::new().timeout(CONNECT).build(self.context.client());
-        let mut told = String::new();
-        for _ in 0..3 {
-            match short.delete_stream(&self.stream).await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    if let DeleteStreamErrorKind::JetStream(refusal) = error.kind()
-                        && refusal.error_code() == ErrorCode::STREAM_NOT_FOUND
-                    {
-                        return Ok(());
-                    }
-                    told = error.to_string();
+        let mut attempts_left = 3;
+        loop {
+            attempts_left -= 1;
+            let Err(error) = short.delete_stream(&self.stream).await else { return Ok(()) };
+            match error.kind() {
+                DeleteStreamErrorKind::JetStream(refusal)
+                    if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                {
+                    return Ok(());
                 }
+                _ if attempts_left == 0 => return Err(error),
+                _ => {}
             }
         }
-        Err(told)
     }
 }
 
@@ -328,32 +308,31 @@ impl Engine for Nats {
         &self.facts
     }
 
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String> {
-        self.runtime.block_on(self.send_all(order, until))
+    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, Cause> {
+        Ok(self.runtime.block_on(self.send_all(order, until))?)
     }
 
-    fn close(&mut self) -> Result<(), String> {
+    fn close(&mut self) -> Result<(), Cause> {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
-        self.runtime.block_on(self.delete()).map_err(|error| {
-            format!(
-                "the stream {0} may be left behind ({error}): remove it with `nats stream rm {0}`",
-                self.stream
-            )
-        })
+        let stream = &self.stream;
+        Ok(self.runtime.block_on(self.delete()).map_err(|error| {
+            let remedy = format!("remove it with `nats stream rm {stream}`");
+            Error::caused(format!("the stream {stream} may be left behind"), error, remedy)
+        })?)
     }
 }
 
 impl Drop for Nats {
     fn drop(&mut self) {
-        // Who wants to be told of what was left behind has called it before.
+        // A caller that reports what was left behind has called it before.
         let _ = self.close();
     }
 }
 
 /// A refusal of `JetStream`, with what to do about it.
-fn refused(refusal: &async_nats::jetstream::Error) -> String {
+fn refused(refusal: async_nats::jetstream::Error) -> Error {
     let advice = match refusal.error_code() {
         ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED | ErrorCode::CLUSTER_NO_PEERS => {
             "it is too small: three replicas need three servers with JetStream in one cluster"
@@ -366,27 +345,5 @@ fn refused(refusal: &async_nats::jetstream::Error) -> String {
         }
         _ => "the account must be allowed to create a stream, to publish to it and to delete it",
     };
-    format!("it refused to create a stream ({refusal}): {advice}")
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_loopback;
-
-    #[test]
-    fn only_addresses_of_this_machine_are_taken_for_it() {
-        for here in
-            ["nats://127.0.0.1:4222", "localhost:4222", "[::1]:4222", "nats://me:pw@127.0.0.1:1", "127.1.2.3"]
-        {
-            assert!(is_loopback(here), "{here}");
-        }
-        for there in ["nats://10.0.0.1:4222", "example:4222", "[2001:db8::1]:4222", "127.0.0.1.example:1", ""]
-        {
-            assert!(!is_loopback(there), "{there}");
-        }
-    }
+    Error::caused("it refused to create a stream", refusal, advice)
 }

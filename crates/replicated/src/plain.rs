@@ -1,45 +1,33 @@
-//! Refuses to send a password over a connection that anybody on the way can read.
+//! Refuses to send a password over a connection that can be read on the way.
 //!
-//! `nats://` is encrypted only if the server asks for it, which somebody on the way can leave out; `tls://` and `wss://`,
-//! or certificates named by `NATS_CA` or `NATS_CERT`, insist on it. What goes to this host's own loopback is read by nobody
-//! on the way.
+//! `nats://` is encrypted only if the server asks for it, and an attacker on the way can remove that request; `tls://` and
+//! `wss://`, or certificates named by `NATS_CA` or `NATS_CERT`, insist on it. Loopback traffic does not leave this host.
 
-use crate::redacted;
-use std::net::IpAddr;
+use crate::address::{is_loopback, redacted};
+use crate::{Error, Result};
 
 /// Refuses if a secret, of the credentials or of an address, would go unencrypted to another host.
 ///
 /// # Errors
 /// The address, without the secret, and the remedies.
-pub(crate) fn refuse(addresses: &str, has_secret: bool, is_encrypted: bool) -> Result<(), String> {
+pub(crate) fn refuse(addresses: &str, has_secret: bool, is_encrypted: bool) -> Result<()> {
     let mut exposed = addresses
         .split(',')
         .map(str::trim)
         .filter(|one| (has_secret || one.contains('@')) && !is_encrypted && !is_safe(one));
     match exposed.next() {
         None => Ok(()),
-        Some(address) => Err(format!(
-            "the password or token would go unencrypted to {}: write tls://HOST:PORT, name the authority by NATS_CA, or \
-             allow it with --nats-plain-password",
-            redacted::addresses(address)
+        Some(address) => Err(Error::failed(
+            format!("the password or token would go unencrypted to {}", redacted(address)),
+            "write tls://HOST:PORT, name the authority by NATS_CA, or allow it with --nats-plain-password",
         )),
     }
 }
 
 /// Whether the address insists on encryption, or stays on this host.
 fn is_safe(address: &str) -> bool {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("nats", address));
-    if matches!(scheme.to_ascii_lowercase().as_str(), "tls" | "wss") {
-        return true;
-    }
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    let scheme = address.split_once("://").map_or("nats", |(scheme, _)| scheme);
+    matches!(scheme.to_ascii_lowercase().as_str(), "tls" | "wss") || is_loopback(address)
 }
 
 #[cfg(test)]
@@ -65,11 +53,11 @@ mod tests {
             ("nats://me:secret@127.0.0.1:4222", false, false, true),
             ("tls://me:secret@10.0.0.1:4222", false, false, true),
         ] {
-            let told = refuse(addresses, has_secret, is_encrypted);
-            assert_eq!(told.is_ok(), held, "{addresses}: {told:?}");
-            let told = told.err().unwrap_or_default();
-            assert!(!told.contains("secret@"), "{told}");
-            assert!(held || told.contains("--nats-plain-password"), "{told}");
+            let refusal = refuse(addresses, has_secret, is_encrypted).err().map(|error| error.to_string());
+            assert_eq!(refusal.is_none(), held, "{addresses}: {refusal:?}");
+            let refusal = refusal.unwrap_or_default();
+            assert!(!refusal.contains("secret@"), "{refusal}");
+            assert!(held || refusal.contains("--nats-plain-password"), "{refusal}");
         }
     }
 }

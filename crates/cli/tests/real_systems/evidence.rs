@@ -18,29 +18,15 @@ use seawall::{Engine, Log, MethodChoice, Options};
 use seawall_gauge::plan::{Amount, Plan};
 use seawall_gauge::result::{Measured, Outcome, RunResult};
 use seawall_gauge::rig::real::RealRig;
-use seawall_gauge::scenario::{BlockStart, Observer, RunError, commit};
+use seawall_gauge::scenario::{RunError, Unwatched, commit};
 use seawall_sys::counters::Reader;
 use seawall_sys::durability::{Class, FileState};
 use seawall_sys::inspect::{Device, Environment, environment};
 use seawall_sys::journal::Recipe;
-use std::sync::atomic::AtomicBool;
 
 const COMMITS: u64 = 96;
 /// Flushes that the file system's own timers may cause in a block.
 const STRAY_FLUSHES: u64 = 3;
-
-struct Silent(AtomicBool);
-
-impl Observer for Silent {
-    fn filling(&mut self, _: u64, _: u64) {}
-    fn block(&mut self, _: &BlockStart<'_>) {}
-    fn round(&mut self, _: &RunResult) -> Result<(), String> {
-        Ok(())
-    }
-    fn stop(&self) -> &AtomicBool {
-        &self.0
-    }
-}
 
 /// The surroundings of the ground, as if nothing lay under its loop device.
 fn loop_alone(ground: &Ground) -> Environment {
@@ -63,7 +49,7 @@ fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
         ..Plan::default()
     };
     let mut rig = RealRig::in_folder(ground.path(), found, plan.journal, plan.transaction_bytes);
-    commit::run(&plan, &mut rig, &mut Silent(AtomicBool::new(false)))
+    commit::run(&plan, &mut rig, &mut Unwatched::default())
 }
 
 fn check(kind: &str, result: &RunResult) {

@@ -19,8 +19,8 @@ use seawall::sim::rng::mix;
 use seawall::{Log, Lsn, MethodChoice, Options};
 
 use super::volume::{FileSystem, Volume};
-use super::window::{Recording, State, walk};
-use crate::directory_disk::{DirectoryDisk, Sabotage};
+use super::window::{Recording, State, Tear, walk};
+use crate::directory_disk::{DirectoryDisk, Sabotage, method};
 use crate::scene::Scene;
 use crate::victim::LAYOUT;
 use crate::workload::Timeline;
@@ -49,18 +49,45 @@ pub(crate) struct Tally {
     pub(crate) unmountable: AtomicU64,
 }
 
-/// A broken promise.
-#[derive(Clone, Debug)]
+/// What a state broke.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The file system does not mount.
+    Mount(io::Error),
+    /// The log broke a promise.
+    Promise(Violation),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mount(error) => write!(f, "the file system does not mount: {error}"),
+            Self::Promise(violation) => violation.fmt(f),
+        }
+    }
+}
+
+/// A broken promise and the state that shows it.
+#[derive(Debug)]
 pub(crate) struct Finding {
     /// The state's number in the recording.
     pub(crate) state: u64,
     /// Set if the power went a second time, during recovery: the state's number in that recording.
     pub(crate) nested: Option<u64>,
     /// What was broken.
-    pub(crate) violation: String,
+    pub(crate) broken: Broken,
+    /// The write that was torn in that state, if one was.
+    pub(crate) torn: Option<Tear>,
 }
 
-/// Runs the victim on a fresh file system and records what its disk is told.
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.broken.fmt(f)?;
+        self.torn.iter().try_for_each(|tear| write!(f, " ({tear})"))
+    }
+}
+
+/// Runs the victim on a fresh file system and records the requests to its disk.
 ///
 /// # Errors
 /// Whatever prevents it, and the victim's own failure.
@@ -69,18 +96,10 @@ pub(crate) fn record(
     scene: &Scene,
     binary: &Path,
 ) -> io::Result<Recording> {
-    record_script(file_system, scene, |volume, dir| {
-        let orders = scene.orders(dir, Some(volume.marks()));
-        let status = orders.spawn(binary)?.wait()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(io::Error::other(format!("the victim ended with {status}")))
-        }
-    })
+    record_script(file_system, scene, |volume, dir| scene.orders(dir, Some(volume.marks())).run(binary))
 }
 
-/// Records what the disk is told while `script` runs with the log's directory.
+/// Records the requests to the disk while `script` runs with the log's directory.
 ///
 /// # Errors
 /// Whatever prevents it, and the script's own failure.
@@ -105,10 +124,11 @@ pub(crate) fn record_script(
     Ok(Recording { start, events, timeline, seed: scene.seed })
 }
 
-enum Verdict {
+/// What came of a state.
+enum Outcome {
     Kept,
     Unmountable,
-    Broken(String),
+    Broken(Broken),
 }
 
 /// Judges the log in `dir` by opening and reading it as users do.
@@ -128,27 +148,26 @@ fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
     Ok(end)
 }
 
-/// Puts `state` in place, mounts and judges it; with `again` records that and gives the recording.
-fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict, Option<Recording>)> {
+/// Puts `state` in place, mounts and judges it; with `again` records that and returns the recording.
+fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Outcome, Option<Recording>)> {
     volume.install(state.below.clone(), state.above.clone())?;
     let start = again.then(|| volume.file().start_record());
     let mounted = match volume.mount() {
         Ok(mounted) => mounted,
         Err(_) if state.torn.is_some() => {
             volume.file().take_record();
-            return Ok((Verdict::Unmountable, None));
+            return Ok((Outcome::Unmountable, None));
         }
-        Err(error) => return Ok((Verdict::Broken(format!("the file system does not mount: {error}")), None)),
+        Err(error) => return Ok((Outcome::Broken(Broken::Mount(error)), None)),
     };
-    let method =
-        seawall_sys::methods::find("buffered+fdatasync").ok_or_else(|| io::Error::other("no such method"))?;
+    let method = method("buffered+fdatasync").map_err(io::Error::other)?;
     let dir = mounted.path().join(LOG);
-    let verdict = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
+    let judged = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
         by_library(&dir, &state.ledger)
     } else {
         judge(&mut DirectoryDisk::new(&dir, method, Sabotage::None), &LAYOUT, &state.ledger, false)
     };
-    if let Ok(end) = verdict {
+    if let Ok(end) = judged {
         volume.file().mark(format!("exposed {end}"));
     }
     mounted.unmount()?;
@@ -158,9 +177,9 @@ fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Verdict
         timeline: Timeline::from_ledger((*state.ledger).clone()),
         seed: mix(state.number),
     });
-    Ok(match verdict {
-        Ok(_) => (Verdict::Kept, recording),
-        Err(violation) => (Verdict::Broken(violation.to_string()), None),
+    Ok(match judged {
+        Ok(_) => (Outcome::Kept, recording),
+        Err(violation) => (Outcome::Broken(Broken::Promise(violation)), None),
     })
 }
 
@@ -238,9 +257,9 @@ impl Search<'_> {
 
     fn state(&self, volume: &Volume, state: &State) -> io::Result<Option<Finding>> {
         let again = self.nested && mix(self.recording.seed ^ mix(state.number)).is_multiple_of(NESTED_ONE_IN);
-        let (verdict, recording) = try_state(volume, state, again)?;
-        if let Some(violation) = self.count(state, verdict) {
-            return Ok(Some(Finding { state: state.number, nested: None, violation }));
+        let (outcome, recording) = try_state(volume, state, again)?;
+        if let Some(broken) = self.count(state, outcome) {
+            return Ok(Some(Finding { state: state.number, nested: None, broken, torn: state.torn }));
         }
         let Some(recording) = recording else { return Ok(None) };
         let mut nested = Vec::new();
@@ -252,27 +271,25 @@ impl Search<'_> {
         // Spread over the whole recovery.
         let step = usize::try_from((nested.len() as u64).div_ceil(NESTED_STATES_MAX)).unwrap_or(1).max(1);
         for second in nested.iter().step_by(step) {
-            let (verdict, _) = try_state(volume, second, false)?;
+            let (outcome, _) = try_state(volume, second, false)?;
             self.tally.nested.fetch_add(1, Ordering::Relaxed);
-            if let Some(violation) = self.count(second, verdict) {
-                return Ok(Some(Finding { state: state.number, nested: Some(second.number), violation }));
+            if let Some(broken) = self.count(second, outcome) {
+                let nested = Some(second.number);
+                return Ok(Some(Finding { state: state.number, nested, broken, torn: second.torn }));
             }
         }
         Ok(None)
     }
 
-    fn count(&self, state: &State, verdict: Verdict) -> Option<String> {
-        if matches!(verdict, Verdict::Unmountable) {
+    fn count(&self, state: &State, outcome: Outcome) -> Option<Broken> {
+        if matches!(outcome, Outcome::Unmountable) {
             self.tally.unmountable.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         self.tally.states.fetch_add(1, Ordering::Relaxed);
         self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
-        match verdict {
-            Verdict::Broken(violation) => Some(match state.torn {
-                Some(tear) => format!("{violation} ({tear})"),
-                None => violation,
-            }),
+        match outcome {
+            Outcome::Broken(broken) => Some(broken),
             _ => None,
         }
     }

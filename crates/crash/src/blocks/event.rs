@@ -48,9 +48,9 @@ pub(crate) enum Event {
     Mark(String),
 }
 
-/// The pieces of the first `bytes` bytes of a write at `offset`: page number, place in the page, place in the write
+/// The spans, page by page, of the first `bytes` bytes of a write at `offset`: page number, place in the page, place in the write
 /// and length.
-pub(crate) fn pieces(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+pub(crate) fn page_spans(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let page = PAGE as u64;
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -59,21 +59,21 @@ pub(crate) fn pieces(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, usiz
         }
         let place = (offset + at) % page;
         let length = (page - place).min(bytes - at);
-        let piece = ((offset + at) / page, place, at, length);
+        let span = ((offset + at) / page, place, at, length);
         at += length;
         let index = crate::bytes::index;
-        Some((piece.0, index(piece.1), index(piece.2), index(piece.3)))
+        Some((span.0, index(span.1), index(span.2), index(span.3)))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::pieces;
+    use super::page_spans;
 
     #[test]
     fn a_write_is_cut_at_page_borders() {
-        let all: Vec<_> = pieces(3584, 5120).collect();
+        let all: Vec<_> = page_spans(3584, 5120).collect();
         assert_eq!(all, [(0, 3584, 0, 512), (1, 0, 512, 4096), (2, 0, 4608, 512)]);
-        assert_eq!(pieces(0, 0).count(), 0);
+        assert_eq!(page_spans(0, 0).count(), 0);
     }
 }

@@ -5,14 +5,14 @@
 //! copy-on-write view: shared pages below, private ones above, so that the next crash state is put in place without
 //! copying a disk.
 //!
-//! It can fail on demand: writes that carry a given pattern, all writes, or flushes.
+//! It can fail on demand: writes that contain a given pattern, all writes, or flushes.
 //!
 //! Invariant: while no recording runs no request is kept, so judging thousands of states costs no memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::event::{Event, PAGE, Pages, Payload, pieces};
+use super::event::{Event, PAGE, Pages, Payload, page_spans};
 use crate::fuse::wire::{Attributes, OPEN_DIRECT_IO, ROOT, Reply, Request, errno, opcode};
 use crate::fuse::{Answer, Served};
 
@@ -95,7 +95,7 @@ impl BlockFile {
         self.state().note(Event::Mark(text));
     }
 
-    /// Fails as told from now on; gives the operations that were made to fail before.
+    /// Fails by these rules from now on; returns how many operations failed by the rules before.
     pub(crate) fn fail(&self, failing: Failing) -> u64 {
         let mut state = self.state();
         state.failing = failing;
@@ -126,7 +126,7 @@ impl State {
     fn read(&self, offset: u64, size: u64) -> Reply {
         let zeros = [0; PAGE];
         let mut reply = Reply::default();
-        for (number, place, _, length) in pieces(offset, size) {
+        for (number, place, _, length) in page_spans(offset, size) {
             let page = self.above.get(&number).map(|page| &page[..]);
             let page = page.or_else(|| self.below.get(&number).map(|page| &page[..])).unwrap_or(&zeros);
             reply = reply.bytes(&page[place..place + length]);
@@ -135,7 +135,7 @@ impl State {
     }
 
     fn put(&mut self, offset: u64, payload: Payload) -> u64 {
-        for (number, place, from, length) in pieces(offset, payload.bytes()) {
+        for (number, place, from, length) in page_spans(offset, payload.bytes()) {
             match &payload {
                 Payload::Data(data) => {
                     self.page(number)[place..place + length].copy_from_slice(&data[from..from + length]);

@@ -98,7 +98,7 @@ impl LoopDevice {
 }
 
 impl LoopDevice {
-    /// Whether it is still ours: the number may belong to someone else's file by now.
+    /// Whether it is still attached to this file: the number may have been given to another by now.
     fn is_attached(&self) -> bool {
         let name = self.path.trim_start_matches("/dev/");
         let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
@@ -145,12 +145,12 @@ impl Mounted {
         run("mount", &["-o", &options, &self.path.to_string_lossy()]).map(drop)
     }
 
-    /// Unmounts and tells whether that worked.
+    /// Unmounts.
     pub(crate) fn unmount(mut self) -> io::Result<()> {
         self.up = false;
         for _ in 0..BUSY_TRIES {
             match unmount(&self.path, UnmountFlags::empty()) {
-                // Someone looks at every mounted file system just now.
+                // Another process holds every mounted file system just now.
                 Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
                 ended => return Ok(ended?),
             }

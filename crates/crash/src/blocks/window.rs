@@ -19,8 +19,8 @@ use std::sync::Arc;
 use seawall::oracle::Ledger;
 use seawall::sim::rng::{Rng, mix};
 
-use super::event::{Event, PAGE, Pages, Payload, pieces};
-use crate::workload::Timeline;
+use super::event::{Event, PAGE, Pages, Payload, page_spans};
+use crate::workload::{Timeline, UnknownMark};
 
 const EXHAUSTIVE_WRITES_MAX: usize = 4;
 const RANDOM_SUBSETS: usize = 32;
@@ -43,7 +43,7 @@ pub(crate) struct State {
 /// A write of which only the first part arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tear {
-    /// The size of the pieces that it arrived in, in bytes.
+    /// The unit by which it was torn, in bytes.
     pub(crate) unit: u64,
     /// Where it goes, in bytes from the start of the disk.
     pub(crate) offset: u64,
@@ -91,7 +91,7 @@ fn hash(number: u64, page: &[u8]) -> u64 {
 /// Lays the first `bytes` bytes of a write over pages.
 fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &Write, bytes: u64) {
     let zeros = matches!(write.payload, Payload::Zeros(_));
-    for (number, place, from, length) in pieces(write.offset, bytes) {
+    for (number, place, from, length) in page_spans(write.offset, bytes) {
         if zeros && !above.contains_key(&number) && !below.contains_key(&number) {
             continue;
         }
@@ -112,7 +112,7 @@ struct Choice {
     tear: Option<Tear>,
 }
 
-/// Walks through a recording and hands out its states.
+/// Walks through a recording and yields its states.
 pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
     below: Arc<Pages>,
     below_hash: u64,
@@ -127,11 +127,11 @@ pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
     see: F,
 }
 
-/// Hands every state of `recording` to `see` until it returns false; gives the number of windows.
+/// Calls `see` with every state of `recording` until it returns false; returns the number of windows.
 ///
 /// # Errors
 /// A mark without meaning.
-pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<u64, String> {
+pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<u64, UnknownMark> {
     let below_hash = recording.start.iter().fold(0, |all, (number, page)| all ^ hash(*number, page));
     let mut windows = Windows {
         below: Arc::new(recording.start.clone()),
@@ -151,7 +151,7 @@ pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Res
 }
 
 impl<F: FnMut(State) -> bool> Windows<'_, F> {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), UnknownMark> {
         for event in &self.recording.events {
             match event {
                 Event::Write { number, offset, payload } => {
@@ -167,7 +167,7 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
                         if !covered.is_empty() && !self.states() {
                             return Ok(());
                         }
-                        self.settle(&covered);
+                        self.make_durable(&covered);
                     }
                     None => {
                         self.open
@@ -183,8 +183,8 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
         Ok(())
     }
 
-    /// What `covered` names is durable.
-    fn settle(&mut self, covered: &[u64]) {
+    /// Makes the writes that `covered` names durable.
+    fn make_durable(&mut self, covered: &[u64]) {
         let mut above = HashMap::new();
         for write in self.open.iter().filter(|write| covered.contains(&write.number)) {
             lay(&mut above, &self.below, write, write.payload.bytes());
@@ -235,7 +235,7 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
         Some(Choice { writes: writes.to_vec(), tear: Some(tear) })
     }
 
-    /// Hands out the states of the window that ends here.
+    /// Yields the states of the window that ends here.
     fn states(&mut self) -> bool {
         self.walked += 1;
         let ledger = Arc::new(self.timeline.ledger().clone());

@@ -18,7 +18,7 @@ use super::disk::MemoryDisk;
 use super::event::Event;
 use super::model::{Model, Rule};
 use crate::victim::LAYOUT;
-use crate::workload::Timeline;
+use crate::workload::{Timeline, UnknownMark};
 
 /// What one recording has come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Finding {
     /// The number of the event behind which the power went.
     pub(crate) event: usize,
     /// What was broken.
-    pub(crate) violation: String,
+    pub(crate) violation: Violation,
 }
 
 /// How a recording is searched.
@@ -62,7 +62,7 @@ pub(crate) fn search(
     mut timeline: Timeline,
     search: Search,
     tally: &mut Tally,
-) -> Result<Option<Finding>, String> {
+) -> Result<Option<Finding>, UnknownMark> {
     let mut model = Model::new(search.rule);
     let mut rng = Rng::new(mix(search.seed));
     let mut seen = HashSet::new();
@@ -72,7 +72,7 @@ pub(crate) fn search(
         if let Event::Mark(text) = event {
             timeline.mark(text)?;
         }
-        let images = if model.is_settled() { 1 } else { search.images_per_event };
+        let images = if model.is_durable() { 1 } else { search.images_per_event };
         // Nothing, everything, then by chance.
         for first in DRAWS.iter().take(2).map(Some).chain(std::iter::repeat(None)).take(images) {
             let draw = |rng: &mut Rng| first.copied().unwrap_or(DRAWS[rng.index(DRAWS.len())]);
@@ -91,13 +91,9 @@ pub(crate) fn search(
             }
             tally.states += 1;
             if let Err(violation) = judge(&mut MemoryDisk::new(&files), &LAYOUT, ledger, twice) {
-                return Ok(Some(finding(state - 1, number, &violation)));
+                return Ok(Some(Finding { state: state - 1, event: number, violation }));
             }
         }
     }
     Ok(None)
-}
-
-fn finding(state: u64, event: usize, violation: &Violation) -> Finding {
-    Finding { state, event, violation: violation.to_string() }
 }

@@ -131,7 +131,7 @@ impl Model {
     }
 
     /// Whether nothing is open, so that there is one image only.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.open.is_empty() && self.changes.is_empty()
     }
 
@@ -192,7 +192,7 @@ impl Model {
                 }
                 if dsync {
                     // The size that is needed to read it back goes along.
-                    self.settle(|open| {
+                    self.make_durable(|open| {
                         let leads = open.inode == end.0
                             && matches!(open.change, Change::Size { bytes, extend: true } if bytes <= end.1);
                         open.number == number || leads
@@ -200,7 +200,9 @@ impl Model {
                 }
             }
             Some(Pending::Sync { inode, since, names }) => {
-                self.settle(|open| open.inode == inode && open.ended.is_some_and(|ended| ended < since));
+                self.make_durable(|open| {
+                    open.inode == inode && open.ended.is_some_and(|ended| ended < since)
+                });
                 if self.rule == Rule::Journal {
                     self.settle_names(names);
                 }
@@ -211,7 +213,7 @@ impl Model {
     }
 
     /// Everything that is `chosen` is durable; older versions of its sectors are history.
-    fn settle(&mut self, chosen: impl Fn(&Open) -> bool) {
+    fn make_durable(&mut self, chosen: impl Fn(&Open) -> bool) {
         let mut kept: Vec<Open> = Vec::with_capacity(self.open.len());
         for open in std::mem::take(&mut self.open) {
             if !chosen(&open) {
@@ -325,9 +327,9 @@ mod tests {
         events.push(Event::Done { number: 3 });
         assert_eq!(drawn(&model(Rule::Strict, &events), Draw::None), Some(vec![0; 1024]), "size, not data");
         events.extend([Event::Sync { number: 4, inode: 0 }, Event::Done { number: 4 }]);
-        let settled = model(Rule::Strict, &events);
-        assert!(settled.is_settled());
-        assert_eq!(drawn(&settled, Draw::None), Some(vec![7; 1024]));
+        let durable = model(Rule::Strict, &events);
+        assert!(durable.is_durable());
+        assert_eq!(drawn(&durable, Draw::None), Some(vec![7; 1024]));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) enum Answer {
 
 /// What is mounted.
 pub(crate) trait Served: Send + Sync + 'static {
-    /// Carries out one request.
+    /// Executes one request.
     fn begin(&self, request: &Request<'_>) -> Answer;
 
     /// The operation `number` is about to be answered.
@@ -89,7 +89,7 @@ impl Drop for Mount {
             return;
         }
         let Some(server) = self.server.take() else { return };
-        // Whoever still holds a file keeps it alive; waiting for that for ever would hang the whole run.
+        // An open file keeps the mount alive; waiting for that without end would hang the whole run.
         for _ in 0..LAST_WORDS_TRIES {
             if server.is_finished() {
                 break;

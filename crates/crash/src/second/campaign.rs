@@ -8,7 +8,6 @@
 //! resumable; on an honest disk every broken promise and every file system that does not mount fails the run, on a
 //! lying one a campaign that detects no loss does.
 
-use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,10 +23,12 @@ use seawall_sys::clock::unix_seconds;
 
 use super::cache::{Disk, Nature, Traffic};
 use super::initramfs::{FRESH, Kernel, METHODS, Orders, build};
-use super::machine::{Machine, Said};
+use super::machine::{Machine, Message};
 use super::nbd::{Shared, lock, serve};
+use crate::campaign_file;
+use crate::error::{Error, Result};
 
-/// What a campaign is told.
+/// The options of a campaign.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Wishes {
     /// Cuts in all, those of earlier sittings included
@@ -109,34 +110,22 @@ struct Progress {
 }
 
 impl Progress {
-    fn load(path: &Path, fresh: Self) -> Result<Self, Box<dyn Error>> {
-        let known: Self = match std::fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(fresh),
-            Err(error) => return Err(format!("{}: {error}", path.display()).into()),
-        };
+    fn load(path: &Path, fresh: Self) -> Result<Self> {
+        let Some(known) = campaign_file::load::<Self>(path)? else { return Ok(fresh) };
         if (known.disk, known.seed) != (fresh.disk, fresh.seed) {
-            let text = "holds a campaign with another disk or seed; name another --progress";
-            return Err(format!("{} {text}", path.display()).into());
+            return Err(Error::OtherCampaign(path.to_owned()));
         }
         Ok(Self { kernel: fresh.kernel, command: fresh.command, ..known })
     }
 
-    fn save(&self, path: &Path) -> io::Result<()> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let draft = path.with_extension("new");
-        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)?;
-        std::fs::rename(&draft, path)
-    }
-
-    /// Takes in what check found after one cut; whether a promise was broken.
-    fn add(&mut self, code: i32, json: &str) -> Result<bool, Box<dyn Error>> {
-        let verdict: serde_json::Value = serde_json::from_str(json)
-            .map_err(|error| format!("check ended with {code} and said {json:?}: {error}"))?;
-        let streams = verdict["streams"].as_array().ok_or("a verdict without streams")?;
-        for stream in streams {
+    /// Adds what check found after one cut; whether a promise was broken.
+    fn add(&mut self, code: i32, json: &str) -> Result<bool> {
+        let malformed = || Error::Machine {
+            what: format!("check ended with {code} and its verdict is malformed"),
+            console: json.to_owned(),
+        };
+        let verdict: serde_json::Value = serde_json::from_str(json).map_err(|_| malformed())?;
+        for stream in verdict["streams"].as_array().ok_or_else(malformed)? {
             let count = |name: &str| stream[name].as_u64().unwrap_or(0);
             if count("acknowledged") == 0 {
                 continue;
@@ -294,8 +283,8 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// One life: judges the cut before, if there was one, writes, and is cut off. Whether there is something to judge.
-    fn life(&mut self, blank: &[u8]) -> Result<(), Box<dyn Error>> {
+    /// One life: judges the cut before, if there was one, writes, and is cut off.
+    fn life(&mut self, blank: &[u8]) -> Result<()> {
         // The verdict on the last cut is still to come.
         let lives = self.number() + u64::from(!self.fresh);
         let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
@@ -305,9 +294,9 @@ impl Campaign<'_> {
         let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, &words)?;
         loop {
             match machine.expect()? {
-                Said::Writes => break,
-                Said::Verdict(_, json) if json.is_empty() => {
-                    let words = machine.last_words();
+                Message::Writes => break,
+                Message::Verdict(_, json) if json.is_empty() => {
+                    let words = machine.last_lines();
                     machine.cut()?;
                     if self.wishes.disk == Nature::Honest {
                         self.keep(&format!("what is left could not be judged:\n{words}"))?;
@@ -315,12 +304,12 @@ impl Campaign<'_> {
                     self.progress.unreadable += 1;
                     return Ok(self.renew(blank)?);
                 }
-                Said::Verdict(code, json) => self.verdict(code, &json)?,
-                Said::Unmountable => {
-                    let words = machine.last_words();
+                Message::Verdict(code, json) => self.verdict(code, &json)?,
+                Message::Unmountable => {
+                    let words = machine.last_lines();
                     machine.cut()?;
                     if self.fresh {
-                        return Err(format!("a new file system does not mount:\n{words}").into());
+                        return Err(machine_error("a new file system does not mount", words));
                     }
                     if self.wishes.disk == Nature::Honest {
                         self.keep(&format!("the file system did not mount:\n{words}"))?;
@@ -328,15 +317,16 @@ impl Campaign<'_> {
                     self.progress.unmountable += 1;
                     return Ok(self.renew(blank)?);
                 }
-                Said::Ended => return Err(format!("the run ended:\n{}", machine.last_words()).into()),
+                Message::Ended => return Err(machine_error("the run ended", machine.last_lines())),
             }
         }
         if self.number() >= self.wishes.cuts {
             return Ok(machine.cut()?);
         }
         let life = Duration::from_millis(300 + rng.below(self.wishes.life_ms));
-        if let Some(said) = machine.hear(life)? {
-            return Err(format!("the machine said {said:?} before its cut:\n{}", machine.last_words()).into());
+        if let Some(said) = machine.next_message(life)? {
+            let what = format!("the machine reported {said:?} before its cut");
+            return Err(machine_error(&what, machine.last_lines()));
         }
         machine.cut()?;
         self.fresh = false;
@@ -349,7 +339,7 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    fn verdict(&mut self, code: i32, json: &str) -> Result<(), Box<dyn Error>> {
+    fn verdict(&mut self, code: i32, json: &str) -> Result<()> {
         let convicted = self.progress.add(code, json)?;
         self.progress.convicted += u64::from(convicted);
         if convicted && self.wishes.disk == Nature::Honest {
@@ -360,16 +350,15 @@ impl Campaign<'_> {
     }
 }
 
+fn machine_error(what: &str, console: String) -> Error {
+    Error::Machine { what: what.to_owned(), console }
+}
+
 /// Makes the campaign's cuts; whether every promise was kept, or every lie found.
 ///
 /// # Errors
 /// Whatever keeps the harness from cutting or judging.
-pub(crate) fn run(
-    wishes: &Wishes,
-    seed: u64,
-    keep: &Path,
-    results: Option<&Path>,
-) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
     crate::interrupt::listen()?;
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path().to_owned();
@@ -424,13 +413,13 @@ pub(crate) fn run(
         campaign.life(&blank)?;
         if campaign.number() > before {
             campaign.progress.unix_seconds = unix_seconds();
-            campaign.progress.save(&campaign.standing)?;
+            campaign_file::save(&campaign.standing, &campaign.progress)?;
             eprintln!("{} cuts, {} convicted", campaign.number(), campaign.progress.convicted);
         }
     }
     let traffic = lock(&campaign.disk).traffic;
     campaign.sum_up(traffic);
-    campaign.progress.save(&campaign.standing)?;
+    campaign_file::save(&campaign.standing, &campaign.progress)?;
     let progress = &campaign.progress;
     print!("{}", progress.markdown());
     std::fs::create_dir_all(results)?;

@@ -93,7 +93,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 pub(super) struct Orders {
     /// The port of the witness on this host.
     pub(super) port: u16,
-    /// What `run` is told besides.
+    /// Further options of `run`.
     pub(super) run: String,
 }
 

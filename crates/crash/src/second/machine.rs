@@ -14,20 +14,20 @@ use super::initramfs::Kernel;
 
 /// The emulator.
 pub(super) const EMULATOR: &str = "qemu-system-x86_64";
-/// How long a machine may take until it says what is waited for: emulation is slow, a shared host slower.
+/// How long a machine may take until a message that is waited for: emulation is slow, a shared host slower.
 const BOOT_SECONDS_MAX: u64 = 600;
 
 /// A machine that runs.
 pub(super) struct Machine {
     child: Child,
     lines: Receiver<String>,
-    /// What it said last, for whoever asks why it stopped.
-    said: Vec<String>,
+    /// The last lines of its console, for errors.
+    last: Vec<String>,
 }
 
-/// What a machine said.
+/// A message of the script in the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Message {
     /// The file system cannot be mounted.
     Unmountable,
     /// The exit code of check and its JSON.
@@ -38,21 +38,21 @@ pub(super) enum Said {
     Ended,
 }
 
-/// What a line of the console says, if anything.
-fn meaning(line: &str) -> Option<Said> {
+/// The message of a line of the console, if it is one.
+fn message(line: &str) -> Option<Message> {
     if let Some(rest) = line.trim().strip_prefix("SEAWALL ") {
         return match rest.split_once(' ').unwrap_or((rest, "")) {
-            ("unmountable", _) => Some(Said::Unmountable),
-            ("ended", _) => Some(Said::Ended),
+            ("unmountable", _) => Some(Message::Unmountable),
+            ("ended", _) => Some(Message::Ended),
             ("verdict", rest) => {
                 let (code, json) = rest.split_once(' ').unwrap_or((rest, ""));
-                Some(Said::Verdict(code.parse().ok()?, json.to_owned()))
+                Some(Message::Verdict(code.parse().ok()?, json.to_owned()))
             }
             _ => None,
         };
     }
     let mut words = line.split_whitespace();
-    (words.next() == Some("run") && words.nth(1) == Some("writes")).then_some(Said::Writes)
+    (words.next() == Some("run") && words.nth(1) == Some("writes")).then_some(Message::Writes)
 }
 
 impl Machine {
@@ -81,7 +81,7 @@ impl Machine {
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(|error| io::Error::new(error.kind(), format!("{EMULATOR}: {error}")))?;
-        let (told, lines) = channel();
+        let (sender, lines) = channel();
         let console = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         std::thread::spawn(move || {
             let mut reader = BufReader::new(console);
@@ -89,54 +89,54 @@ impl Machine {
             while matches!(reader.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                 line.clear();
-                if told.send(text).is_err() {
+                if sender.send(text).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { child, lines, said: Vec::new() })
+        Ok(Self { child, lines, last: Vec::new() })
     }
 
-    /// The next thing it says that means something; nothing if it says nothing in time.
+    /// The next message; `None` if there is none in time.
     ///
     /// # Errors
     /// It ended.
-    pub(super) fn hear(&mut self, within: Duration) -> io::Result<Option<Said>> {
+    pub(super) fn next_message(&mut self, within: Duration) -> io::Result<Option<Message>> {
         let until_ns = monotonic_ns() + u64::try_from(within.as_nanos()).unwrap_or(u64::MAX / 2);
         loop {
             let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
             match self.lines.recv_timeout(left) {
                 Ok(line) => {
-                    let said = meaning(&line);
-                    self.said.push(line);
-                    let old = self.said.len().saturating_sub(60);
-                    self.said.drain(..old);
-                    if said.is_some() {
-                        return Ok(said);
+                    let message = message(&line);
+                    self.last.push(line);
+                    let old = self.last.len().saturating_sub(60);
+                    self.last.drain(..old);
+                    if message.is_some() {
+                        return Ok(message);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(io::Error::other(format!("the machine ended:\n{}", self.said.join("\n"))));
+                    return Err(io::Error::other(format!("the machine ended:\n{}", self.last_lines())));
                 }
             }
         }
     }
 
-    /// As [`Machine::hear`], but silence is an error.
+    /// As [`Machine::next_message`], but silence is an error.
     ///
     /// # Errors
     /// It ended, or it was silent for too long.
-    pub(super) fn expect(&mut self) -> io::Result<Said> {
-        self.hear(Duration::from_secs(BOOT_SECONDS_MAX))?.ok_or_else(|| {
-            let said = self.said.join("\n");
-            io::Error::new(io::ErrorKind::TimedOut, format!("silent for {BOOT_SECONDS_MAX} s:\n{said}"))
+    pub(super) fn expect(&mut self) -> io::Result<Message> {
+        self.next_message(Duration::from_secs(BOOT_SECONDS_MAX))?.ok_or_else(|| {
+            let last = self.last_lines();
+            io::Error::new(io::ErrorKind::TimedOut, format!("silent for {BOOT_SECONDS_MAX} s:\n{last}"))
         })
     }
 
-    /// What it said last.
-    pub(super) fn last_words(&self) -> String {
-        self.said.join("\n")
+    /// The last lines of its console.
+    pub(super) fn last_lines(&self) -> String {
+        self.last.join("\n")
     }
 
     /// The power goes.
@@ -159,20 +159,20 @@ impl Drop for Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, meaning};
+    use super::{Message, message};
 
     #[test]
     fn the_console_is_understood() {
-        assert_eq!(meaning("SEAWALL unmountable\r"), Some(Said::Unmountable));
-        let verdict = Said::Verdict(4, "{ \"run\": 1 }".to_owned());
-        assert_eq!(meaning("SEAWALL verdict 4 { \"run\": 1 }\r"), Some(verdict));
-        assert_eq!(meaning("SEAWALL verdict 1"), Some(Said::Verdict(1, String::new())));
-        assert_eq!(meaning("run 00ff writes in /disk/powercut-00ff\r"), Some(Said::Writes));
-        assert_eq!(meaning("SEAWALL ended 1"), Some(Said::Ended));
+        assert_eq!(message("SEAWALL unmountable\r"), Some(Message::Unmountable));
+        let verdict = Message::Verdict(4, "{ \"run\": 1 }".to_owned());
+        assert_eq!(message("SEAWALL verdict 4 { \"run\": 1 }\r"), Some(verdict));
+        assert_eq!(message("SEAWALL verdict 1"), Some(Message::Verdict(1, String::new())));
+        assert_eq!(message("run 00ff writes in /disk/powercut-00ff\r"), Some(Message::Writes));
+        assert_eq!(message("SEAWALL ended 1"), Some(Message::Ended));
         for line in
             ["", "[    0.1] Linux", "SEAWALL no module x.ko", "writes by log, which", "SEAWALL verdict x"]
         {
-            assert_eq!(meaning(line), None, "{line}");
+            assert_eq!(message(line), None, "{line}");
         }
     }
 }

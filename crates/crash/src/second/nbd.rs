@@ -25,7 +25,7 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 /// Fixed newstyle, and no 124 bytes of zeros.
 const HANDSHAKE_FLAGS: u16 = 0b11;
 const NO_ZEROES: u32 = 0b10;
-/// Flags are told; flush, FUA and trim are served.
+/// Flags are sent; flush, FUA and trim are served.
 const EXPORT_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5;
 
 const OPT_EXPORT_NAME: u32 = 1;
@@ -54,7 +54,7 @@ const ENOSPC: u32 = 28;
 const OPTION_BYTES_MAX: u32 = 4096;
 const REQUEST_BYTES_MAX: u32 = 32 << 20;
 
-/// The disk, shared between the server and the one who cuts the power.
+/// The disk, shared between the server and the campaign that cuts the power.
 pub(crate) type Shared = Arc<Mutex<Disk>>;
 
 pub(crate) fn lock(disk: &Shared) -> MutexGuard<'_, Disk> {
@@ -107,7 +107,7 @@ fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Settles on the export; whether the peer wants to go on.
+/// Negotiates the export; whether the peer goes on.
 fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<bool> {
     let mut hello = Vec::new();
     hello.extend(NBD_MAGIC.to_be_bytes());
@@ -245,7 +245,7 @@ mod tests {
             stream.read_exact(&mut hello).expect("a greeting");
             assert_eq!(&hello[..16], b"NBDMAGICIHAVEOPT");
             stream.write_all(&3_u32.to_be_bytes()).expect("flags");
-            // An option that nobody has is refused and changes nothing.
+            // An unknown option is refused and changes nothing.
             let (reply, _) = Self::option(&mut stream, 99);
             assert_eq!(reply, 1 << 31 | 1);
             let (reply, info) = Self::option(&mut stream, 7);
@@ -333,8 +333,8 @@ mod tests {
             eprintln!("SKIPPED: no qemu-io (package qemu-utils)");
             return;
         };
-        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !told.contains("ailed"), "{told}");
+        let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !output_text.contains("ailed"), "{output_text}");
         let disk = lock(&disk);
         assert_eq!(disk.read(8192, 4096), Some(&[7; 4096][..]));
         assert_eq!(disk.read(65_536, 4096), Some(&[8; 4096][..]));

@@ -1,8 +1,8 @@
-//! Tells whether a run was disturbed so much that nothing can be advised from it.
+//! Decides whether a run was disturbed so much that nothing can be advised from it.
 //!
-//! Findings say what disturbed a run; here they decide. A rate or a choice of a disturbed run is that of its neighbours.
+//! Findings say what disturbed a run; here they decide, because a disturbed run's figures are those of other work.
 //!
-//! Invariants: pure; the first reason is told, as the end of "No advice from this run: …"; a run of which nothing is
+//! Invariants: pure; the first reason is given, as the end of "No advice from this run: …"; a run of which nothing is
 //! found is not disturbed.
 
 use crate::figures::percent;

@@ -16,7 +16,7 @@
 //!   (`cargo xtask observe`). Where it has not, only the disk's upper bound is said.
 //!
 //! Invariants: pure; only rows that were measured soundly, outlive a power cut and are not contradicted give a figure;
-//! a range of more than [`SPREAD_MAX`] is not told, because it says nothing: the reason is told instead; every
+//! a range of more than [`SPREAD_MAX`] is not given, because it says nothing: the reason is given instead; every
 //! expectation names the transaction that it is of.
 
 use super::{COMMITS_MIN, disturbed};
@@ -28,7 +28,7 @@ use serde::Serialize;
 /// How many clients commit together in the second range.
 pub const CLIENTS: u32 = 16;
 
-/// A range whose end is more than so many times its begin is not told.
+/// A range whose end is more than so many times its begin is not given.
 pub const SPREAD_MAX: f64 = 2.0;
 
 /// Commits a second.
@@ -288,7 +288,7 @@ fn metadata(ranking: &Ranking<'_>, demand: &Demand) -> f64 {
     if demand.state.needs_metadata() && !run.needs_metadata() { 2.0 } else { 1.0 }
 }
 
-/// Why a range would span too much; [`remedy`] tells what would narrow the first kind.
+/// Why a range would span too much; [`remedy`] says what would narrow the first kind.
 fn not_known(ranking: &Ranking<'_>, demand: &Demand, row: &Ranked<'_>) -> String {
     const UNEVEN: f64 = 1.5;
     let [fewest, most] = demand.syncs;
@@ -311,7 +311,7 @@ fn not_known(ranking: &Ranking<'_>, demand: &Demand, row: &Ranked<'_>) -> String
     }
 }
 
-/// What tells more where a product's file is not the run's; `None` if no expectation lacks that.
+/// What would give more where a product's file is not the run's; `None` if no expectation lacks that.
 #[must_use]
 pub fn remedy(expected: &[Expectation]) -> Option<&'static str> {
     let lacking =
@@ -324,20 +324,20 @@ pub fn remedy(expected: &[Expectation]) -> Option<&'static str> {
 /// What differs from the run, and what else to know.
 fn basis(ranking: &Ranking<'_>, demand: &Demand) -> String {
     let plan = &ranking.result.plan;
-    let mut told: Vec<String> = Vec::new();
+    let mut sentences: Vec<String> = Vec::new();
     if plan.file_state.needs_metadata() && !demand.state.needs_metadata() {
-        told.push(format!("Its file is {}, which is cheaper than the run's.", demand.state.name()));
+        sentences.push(format!("Its file is {}, which is cheaper than the run's.", demand.state.name()));
     }
     if let Some(own_ns) = demand.own_ns.filter(|_| demand.syncs[1] > 0) {
-        told.push(format!(
+        sentences.push(format!(
             "Its own work is in the lower end as {}, seen on the project's machine.",
             round_duration(own_ns)
         ));
     }
     if !demand.note.is_empty() {
-        told.push(demand.note.to_owned());
+        sentences.push(demand.note.to_owned());
     }
-    told.join(" ")
+    sentences.join(" ")
 }
 
 /// The rows that `expected` stands on, once: their figures, and the device's flushes where they are the row's own.
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_more_than_a_factor_of_two_is_not_told_and_says_why() {
+    fn a_range_of_more_than_a_factor_of_two_is_not_given_and_says_why() {
         let mut result = volatile(Vec::new());
         spread(&mut result, "buffered+fdatasync", 100_000, 300_000);
         let all = expectations(&Ranking::new(&result));
@@ -456,16 +456,16 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_s_flushes_are_not_told_as_the_row_s() {
+    fn another_row_s_flushes_are_not_given_as_the_row_s() {
         let mut result = volatile(Vec::new());
-        let told = |result: &crate::result::RunResult| {
+        let words = |result: &crate::result::RunResult| {
             let ranking = Ranking::new(result);
             let all = expectations(&ranking);
             rows_words(&ranking, &all.iter().collect::<Vec<_>>()).join("\n")
         };
-        assert!(told(&result).contains("1.00 device flushes"), "{}", told(&result));
+        assert!(words(&result).contains("1.00 device flushes"), "{}", words(&result));
         result.idle.as_mut().expect("counters").counts.flushes = 1_000_000;
-        assert!(!told(&result).contains("device flushes"), "{}", told(&result));
+        assert!(!words(&result).contains("device flushes"), "{}", words(&result));
     }
 
     #[test]

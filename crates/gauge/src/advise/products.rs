@@ -3,7 +3,8 @@
 //! Invariants (tested over the table): a setting stands beside the id of the row that makes the same calls; a system
 //! without such a row gets no line; every row names the versions that it is for and a source that can be opened.
 
-use super::{Choice, Setting, choose};
+use super::{Choice, Reason, Setting, choose};
+use crate::Error;
 use crate::figures::{bytes, duration_ns, plural, rate};
 use crate::lookup::{self, nearest};
 use crate::rank::Ranking;
@@ -27,20 +28,20 @@ pub struct Product {
     pub ways: fn(System) -> &'static [Way],
     /// Whether this machine's device takes a setting.
     takes: fn(&Ranking<'_>, &str) -> bool,
-    tell: Tell,
+    wording: Wording,
 }
 
-/// What is said of the setting that was chosen.
+/// How the chosen setting is described.
 #[derive(Debug, Clone, Copy)]
-enum Tell {
+enum Wording {
     /// The same whatever was measured: lines, why, notes.
     Fixed(&'static [&'static str], &'static str, &'static [&'static str]),
     /// It depends on the choice.
-    By(fn(&Ranking<'_>, Choice<'_, '_>) -> Told),
+    By(fn(&Ranking<'_>, Choice<'_, '_>) -> Advised),
 }
 
 /// Lines, why and notes of one setting.
-struct Told {
+struct Advised {
     lines: Vec<String>,
     why: String,
     notes: Vec<&'static str>,
@@ -51,7 +52,7 @@ struct Told {
 impl Product {
     /// Its setting for the machine at hand, or why there is none; `None` where it does not run.
     #[must_use]
-    pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, String>> {
+    pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, Reason>> {
         let ways = (self.ways)(lookup::system(ranking.result));
         if ways.is_empty() {
             return None;
@@ -62,9 +63,9 @@ impl Product {
     }
 
     fn setting(&self, ranking: &Ranking<'_>, choice: Choice<'_, '_>, chosen: bool) -> Setting {
-        let told = match self.tell {
-            Tell::By(tell) => tell(ranking, choice),
-            Tell::Fixed(lines, why, notes) => Told {
+        let advised = match self.wording {
+            Wording::By(describe) => describe(ranking, choice),
+            Wording::Fixed(lines, why, notes) => Advised {
                 lines: lines.iter().map(|line| (*line).to_owned()).collect(),
                 why: why.to_owned(),
                 notes: notes.to_vec(),
@@ -75,12 +76,12 @@ impl Product {
             product: self.name,
             version: self.version,
             source: self.source,
-            lines: told.lines,
-            why: told.why,
-            notes: told.notes,
+            lines: advised.lines,
+            why: advised.why,
+            notes: advised.notes,
             chosen,
             method: Some(choice.row.id().to_owned()),
-            commits_per_s: told.waits.then(|| choice.row.measured.commits_per_s()),
+            commits_per_s: advised.waits.then(|| choice.row.measured.commits_per_s()),
         }
     }
 }
@@ -89,19 +90,20 @@ impl Product {
 ///
 /// # Errors
 /// A name that is none, with the nearest and all others.
-pub fn select(text: &str) -> Result<Vec<&'static Product>, String> {
+pub fn select(text: &str) -> Result<Vec<&'static Product>, Error> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let known = || PRODUCTS.iter().flat_map(|product| product.words.iter().copied());
-    for word in &words {
-        if !known().any(|name| name.eq_ignore_ascii_case(word)) {
-            let meant =
-                nearest(word, known()).map_or(String::new(), |name| format!(", did you mean {name}?"));
-            let all: Vec<&str> = known().collect();
-            return Err(format!("there is no product `{word}`{meant} It knows {}", all.join(", ")));
-        }
-    }
+    let refused = |what: String| {
+        let reason = format!("{what} It knows {}", known().collect::<Vec<_>>().join(", "));
+        Err(Error::Option { option: "--only", reason })
+    };
     if words.is_empty() {
-        return Err(format!("no product is named: it knows {}", known().collect::<Vec<_>>().join(", ")));
+        return refused("no product is named.".to_owned());
+    }
+    let unknown = |word: &&&str| !known().any(|name| name.eq_ignore_ascii_case(word));
+    if let Some(word) = words.iter().find(unknown) {
+        let meant = nearest(word, known()).map_or(".".to_owned(), |name| format!(", did you mean {name}?"));
+        return refused(format!("there is no product `{word}`{meant}"));
     }
     let named = |product: &&Product| {
         words.iter().any(|word| product.words.iter().any(|name| name.eq_ignore_ascii_case(word)))
@@ -152,71 +154,71 @@ fn full_sync_unix(system: System) -> &'static [Way] {
     if system == System::Windows { &[] } else { full_sync(system) }
 }
 
-/// The table, in the order in which they are told.
+/// The table, in the order of reports.
 #[rustfmt::skip]
 pub const PRODUCTS: [Product; 18] = [
     Product { name: "PostgreSQL", words: &["postgresql", "postgres"], version: "16 to 18",
         source: "https://www.postgresql.org/docs/18/runtime-config-wal.html (wal_sync_method)",
-        ways: postgresql_ways, takes: any, tell: Tell::By(postgresql) },
+        ways: postgresql_ways, takes: any, wording: Wording::By(postgresql) },
     Product { name: "MySQL", words: &["mysql"], version: "8.4 and 9",
         source: "https://dev.mysql.com/doc/refman/8.4/en/innodb-parameters.html (innodb_use_fdatasync, innodb_flush_method)",
-        ways: mysql_ways, takes: any, tell: Tell::By(mysql) },
+        ways: mysql_ways, takes: any, wording: Wording::By(mysql) },
     Product { name: "MariaDB", words: &["mariadb"], version: "11.0 to 12.2",
         source: "https://mariadb.com/docs/server/server-usage/storage-engines/innodb/innodb-flush-method and MDEV-28766",
-        ways: mariadb_ways, takes: mariadb_takes, tell: Tell::By(mariadb) },
+        ways: mariadb_ways, takes: mariadb_takes, wording: Wording::By(mariadb) },
     Product { name: "SQLite", words: &["sqlite"], version: "3.40 and later",
         source: "https://www.sqlite.org/pragma.html#pragma_synchronous and os_unix.c (HAVE_FDATASYNC)",
-        ways: full_sync, takes: any, tell: Tell::By(sqlite) },
+        ways: full_sync, takes: any, wording: Wording::By(sqlite) },
     Product { name: "etcd", words: &["etcd"], version: "3.5 and 3.6",
         source: "https://etcd.io/docs/v3.6/op-guide/hardware/ and server/storage/wal",
-        ways: data_sync_unix, takes: any, tell: Tell::By(etcd) },
+        ways: data_sync_unix, takes: any, wording: Wording::By(etcd) },
     Product { name: "Kafka", words: &["kafka"], version: "3.7 to 4.1",
         source: "https://kafka.apache.org/documentation/#topicconfigs_flush.messages",
-        ways: full_sync, takes: any, tell: Tell::By(kafka) },
+        ways: full_sync, takes: any, wording: Wording::By(kafka) },
     Product { name: "RocksDB", words: &["rocksdb"], version: "9.1 to 11.9",
         source: "https://github.com/facebook/rocksdb/blob/main/HISTORY.md (9.1.0) and db_impl_open.cc",
-        ways: data_sync, takes: any, tell: Tell::Fixed(&["WriteOptions::sync = true"],
+        ways: data_sync, takes: any, wording: Wording::Fixed(&["WriteOptions::sync = true"],
             "each write of a group is one fdatasync; the log grows, so each commits its length too",
             &["The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
               "recycle_log_file_num spares the length. From 9.1 on it works in the default mode, kPointInTimeRecovery, and in kSkipAnyCorruptedRecords; RocksDB sets it to 0 under kTolerateCorruptedTailRecords and kAbsoluteConsistency. Before 9.1 only kSkipAnyCorruptedRecords kept it."]) },
     Product { name: "Redis/Valkey", words: &["redis", "valkey"], version: "Redis 7 and 8, Valkey 7.2 to 9",
         source: "https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/ and https://valkey.io/topics/persistence/",
-        ways: data_sync_unix, takes: any, tell: Tell::Fixed(&["appendonly yes", "appendfsync always"],
+        ways: data_sync_unix, takes: any, wording: Wording::Fixed(&["appendonly yes", "appendfsync always"],
             "one write and one fdatasync before the replies of a turn of the event loop, for all clients of that turn",
             &["The default, appendfsync everysec, may lose the last second and more when the disk is slow.",
               "no-appendfsync-on-rewrite must stay no, otherwise nothing is synced while the file is rewritten."]) },
     Product { name: "MongoDB", words: &["mongodb", "mongo"], version: "7.0 and 8.0",
         source: "https://www.mongodb.com/docs/manual/core/journaling/ and /reference/write-concern/",
-        ways: data_sync, takes: any, tell: Tell::Fixed(&["writeConcern: { w: \"majority\", j: true }"],
+        ways: data_sync, takes: any, wording: Wording::Fixed(&["writeConcern: { w: \"majority\", j: true }"],
             "j: true waits for the journal's next fdatasync, which all that wait share",
             &["Without j, and with writeConcernMajorityJournalDefault off, the journal is synced every 100 ms (storage.journal.commitIntervalMs)."]) },
     Product { name: "Elasticsearch/OpenSearch", words: &["elasticsearch", "opensearch"], version: "Elasticsearch 8 and 9, OpenSearch 2 and 3",
         source: "https://www.elastic.co/docs/reference/elasticsearch/index-settings/translog",
-        ways: data_sync, takes: any, tell: Tell::Fixed(&["index.translog.durability: request"],
+        ways: data_sync, takes: any, wording: Wording::Fixed(&["index.translog.durability: request"],
             "the default: two syncs a request and shard, of the translog and of its checkpoint, on every copy",
             &["async syncs every index.translog.sync_interval, 5 s: what was acknowledged since may be lost. Send bulk requests instead."]) },
     Product { name: "NATS JetStream", words: &["nats", "jetstream"], version: "2.10 to 2.14",
         source: "https://docs.nats.io/reference/2.14/config/jetstream/sync_interval",
-        ways: full_sync, takes: any, tell: Tell::Fixed(&["jetstream { sync_interval: always }"],
+        ways: full_sync, takes: any, wording: Wording::Fixed(&["jetstream { sync_interval: always }"],
             "one fsync a message before its acknowledgement; a replicated stream's log is synced too",
             &["By default messages are synced every two minutes, and an acknowledgement does not wait for it."]) },
     Product { name: "Redpanda", words: &["redpanda"], version: "24.1 to 25.3",
         source: "https://docs.redpanda.com/current/develop/config-topics/#configure-write-caching",
         ways: |system| if system == System::Linux { &[("", "direct+fdatasync")] } else { &[] }, takes: any,
-        tell: Tell::Fixed(&["write_caching_default: false", "# and acks=all in the producers"],
+        wording: Wording::Fixed(&["write_caching_default: false", "# and acks=all in the producers"],
             "the default: direct writes and an fdatasync on a majority before the acknowledgement",
             &["write.caching=true on a topic acknowledges from memory: a power cut common to a majority loses records.",
               "`rpk cluster config set write_caching_default false` sets it for the cluster."]) },
     Product { name: "CockroachDB", words: &["cockroachdb", "cockroach"], version: "24.3 to 25.4",
         source: "https://www.cockroachlabs.com/docs/stable/architecture/storage-layer and github.com/cockroachdb/pebble",
-        ways: data_sync_unix, takes: any, tell: Tell::Fixed(&[],
+        ways: data_sync_unix, takes: any, wording: Wording::Fixed(&[],
             "nothing to set: each replica syncs its recycled WAL, and a majority must have done so",
             &["--wal-failover=among-stores lets commits go on beside a store whose disk stalls.",
               "kv.raft_log.disable_synchronization_unsafe must stay off: it loses acknowledged data."]) },
     Product { name: "Cassandra", words: &["cassandra"], version: "4.1 and 5.0",
         source: "https://cassandra.apache.org/doc/latest/cassandra/managing/configuration/cass_yaml_file.html (commitlog_sync)",
         ways: |system| if system == System::Linux { &[("", "mmap+msync")] } else { &[] }, takes: any,
-        tell: Tell::Fixed(&["commitlog_sync: batch"],
+        wording: Wording::Fixed(&["commitlog_sync: batch"],
             "every write waits for the commit log's next msync; writes that wait together share it",
             &["The default, periodic, syncs every 10 s (commitlog_sync_period): only replicas on separate power keep what was written since.",
               "group, with commitlog_sync_group_window, gathers for longer.",
@@ -224,28 +226,28 @@ pub const PRODUCTS: [Product; 18] = [
     Product { name: "ScyllaDB", words: &["scylladb", "scylla"], version: "as of 2025.2",
         source: "https://docs.scylladb.com/manual/stable/reference/configuration-parameters.html (commitlog_sync)",
         ways: |system| if system == System::Linux { &[("", "direct+dsync")] } else { &[] }, takes: any,
-        tell: Tell::Fixed(&["commitlog_sync: batch"],
+        wording: Wording::Fixed(&["commitlog_sync: batch"],
             "every write waits for the commit log, written directly with O_DSYNC into recycled segments",
             &["The default, periodic, acknowledges before the log is written (commitlog_sync_period_in_ms).",
               "commitlog_use_o_dsync: true, the default, makes each write durable by itself."]) },
     Product { name: "ClickHouse", words: &["clickhouse"], version: "24.8 to 25.8",
         source: "https://clickhouse.com/docs/reference/settings/merge-tree-settings/fsync",
         ways: full_sync_unix, takes: any,
-        tell: Tell::Fixed(&["SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"],
+        wording: Wording::Fixed(&["SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"],
             "off by default; every file of the inserted part is synced, and its folder",
             &["Insert in large batches: a small compact part already has about ten files. Replicas on separate power are the usual way.",
               "ClickHouse Keeper syncs its own log by force_sync, which is on."]) },
     Product { name: "ZooKeeper", words: &["zookeeper"], version: "3.8 and 3.9",
         source: "https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html (forceSync, dataLogDir)",
-        ways: data_sync, takes: any, tell: Tell::Fixed(&["forceSync=yes", "dataLogDir=/a/disk/of/its/own"],
+        ways: data_sync, takes: any, wording: Wording::Fixed(&["forceSync=yes", "dataLogDir=/a/disk/of/its/own"],
             "the default: one fdatasync of the transaction log for all requests that wait, on a majority",
             &["forceSync=no acknowledges from memory.",
               "A sync slower than fsync.warningthresholdms, 1,000, is logged."]) },
     Product { name: "Consul", words: &["consul"], version: "as of 1.22",
         source: "https://developer.hashicorp.com/consul/docs/reference/agent/configuration-file/raft (raft_logstore)",
-        ways: full_sync, takes: any, tell: Tell::Fixed(&["raft_logstore { backend = \"wal\" }"],
+        ways: full_sync, takes: any, wording: Wording::Fixed(&["raft_logstore { backend = \"wal\" }"],
             "one sync a batch of Raft entries; boltdb, the default, syncs twice, its pages and then its root",
-            &["Change the backend one server after the other, each with an empty raft folder, as the manual of the WAL backend tells.",
+            &["Change the backend one server after the other, each with an empty raft folder, as the manual of the WAL backend says.",
               "boltdb calls fdatasync, the wal backend fsync, which costs more where timestamps are journaled."]) },
 ];
 
@@ -273,7 +275,7 @@ fn postgresql_ways(system: System) -> &'static [Way] {
 }
 
 /// `wal_sync_method`. The open_ settings sync each write by itself, so two writes cost twice.
-fn postgresql(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+fn postgresql(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let system = lookup::system(ranking.result);
     let (value, row) = (choice.setting, choice.row);
     let why = match (system, choice.beaten) {
@@ -307,7 +309,7 @@ fn postgresql(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
             "The default on Windows, open_datasync, is WRITE_THROUGH, which some drivers ignore; fdatasync is there from PostgreSQL 16 on, and fsync_writethrough, up to 16, is another name of fsync."
         }
     };
-    Told {
+    Advised {
         lines: vec![format!("wal_sync_method = {value}")],
         why: why + &each_write,
         notes: if note.is_empty() { Vec::new() } else { vec![note] },
@@ -324,11 +326,11 @@ fn mysql_ways(system: System) -> &'static [Way] {
 }
 
 /// The redo log is written through the cache whatever `innodb_flush_method` says of the data files.
-fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let durable = ["innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1"];
     let twice = "With the binary log on, a commit syncs twice: count on half the rate.";
     if choice.setting.is_empty() {
-        return Told {
+        return Advised {
             lines: durable.map(str::to_owned).to_vec(),
             why: "leave innodb_flush_method at its default; FlushFileBuffers syncs each commit".to_owned(),
             notes: vec![twice],
@@ -341,7 +343,7 @@ fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
         durable[0].to_owned(),
         durable[1].to_owned(),
     ];
-    Told {
+    Advised {
         lines: lines.to_vec(),
         why: format!(
             "the redo log goes through the cache, synced as {} does; half with the binary log",
@@ -369,7 +371,7 @@ fn mariadb_ways(system: System) -> &'static [Way] {
     ]
 }
 
-/// Buffering is turned off only where the kernel tells a physical block of 64 to 4,096 bytes; elsewhere the server keeps
+/// Buffering is turned off only where the kernel reports a physical block of 64 to 4,096 bytes; elsewhere the server keeps
 /// the cache whatever is set.
 fn mariadb_takes(ranking: &Ranking<'_>, setting: &str) -> bool {
     let fits = |bytes: u64| bytes.is_power_of_two() && (64..=4096).contains(&bytes);
@@ -379,14 +381,14 @@ fn mariadb_takes(ranking: &Ranking<'_>, setting: &str) -> bool {
 }
 
 /// Since 11.0 two switches say how the log is written: through the cache or not, with `O_DSYNC` or not.
-fn mariadb(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+fn mariadb(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let (buffering, write_through) = choice.setting.split_once(' ').unwrap_or((choice.setting, "OFF"));
     let cached = if mariadb_takes(ranking, "OFF") {
         ""
     } else {
-        "; no device tells a block of 64 to 4,096 bytes here, so the log stays in the cache"
+        "; no device reports a block of 64 to 4,096 bytes here, so the log stays in the cache"
     };
-    Told {
+    Advised {
         lines: vec![
             format!("innodb_log_file_buffering = {buffering}"),
             format!("innodb_log_file_write_through = {write_through}"),
@@ -402,7 +404,7 @@ fn mariadb(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
     }
 }
 
-fn sqlite(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+fn sqlite(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let mac = lookup::system(ranking.result) == System::MacOs;
     let mut lines = vec!["PRAGMA journal_mode = WAL;".to_owned(), "PRAGMA synchronous = FULL;".to_owned()];
     let mut notes = vec![
@@ -413,7 +415,7 @@ fn sqlite(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
         lines.extend(["PRAGMA fullfsync = ON;", "PRAGMA checkpoint_fullfsync = ON;"].map(str::to_owned));
         notes.push("Without fullfsync a commit stays in the drive's cache on macOS.");
     }
-    Told {
+    Advised {
         lines,
         why: format!("each commit is one sync of the WAL, as {}", choice.row.id()),
         notes,
@@ -422,14 +424,14 @@ fn sqlite(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
 }
 
 /// etcd has nothing to set; its manual has a demand.
-fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
+fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     const P99_MAX_NS: u64 = 10_000_000;
     const COMMIT_BYTES: u64 = 2300;
     let row = choice.row;
     let sync = row.measured.sync.as_ref().unwrap_or(&row.measured.latency);
     let waited = super::disturbed::tail_wait(row);
     let verdict = match (sync.percentile(99.0).ns(), waited) {
-        (None, _) => format!("{} are too few to tell its p99", plural(sync.count(), "sync", "syncs")),
+        (None, _) => format!("{} are too few for its p99", plural(sync.count(), "sync", "syncs")),
         (Some(ns), _) if ns < P99_MAX_NS => {
             format!("fit, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
         }
@@ -449,7 +451,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
             bytes(COMMIT_BYTES)
         )
     };
-    Told {
+    Advised {
         lines: Vec::new(),
         why: verdict + &caveat,
         notes: vec![
@@ -459,8 +461,8 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
     }
 }
 
-fn kafka(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Told {
-    Told {
+fn kafka(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
+    Advised {
         lines: ["acks=all", "min.insync.replicas=2", "# replication factor 3, on separate power"]
             .map(str::to_owned)
             .to_vec(),
@@ -507,7 +509,7 @@ mod tests {
         let names =
             |text| select(text).map(|some| some.iter().map(|product| product.name).collect::<Vec<_>>());
         assert_eq!(names("valkey, PostgreSQL").expect("two"), ["PostgreSQL", "Redis/Valkey"]);
-        let refusal = names("postgersql").expect_err("misspelt");
+        let refusal = names("postgersql").expect_err("misspelt").to_string();
         assert!(refusal.contains("`postgersql`") && refusal.contains("did you mean postgresql"), "{refusal}");
         assert!(names(" , ").is_err());
         let needed = methods_of(&select("mysql,postgres").expect("two"), System::Linux);

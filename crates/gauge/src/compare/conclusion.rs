@@ -38,14 +38,14 @@ fn conclusion(comparison: &Comparison, side: usize) -> Option<String> {
         rows
     };
     let (more_word, less_word) = comparison.measure.unit.more_and_less();
-    let told = |rows: Vec<&(&str, Option<Standing>, Difference)>, word: &str| {
+    let sentence = |rows: Vec<&(&str, Option<Standing>, Difference)>, word: &str| {
         let (id, _, difference) = rows.first()?;
         let most = if rows.len() > 1 { "most: " } else { "" };
         Some(format!("{} {word} ({most}{id} {})", rows.len(), text::percent(difference.percent())))
     };
     let mut parts: Vec<String> = Vec::new();
-    parts.extend(told(group(true), more_word));
-    parts.extend(told(group(false), less_word));
+    parts.extend(sentence(group(true), more_word));
+    parts.extend(sentence(group(false), less_word));
     if same > 0 {
         parts.push(format!("{same} the same within noise"));
     }

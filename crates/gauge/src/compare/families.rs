@@ -3,9 +3,9 @@
 //! Invariants: every side belongs to exactly one comparison, or stands alone with the reason; the order is the
 //! requested one.
 
-use super::Comparison;
 use super::side::Side;
-use crate::figures::listing;
+use super::{Comparison, Incomparable, scenarios};
+use crate::advise::by_reason;
 
 /// Sides in comparisons, one a scenario and figure.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ impl Families {
     /// Puts `sides` into comparisons; each is made by `by`, or by the first measure that its sides share.
     ///
     /// # Errors
-    /// In words: there are fewer than two sides, or no two of them can be compared, or none by that figure.
-    pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, String> {
+    /// There are fewer than two sides, or no two of them can be compared, or none by that figure.
+    pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, Incomparable> {
         let mut families: Vec<Vec<Side>> = Vec::new();
         for side in &sides {
             let fits = |family: &&mut Vec<Side>| {
@@ -57,31 +57,24 @@ impl Families {
                     made.alone.extend(family.iter().map(|side| Alone {
                         name: side.name.clone(),
                         scenario: side.scenario.clone(),
-                        why: why.clone(),
+                        why: why.to_string(),
                     }));
                     refusals.push(why);
                 }
             }
         }
         if made.comparisons.is_empty() {
-            return Err(refused(sides, by, &refusals));
+            return Err(refused(sides, by, refusals));
         }
         Ok(made)
     }
 
-    /// Who stands alone, in sentences: those of one reason together.
+    /// The sides that stand alone, in sentences: those of one reason together.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for side in &self.alone {
-            match reasons.iter_mut().find(|(why, _)| *why == side.why) {
-                Some((_, names)) => names.push(&side.name),
-                None => reasons.push((&side.why, vec![&side.name])),
-            }
-        }
-        reasons
+        by_reason(self.alone.iter().map(|side| (side.name.as_str(), &side.why)))
             .into_iter()
-            .map(|(why, names)| format!("not compared: {} ({why})", listing(&names, names.len())))
+            .map(|(why, names)| format!("not compared: {names} ({why})"))
             .collect()
     }
 }
@@ -97,17 +90,13 @@ fn alone(side: &Side, sides: &[Side]) -> Alone {
 }
 
 /// Why nothing at all can be compared.
-fn refused(sides: Vec<Side>, by: Option<&str>, refusals: &[String]) -> String {
+fn refused(sides: Vec<Side>, by: Option<&str>, refusals: Vec<Incomparable>) -> Incomparable {
     if !refusals.is_empty() {
-        return refusals.join("; ");
+        return Incomparable::Each(refusals);
     }
+    let scenario = Incomparable::Scenario { scenarios: scenarios(&sides) };
     if sides.iter().all(|side| side.scenario == sides[0].scenario) {
-        return Comparison::new(sides, by).err().unwrap_or_default();
+        return Comparison::new(sides, by).err().unwrap_or(scenario);
     }
-    let each: Vec<String> =
-        sides.iter().map(|side| format!("{} is of `{}`", side.name, side.scenario)).collect();
-    format!(
-        "no two of these can be compared: {}: name two results of one scenario, or see them one by one in `seawall report`",
-        each.join("; ")
-    )
+    scenario
 }

@@ -11,7 +11,7 @@
 //! Without a method, all rows that outlive a power cut on both sides are held against the condition (all rows that
 //! promise the same, where a scenario's rows promise nothing).
 //!
-//! Invariants: a difference within noise fails nothing and is told; a condition that nothing could be held against has
+//! Invariants: a difference within noise fails nothing and is stated; a condition that nothing could be held against has
 //! not passed; an error names the token and the grammar.
 
 use super::families::Families;
@@ -19,6 +19,7 @@ use super::side::Row;
 use super::{Cell, Comparison, difference, text};
 use crate::rank::Standing;
 use crate::require::duration;
+use crate::{Error, Result};
 
 /// The grammar, for errors and help.
 pub const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
@@ -68,15 +69,15 @@ pub struct Judged {
 ///
 /// # Errors
 /// The token that does not fit, what is wrong with it, and the grammar.
-pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
+pub fn parse(text: &str) -> Result<Vec<Gate>> {
     text.split(',').map(|part| gate(&part.split_whitespace().collect::<String>())).collect()
 }
 
-fn wrong(token: &str, what: &str) -> String {
-    format!("--fail-if: `{token}`: {what}; expected {GRAMMAR}")
+fn wrong(token: &str, what: &str) -> Error {
+    Error::token("--fail-if", token, what, GRAMMAR)
 }
 
-fn gate(part: &str) -> Result<Gate, String> {
+fn gate(part: &str) -> Result<Gate> {
     let (method, rest) = match part.split_once(':') {
         Some((method, rest)) => (Some(method.to_owned()), rest),
         None => (None, part),
@@ -93,8 +94,8 @@ fn gate(part: &str) -> Result<Gate, String> {
         Bound::Percent(percent.ok_or_else(|| wrong(bound, "not a percentage with its sign, such as +20%"))?)
     } else {
         let number = bound.parse().ok().filter(|number: &f64| number.is_finite());
-        let itself = number.map_or_else(|| duration(bound), Ok);
-        Bound::Itself(itself.map_err(|_| wrong(bound, "neither a percentage, a time nor a number"))?)
+        let itself = number.or_else(|| duration(bound));
+        Bound::Itself(itself.ok_or_else(|| wrong(bound, "neither a percentage, a time nor a number"))?)
     };
     Ok(Gate {
         method,
@@ -136,15 +137,14 @@ fn judge_one(families: &Families, gate: &Gate) -> Judged {
             }
         }
     }
-    let told = |words: &[String]| words.join("; ");
     let (outcome, sentence) = if !beyond.is_empty() {
-        (Outcome::Failed, format!("failed {}: {}", gate.text, told(&beyond)))
+        (Outcome::Failed, format!("failed {}: {}", gate.text, beyond.join("; ")))
     } else if held == 0 {
         (Outcome::CannotTell, format!("cannot tell {}: no row has that figure on both sides", gate.text))
     } else if noise.is_empty() {
         (Outcome::Passed, format!("passed {}: {held} held against it", gate.text))
     } else {
-        (Outcome::Passed, format!("passed {}: beyond it only within noise: {}", gate.text, told(&noise)))
+        (Outcome::Passed, format!("passed {}: beyond it only within noise: {}", gate.text, noise.join("; ")))
     };
     Judged { outcome, sentence }
 }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_noise_fails_nothing_and_is_told() {
+    fn what_is_within_noise_fails_nothing_and_is_stated() {
         let mut other = slower("dsync", 2);
         for (index, round) in measured(&mut other, "dsync").rounds.iter_mut().enumerate() {
             round.p50_ns = if index % 2 == 0 { round.p50_ns * 20 } else { round.p50_ns / 20 };
@@ -286,7 +286,7 @@ mod tests {
             ("p99>soon", "`soon`"),
             ("", "``"),
         ] {
-            let error = parse(text).expect_err(text);
+            let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(token) && error.contains("expected [METHOD:]"), "{text}: {error}");
         }
     }

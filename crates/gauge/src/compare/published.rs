@@ -6,6 +6,7 @@
 //! Invariants (tested below): every file reads, ids are unique, every cell is a figure, every row of a table
 //! with a system is a row of that system's method table.
 
+use super::Incomparable;
 use super::measure::{Measure, Unit};
 use seawall_sys::durability::FileState;
 use seawall_sys::method::System;
@@ -328,13 +329,11 @@ pub fn all() -> &'static [File] {
 /// The table called `id`, with or without [`PREFIX`], and its source.
 ///
 /// # Errors
-/// In words: there is none; the ids that come near it are named.
-pub fn find(id: &str) -> Result<(&'static File, &'static Table), String> {
+/// There is none.
+pub fn find(id: &str) -> Result<(&'static File, &'static Table), Incomparable> {
     let bare = id.strip_prefix(PREFIX).unwrap_or(id);
     let mut tables = all().iter().flat_map(|file| file.tables.iter().map(move |table| (file, table)));
-    tables.find(|(_, table)| table.id == bare).ok_or_else(|| {
-        format!("there is no published table `{bare}`; `seawall compare --list` names them all")
-    })
+    tables.find(|(_, table)| table.id == bare).ok_or_else(|| Incomparable::Unknown(bare.to_owned()))
 }
 
 /// What the sources printed of `of` against `against`, in this direction.
@@ -349,12 +348,17 @@ pub fn comparison(of: &str, against: &str) -> Option<&'static Printed> {
 pub fn claims(id: &str) -> Vec<String> {
     let of_table = |file: &'static File| {
         let table = file.tables.iter().find(|table| table.id == id)?;
-        Some(file.claims.iter().filter(|claim| claim.table == id).filter_map(|claim| told(table, claim)))
+        Some(
+            file.claims
+                .iter()
+                .filter(|claim| claim.table == id)
+                .filter_map(|claim| computed_claim(table, claim)),
+        )
     };
     all().iter().filter_map(of_table).flatten().collect()
 }
 
-fn told(table: &Table, claim: &Claim) -> Option<String> {
+fn computed_claim(table: &Table, claim: &Claim) -> Option<String> {
     let column = table.columns.iter().find(|column| column.id == claim.column)?;
     let value = |method: &str| {
         let row = table.rows.iter().find(|row| row.method == method)?;
@@ -393,7 +397,7 @@ mod tests {
             for claim in &file.claims {
                 assert_eq!(claims(&claim.table).is_empty(), !tables.contains(claim.table.as_str()));
                 let table = file.tables.iter().find(|table| table.id == claim.table).expect("its table");
-                assert!(told(table, claim).is_some(), "{}", claim.words);
+                assert!(computed_claim(table, claim).is_some(), "{}", claim.words);
             }
             for printed in &file.comparisons {
                 assert!(tables.contains(printed.of.as_str()) && tables.contains(printed.against.as_str()));
@@ -428,6 +432,6 @@ mod tests {
             assert!((read - expected).abs() < 1e-9, "{read} {expected}");
         }
         assert_eq!(figure("n/a"), None);
-        assert!(find("nowhere").expect_err("unknown").contains("--list"));
+        assert!(find("nowhere").expect_err("unknown").to_string().contains("--list"));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a side keeps unrounded values, and the printed form as text.
 
+use super::Incomparable;
 use super::measure::{Measure, OWN};
 use super::published::{self, PREFIX, Table};
 use crate::figures::{bytes, count};
@@ -126,8 +127,8 @@ impl Side {
     /// The published table called `id`.
     ///
     /// # Errors
-    /// In words: there is no such table.
-    pub fn published(id: &str) -> Result<Self, String> {
+    /// There is no such table.
+    pub fn published(id: &str) -> Result<Self, Incomparable> {
         let (file, table) = published::find(id)?;
         let source = &file.source;
         let mut remarks = table.remarks.clone();
@@ -276,7 +277,7 @@ fn printed_row(table: &Table, row: &published::Row) -> Row {
     }
 }
 
-/// What the calls promise on a device of which nothing is known: the source does not tell more.
+/// What the calls promise on a device of which nothing is known: the source states no more.
 fn standing(method: &Method, file_state: FileState) -> Standing {
     let around = Surroundings {
         medium: Medium::Block,

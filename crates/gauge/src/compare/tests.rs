@@ -14,7 +14,7 @@ fn published(ids: &[&str], by: Option<&str>) -> Comparison {
     Comparison::new(sides, by).expect("they share a figure")
 }
 
-fn families(ids: &[&str], by: Option<&str>) -> Result<Families, String> {
+fn families(ids: &[&str], by: Option<&str>) -> Result<Families, Incomparable> {
     Families::new(ids.iter().map(|id| Side::published(id).expect("it ships")).collect(), by)
 }
 
@@ -62,12 +62,12 @@ fn fua_is_not_a_flush_and_is_never_ranked_against_one() {
     ] {
         assert_eq!(difference(&comparison, id).same_promise, same, "{id}");
     }
-    let told = text::text(&comparison, 80, Style::PLAIN);
-    let (before, after) = told.split_once("NOT THE SAME PROMISE").expect("a heading");
-    assert!(before.contains("buffered+flush") && !before.contains("write-through"), "{told}");
-    assert!(after.contains("no-buffering+write-through") && after.contains("FUA"), "{told}");
+    let page = text::text(&comparison, 80, Style::PLAIN);
+    let (before, after) = page.split_once("NOT THE SAME PROMISE").expect("a heading");
+    assert!(before.contains("buffered+flush") && !before.contains("write-through"), "{page}");
+    assert!(after.contains("no-buffering+write-through") && after.contains("FUA"), "{page}");
     for words in ["80 % win", "−21.5 %", "−80.0 %", "60 % win", "−59.3 %", "not stated", "0.0080 ms"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(page.contains(words), "{words}: {page}");
     }
 }
 
@@ -78,8 +78,8 @@ fn no_line_is_wider_than_asked_for() {
             &[LINUX, WINDOWS][..],
             &[LINUX, WINDOWS, "published:i2.2xlarge-linux-hdd", "published:i2.2xlarge-windows-hdd"],
         ] {
-            let told = text::text(&published(ids, None), width, Style::PLAIN);
-            for line in told.lines() {
+            let page = text::text(&published(ids, None), width, Style::PLAIN);
+            for line in page.lines() {
                 assert!(crate::report::text::width_of(line) <= width, "{width}: {line}");
             }
         }
@@ -92,8 +92,8 @@ fn tables_without_methods_pair_by_their_rows() {
     let comparison = published(&["published:solaris9-ufs", "published:solaris9-vxfs"], None);
     let fsync = difference(&comparison, "fsync");
     assert!((fsync.ratio - 403.329 / 0.094).abs() < 1e-6, "{}", fsync.ratio);
-    let told = text::text(&comparison, 80, Style::PLAIN);
-    assert!(told.contains("4,291×") && !told.contains("POWER LOSS"), "{told}");
+    let page = text::text(&comparison, 80, Style::PLAIN);
+    assert!(page.contains("4,291×") && !page.contains("POWER LOSS"), "{page}");
     let by_calls = published(&["published:solaris9-ufs", "published:solaris9-vxfs"], Some("calls"));
     assert!((difference(&by_calls, "fsync").ratio - 1.0).abs() < 1e-12);
 }
@@ -102,7 +102,7 @@ fn tables_without_methods_pair_by_their_rows() {
 fn what_cannot_be_compared_is_refused_in_words() {
     let refused = |ids: &[&str], by| {
         let sides = ids.iter().map(|id| Side::published(id).expect("it ships")).collect();
-        Comparison::new(sides, by).expect_err("refused")
+        Comparison::new(sides, by).expect_err("refused").to_string()
     };
     assert!(refused(&[LINUX], None).contains("--list"));
     assert!(refused(&[LINUX, WINDOWS], Some("p99")).contains("they share cost, elapsed"));
@@ -147,15 +147,15 @@ fn each_scenario_is_compared_with_its_own_and_what_has_no_fellow_is_named() {
     assert_eq!(json["format"], formats::FORMAT_SEVERAL);
     assert_eq!(json["comparisons"][1]["sides"][0]["name"], LINUX);
     assert!(formats::csv(&made).lines().skip(1).any(|line| line.ends_with(",cached")));
-    let told = text::all(&made, 80, Style::PLAIN);
-    assert!(told.contains("seawall compare · cached") && told.contains("seawall compare · commit"), "{told}");
+    let page = text::all(&made, 80, Style::PLAIN);
+    assert!(page.contains("seawall compare · cached") && page.contains("seawall compare · commit"), "{page}");
     // Of one scenario, but of other figures: a call by call table beside one by the clock.
     let made = families(&["published:solaris9-ufs", "published:solaris9-vxfs-timex", two[2]], None);
     let left_out = made.expect("two share a figure").left_out();
     assert!(left_out[0].contains("solaris9-vxfs-timex") && left_out[0].contains("shares no figure"));
-    let refused = families(&[LINUX, STALL], None).expect_err("nothing shares a scenario");
+    let refused = families(&[LINUX, STALL], None).expect_err("nothing shares a scenario").to_string();
     assert!(refused.contains("`stall`") && refused.contains("seawall report"), "{refused}");
-    let refused = families(&two, Some("p99")).expect_err("nobody has it");
+    let refused = families(&two, Some("p99")).expect_err("no side has it").to_string();
     assert!(refused.contains("`p99`"), "{refused}");
 }
 
@@ -196,7 +196,7 @@ mod on_the_simulated_rig {
     }
 
     #[test]
-    fn classes_and_settings_that_differ_are_told() {
+    fn classes_and_settings_that_differ_are_stated() {
         let sides = vec![
             Side::own("volatile.json", &volatile(Vec::new())),
             Side::own("healthy.json", &{

@@ -16,14 +16,14 @@ const NAME_MIN: usize = 12;
 /// All comparisons for a terminal of `width` columns, one after the other.
 #[must_use]
 pub fn all(families: &Families, width: usize, style: Style) -> String {
-    let told: Vec<String> =
+    let tables: Vec<String> =
         families.comparisons.iter().map(|comparison| text(comparison, width, style)).collect();
     let mut page = Page::new(width.max(WIDTH_MIN), style);
     for words in families.left_out() {
         page.blank();
         page.say(Role::Caution, "", &words);
     }
-    told.join("\n") + &page.out
+    tables.join("\n") + &page.out
 }
 
 /// One comparison for a terminal of `width` columns.
@@ -81,7 +81,7 @@ pub fn percent(difference: f64) -> String {
     }
 }
 
-/// `≈` before what cannot be told from no difference.
+/// `≈` before a difference within noise.
 #[must_use]
 pub fn marked(difference: &Difference) -> String {
     let mark = if difference.within_noise() == Some(true) { "≈" } else { "" };
@@ -299,11 +299,11 @@ fn legend(page: &mut Page, comparison: &Comparison) {
 }
 
 fn conclusions(page: &mut Page, comparison: &Comparison) {
-    let told = conclusion::conclusions(comparison);
-    if !told.is_empty() {
+    let conclusions = conclusion::conclusions(comparison);
+    if !conclusions.is_empty() {
         page.blank();
     }
-    for words in told {
+    for words in conclusions {
         page.say(Role::Heading, "conclusion  ", &words);
     }
 }

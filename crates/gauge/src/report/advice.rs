@@ -211,8 +211,11 @@ impl<'a> Told<'a> {
     fn json(&self) -> Result<String, String> {
         let advice = &self.advice;
         let settings: Vec<Value> = advice.settings.iter().map(setting_json).collect();
-        let withheld: Vec<Value> =
-            advice.withheld.iter().map(|one| json!({ "product": one.product, "why": one.why })).collect();
+        let withheld: Vec<Value> = advice
+            .withheld
+            .iter()
+            .map(|one| json!({ "product": one.product, "why": one.why.to_string() }))
+            .collect();
         let value = json!({
             "format": FORMAT,
             "version": 1,

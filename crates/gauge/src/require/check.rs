@@ -1,4 +1,4 @@
-//! Checks a requirement against a result: met, missed or cannot tell; only the first passes.
+//! Checks a requirement against a result: met, missed, or "cannot tell" without a figure; only the first passes.
 //!
 //! Invariant: a percentile without a sample beyond it is refused, not replaced by the maximum.
 
@@ -93,9 +93,13 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         (true, Some(sync)) => sync,
         (true, None) => return cannot(format!("{} has no separate sync to time", row.id())),
     };
-    let (value, doubt) = match figure(condition, row, latency) {
-        Ok(figure) => figure,
-        Err(why) => return cannot(why),
+    let Some((value, doubt)) = figure(condition, row, latency) else {
+        return cannot(format!(
+            "{} samples of {} are too few for {}, so it is not met; run longer",
+            count(latency.count()),
+            row.id(),
+            condition.figure.name()
+        ));
     };
     // A preset is about a database's journal: fast and not durable does not meet it.
     let durable_enough = preset.is_none() || row.standing == Standing::PowerLoss;
@@ -133,9 +137,9 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     (outcome, format!("{name}{part} is {shown} by {}{grade}{doubt}{class}{why}", row.id()))
 }
 
-/// The figure, and a doubt to be told with it.
-fn figure(condition: &Condition, row: &Ranked<'_>, latency: &Latency) -> Result<(f64, &'static str), String> {
-    Ok(match condition.figure {
+/// The figure, and a doubt to be stated with it; `None` without enough samples.
+fn figure(condition: &Condition, row: &Ranked<'_>, latency: &Latency) -> Option<(f64, &'static str)> {
+    Some(match condition.figure {
         Figure::CommitsPerS => (row.measured.commits_per_s(), ""),
         Figure::MbPerS => (row.measured.bytes_per_s() / 1e6, ""),
         Figure::Max => (latency.max_ns() as f64, ""),
@@ -143,14 +147,7 @@ fn figure(condition: &Condition, row: &Ranked<'_>, latency: &Latency) -> Result<
         Figure::Percentile(percent) => match latency.percentile(percent) {
             Percentile::Sound(ns) => (ns as f64, ""),
             Percentile::Uncertain(ns) => (ns as f64, ", uncertain: fewer than ten samples lie beyond it"),
-            Percentile::Refused => {
-                return Err(format!(
-                    "{} samples of {} are too few for {}, so it is not met; run longer",
-                    count(latency.count()),
-                    row.id(),
-                    condition.figure.name()
-                ));
-            }
+            Percentile::Refused => return None,
         },
     })
 }
@@ -203,7 +200,7 @@ mod tests {
         assert_eq!(outcome(&result, "buffered:p50<10us"), Outcome::Met);
         assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), Outcome::Met);
         assert_eq!(outcome(&result, "commits/s>1000000"), Outcome::Missed);
-        assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is told");
+        assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is stated");
     }
 
     #[test]

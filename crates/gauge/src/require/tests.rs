@@ -31,7 +31,7 @@ fn errors_name_the_token_and_the_grammar() {
         ("p99<-1ms", "-1ms"),
     ];
     for (text, token) in cases {
-        let error = parse(text).expect_err(text);
+        let error = parse(text).expect_err(text).to_string();
         assert!(error.contains(token) && error.contains("expected [METHOD:]"), "{text}: {error}");
     }
 }

@@ -11,15 +11,17 @@
 //! never moves a terminal's cursor; a refusal names the field and the bound.
 
 use super::{FORMAT, Measured, Outcome, Round, RunResult, VERSION};
+use crate::Error;
 use crate::latency;
 use crate::study::{Study, StudyOutcome};
 use seawall_sys::text::printable;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::File;
 use std::hash::Hash;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// The largest file that is read: twenty times the largest that a run of a day with every method has been seen to write.
@@ -41,38 +43,119 @@ const NS_MAX: u64 = 400_000_000_000_000_000;
 /// More of anything than a device can do or hold in that time.
 const COUNT_MAX: u64 = 1_000_000_000_000_000_000;
 
+/// Why the text of a result file is refused. `Display` is what follows the file's name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is not JSON with the head of a result.
+    NotAResult(serde_json::Error),
+    /// It states another format.
+    Format(String),
+    /// It is of this newer version.
+    Newer(u32),
+    /// It has more values than a result may have.
+    Values,
+    /// A field is missing or has a value that no result has.
+    Damaged(serde_json::Error),
+    /// No run has such values.
+    Impossible(Impossible),
+}
+
+/// What no run can have written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Impossible {
+    /// A list is too long.
+    Listed {
+        /// What it lists.
+        what: &'static str,
+        /// How many.
+        n: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// An identifier of this kind stands in it twice.
+    Twice(&'static str),
+    /// A figure of this kind is too large.
+    Figure(&'static str, u64),
+    /// The row of this id has such a value.
+    Row(String, Box<Self>),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NOT: &str = "is not a result of `seawall bench --json`";
+        match self {
+            Self::NotAResult(error) => write!(f, "{NOT}: {error}"),
+            Self::Format(format) => write!(f, "{NOT}: its format is {format:?}"),
+            Self::Newer(version) => {
+                write!(
+                    f,
+                    "is of format version {version}, this program reads up to {VERSION}: use a newer seawall"
+                )
+            }
+            Self::Values => {
+                write!(f, "is damaged: it has more than the {VALUES_MAX} values that a result may have")
+            }
+            Self::Damaged(error) => write!(f, "is damaged: {error}"),
+            Self::Impossible(what) => write!(f, "is damaged: {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listed { what, n, max } => write!(f, "it lists {n} {what}, of at most {max}"),
+            Self::Twice(what) => write!(f, "a {what} stands in it twice"),
+            Self::Figure(what, figure) => write!(f, "{what} of {figure} is more than a run can have"),
+            Self::Row(id, what) => write!(f, "{id}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotAResult(error) | Self::Damaged(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// Reads the file at `path`.
 ///
 /// # Errors
-/// In words, with the file's name: it cannot be read, is no result, is of a newer version, or claims more than a run can
-/// have.
-pub(super) fn read(path: &Path) -> Result<RunResult, String> {
-    let name = printable(&path.display().to_string()).into_owned();
-    let text = text(path).map_err(|why| format!("cannot read {name}: {why}"))?;
-    parse(&text).map_err(|why| format!("{name} {why}"))
+/// The file cannot be read, is no result, is of a newer version, or claims more than a run can have.
+pub(super) fn read(path: &Path) -> Result<RunResult, Error> {
+    let text = text(path).map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })?;
+    parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+fn text(path: &Path) -> io::Result<String> {
+    let found = std::fs::metadata(path)?;
     // A pipe would be waited for without end, and a device has none.
     if !found.is_file() {
-        return Err("it is no regular file; keep the result in a file and name that".to_owned());
+        let what = "it is no regular file; keep the result in a file and name that";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let too_large = || format!("it has more than the {} MiB that a result file may have", BYTES_MAX >> 20);
+    let too_large = || {
+        let what = format!("it has more than the {} MiB that a result file may have", BYTES_MAX >> 20);
+        io::Error::new(io::ErrorKind::FileTooLarge, what)
+    };
     if found.len() > BYTES_MAX {
         return Err(too_large());
     }
     let mut text = String::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > BYTES_MAX { Err(too_large()) } else { Ok(text) }
 }
 
 /// Reads the text of a result file.
 ///
 /// # Errors
-/// What follows the file's name in a message.
-pub(super) fn parse(text: &str) -> Result<RunResult, String> {
+/// Why it is refused.
+pub(super) fn parse(text: &str) -> Result<RunResult, Refusal> {
     #[derive(Deserialize)]
     struct Head {
         format: String,
@@ -80,23 +163,19 @@ pub(super) fn parse(text: &str) -> Result<RunResult, String> {
     }
     let (text, values) = harmless(text);
     if values > VALUES_MAX {
-        return Err(format!("is damaged: it has more than the {VALUES_MAX} values that a result may have"));
+        return Err(Refusal::Values);
     }
-    let head: Head = serde_json::from_str(&text)
-        .map_err(|error| format!("is not a result of `seawall bench --json`: {error}"))?;
+    let head: Head = serde_json::from_str(&text).map_err(Refusal::NotAResult)?;
     if head.format != FORMAT {
-        return Err(format!("is not a result of `seawall bench --json`: its format is {:?}", head.format));
+        return Err(Refusal::Format(head.format));
     }
     if head.version > VERSION {
-        return Err(format!(
-            "is of format version {}, this program reads up to {VERSION}: use a newer seawall",
-            head.version
-        ));
+        return Err(Refusal::Newer(head.version));
     }
     let budget = HISTOGRAM_BYTES_MIN + HISTOGRAM_BYTES_PER_BYTE * text.len() as u64;
-    let result: RunResult = latency::within(budget, || serde_json::from_str(&text))
-        .map_err(|error| format!("is damaged: {error}"))?;
-    check(&result).map_err(|why| format!("is damaged: {why}"))?;
+    let result: RunResult =
+        latency::within(budget, || serde_json::from_str(&text)).map_err(Refusal::Damaged)?;
+    check(&result).map_err(Refusal::Impossible)?;
     Ok(result)
 }
 
@@ -147,27 +226,25 @@ fn harmless(text: &str) -> (Cow<'_, str>, u64) {
     }
 }
 
-fn at_most(what: &str, n: usize, max: usize) -> Result<(), String> {
-    if n > max { Err(format!("it lists {n} {what}, of at most {max}")) } else { Ok(()) }
+fn at_most(what: &'static str, n: usize, max: usize) -> Result<(), Impossible> {
+    if n > max { Err(Impossible::Listed { what, n, max }) } else { Ok(()) }
 }
 
 /// Whether every one of `names` stands once.
-fn once<T: Hash + Eq>(what: &str, names: impl Iterator<Item = T>) -> Result<(), String> {
+fn once<T: Hash + Eq>(what: &'static str, names: impl Iterator<Item = T>) -> Result<(), Impossible> {
     let mut seen = HashSet::new();
     let mut names = names;
-    if names.all(|name| seen.insert(name)) { Ok(()) } else { Err(format!("a {what} stands in it twice")) }
+    if names.all(|name| seen.insert(name)) { Ok(()) } else { Err(Impossible::Twice(what)) }
 }
 
 /// Whether every figure is one that a run can have.
-fn bounded(what: &str, max: u64, figures: impl IntoIterator<Item = u64>) -> Result<(), String> {
-    match figures.into_iter().find(|figure| *figure > max) {
-        Some(figure) => Err(format!("{what} of {figure} is more than a run can have")),
-        None => Ok(()),
-    }
+fn bounded(what: &'static str, max: u64, figures: impl IntoIterator<Item = u64>) -> Result<(), Impossible> {
+    let beyond = figures.into_iter().find(|figure| *figure > max);
+    beyond.map_or(Ok(()), |figure| Err(Impossible::Figure(what, figure)))
 }
 
 /// Refuses a result that no run can have made, where using it would cost more than reading it or overflow.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Impossible> {
     let (plan, environment) = (&result.plan, &result.environment);
     bounded("a size", COUNT_MAX, [plan.transaction_bytes, plan.journal_bytes, plan.fill_bytes])?;
     bounded("a time", NS_MAX, plan.time_ns)?;
@@ -183,13 +260,13 @@ fn check(result: &RunResult) -> Result<(), String> {
     once("method", result.methods.iter().map(|row| row.id.as_str()))?;
     for row in &result.methods {
         if let Outcome::Measured(measured) = &row.outcome {
-            check_measured(measured).map_err(|why| format!("{}: {why}", row.id))?;
+            check_measured(measured).map_err(|what| Impossible::Row(row.id.clone(), Box::new(what)))?;
         }
     }
     result.study.as_ref().map_or(Ok(()), check_study)
 }
 
-fn check_measured(measured: &Measured) -> Result<(), String> {
+fn check_measured(measured: &Measured) -> Result<(), Impossible> {
     bounded("a count", COUNT_MAX, [measured.commits, measured.bytes, measured.tail.commits])?;
     bounded("a time", NS_MAX, [measured.elapsed_ns, measured.tail.latency_ns, measured.tail.wait_ns])?;
     bounded("a time", NS_MAX, [measured.cpu.user_ns, measured.cpu.system_ns])?;
@@ -197,7 +274,7 @@ fn check_measured(measured: &Measured) -> Result<(), String> {
     rounds(&measured.rounds)
 }
 
-fn rounds(rounds: &[Round]) -> Result<(), String> {
+fn rounds(rounds: &[Round]) -> Result<(), Impossible> {
     at_most("rounds", rounds.len(), ROUNDS_MAX)?;
     rounds.iter().try_for_each(|round| {
         bounded(
@@ -209,7 +286,7 @@ fn rounds(rounds: &[Round]) -> Result<(), String> {
     })
 }
 
-fn check_study(study: &Study) -> Result<(), String> {
+fn check_study(study: &Study) -> Result<(), Impossible> {
     for (what, n) in [
         ("settings", study.settings.len()),
         ("facts", study.facts.len()),
@@ -236,7 +313,7 @@ fn check_study(study: &Study) -> Result<(), String> {
             .try_for_each(|(what, n)| at_most(what, n, COLUMNS_MAX))
             .and_then(|()| bounded("a time", NS_MAX, [measured.elapsed_ns, measured.tail.latency_ns]))
             .and_then(|()| rounds(&measured.rounds))
-            .map_err(|why| format!("{}: {why}", row.id))?;
+            .map_err(|what| Impossible::Row(row.id.clone(), Box::new(what)))?;
     }
     Ok(())
 }

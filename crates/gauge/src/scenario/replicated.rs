@@ -47,24 +47,27 @@ pub struct Order<'a> {
     pub settings: &'a Settings,
 }
 
-/// A replicated engine, connected, with a stream of its own: how the gauge speaks to one.
+/// A replicated engine, connected, with a stream of its own.
 pub trait Engine {
-    /// What it tells of itself.
+    /// What it reports of itself.
     fn facts(&self) -> &EngineFacts;
 
     /// Sends records until the block ends, never more than `order.in_flight` at a time without their acknowledgement,
     /// and waits for the last.
     ///
     /// # Errors
-    /// In words: a record was refused, or its acknowledgement did not come in time.
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, String>;
+    /// A record was refused, or its acknowledgement did not come in time.
+    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, EngineError>;
 
     /// Removes what it created in the cluster.
     ///
     /// # Errors
-    /// In words: what was left behind there, and how to remove it.
-    fn close(&mut self) -> Result<(), String>;
+    /// What was left behind there, and how to remove it.
+    fn close(&mut self) -> Result<(), EngineError>;
 }
+
+/// The error of an engine's client; the gauge only reports it.
+pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Who commits in a row.
 #[derive(Debug, Clone, Copy)]
@@ -215,7 +218,7 @@ fn heading(facts: &EngineFacts) -> String {
     let policy = match facts.policy {
         SyncPolicy::Before => "before",
         SyncPolicy::After => "later",
-        SyncPolicy::Untold => "not told",
+        SyncPolicy::Unknown => "unknown",
     };
     format!("{} · synced: {policy} ({})", facts.name, facts.setting)
 }
@@ -292,7 +295,7 @@ pub fn judge(study: &Study) -> Vec<Finding> {
     let engines = engines_of(study);
     found.extend(engines.iter().filter_map(|rows| beside_local(study, rows)));
     found.extend(not_synced(study, &engines));
-    found.extend(untold(&engines));
+    found.extend(unknown_policy(&engines));
     found.extend(one_machine(&engines));
     found
 }
@@ -394,21 +397,21 @@ fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
     })
 }
 
-fn untold(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
-    let silent: Vec<&str> = engines
+fn unknown_policy(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+    let unknown: Vec<&str> = engines
         .iter()
         .filter_map(|rows| rows.first())
         .filter(|row| row.measured().is_some_and(|m| !m.rounds.is_empty()))
         .filter(|row| figure(row, "outlives_power_cut").is_none())
         .map(|row| row.group.as_str())
         .collect();
-    if silent.is_empty() {
+    if unknown.is_empty() {
         return None;
     }
     Some(Finding {
-        rule: "replicated-sync-untold",
+        rule: "replicated-sync-unknown",
         severity: Severity::Caution,
-        sentence: format!("Whether this syncs before it acknowledges was not told: {}.", listing(&silent, 4)),
+        sentence: format!("Whether this syncs before it acknowledges is unknown: {}.", listing(&unknown, 4)),
         remedy: "For JetStream, name the servers' monitoring ports with --nats-monitor; for Kafka, allow the client to describe the topic's configuration.".to_owned(),
     })
 }

@@ -17,8 +17,8 @@ mod writers;
 
 use super::{Block, Stage, Until};
 use crate::scenario::path::jvm::Machine;
-use crate::scenario::replicated::Engine;
 use crate::scenario::replicated::promise::EngineFacts;
+use crate::scenario::replicated::{Engine, EngineError};
 use crate::scenario::settings::FILL_BYTES;
 use crate::scenario::{self};
 use seawall::{Log, Options};
@@ -99,15 +99,10 @@ impl RealStage {
         self
     }
 
-    /// Removes what the engines created in their clusters; to be called however the run ended.
-    ///
-    /// # Errors
-    /// What was left behind in any of them, and how to remove it.
-    pub fn close_engines(&mut self) -> Result<(), String> {
-        let left = self.engines.iter_mut().filter_map(|engine| engine.close().err());
-        let left: Vec<String> = left.collect();
-        self.engines.clear();
-        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
+    /// Removes what the engines created in their clusters; to be called however the run ended. Returns what was left
+    /// behind in any of them, and how to remove it.
+    pub fn close_engines(&mut self) -> Vec<EngineError> {
+        self.engines.drain(..).filter_map(|mut engine| engine.close().err()).collect()
     }
 
     fn new_path(&mut self, place: usize, name: &str) -> Result<PathBuf, Error> {

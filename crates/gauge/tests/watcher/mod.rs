@@ -1,5 +1,6 @@
 //! Test double: a [`Watcher`] that records a run's progress and may stop it.
 
+use seawall_gauge::Error;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{BlockStart, Observer};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ impl Observer for Watcher {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
-    fn round(&mut self, so_far: &RunResult) -> Result<(), String> {
+    fn round(&mut self, so_far: &RunResult) -> Result<(), Error> {
         self.kept.push(so_far.complete);
         Ok(())
     }

@@ -9,9 +9,10 @@
 //! or added since, not an owner who changes both.
 
 use super::owned::{self, Thing};
+use crate::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Bytes that are read at once.
@@ -23,12 +24,12 @@ fn note(program: &Path) -> PathBuf {
     program.with_file_name(name)
 }
 
-fn of_file(path: &Path) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    let mut file = std::fs::File::open(path).map_err(told)?;
+fn of_file(path: &Path) -> Result<String> {
+    let failed = Error::io("read", path);
+    let mut file = std::fs::File::open(path).map_err(failed)?;
     let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
     loop {
-        let read = file.read(&mut chunk).map_err(told)?;
+        let read = file.read(&mut chunk).map_err(failed)?;
         if read == 0 {
             break;
         }
@@ -41,17 +42,14 @@ fn of_file(path: &Path) -> Result<String, String> {
     }))
 }
 
-/// What a note of the program says; every file is the caller's own.
-fn told(program: &Path) -> Result<String, String> {
+/// The note of the program as it is now; every file is the caller's own.
+fn current(program: &Path) -> Result<String> {
     let mut files = Vec::new();
     if program.is_dir() {
         owned::is_own(program, Thing::Folder)?;
-        let listed = std::fs::read_dir(program)
-            .map_err(|error| format!("cannot look into {}: {error}", program.display()))?;
-        for entry in listed {
-            files.push(
-                entry.map_err(|error| format!("cannot look into {}: {error}", program.display()))?.path(),
-            );
+        let failed = Error::io("look into", program);
+        for entry in std::fs::read_dir(program).map_err(failed)? {
+            files.push(entry.map_err(failed)?.path());
         }
         files.sort();
     } else {
@@ -67,29 +65,27 @@ fn told(program: &Path) -> Result<String, String> {
 }
 
 /// Notes what was just made.
-pub(super) fn keep(program: &Path) -> Result<(), String> {
-    let (text, path) = (told(program)?, note(program));
-    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    owned::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)
+pub(super) fn keep(program: &Path) -> Result<()> {
+    let (text, path) = (current(program)?, note(program));
+    owned::replace(&path, text.as_bytes()).map_err(Error::io("write", &path))
 }
 
 /// Refuses a program that is not what was noted.
-pub(super) fn verify(program: &Path) -> Result<(), String> {
-    let remedy = format!("remove {} to have it fetched again", program.display());
-    let noted = owned::read(&note(program))?
-        .ok_or_else(|| format!("there is no checksum of {}: {remedy}", program.display()))?;
-    let now = told(program)?;
+pub(super) fn verify(program: &Path) -> Result<()> {
+    let refused = |what: String| {
+        Err(Error::failed(what, format!("remove {} to have it fetched again", program.display())))
+    };
+    let Some(noted) = owned::read(&note(program))? else {
+        return refused(format!("there is no checksum of {}", program.display()));
+    };
+    let now = current(program)?;
     if now == noted {
         return Ok(());
     }
     let changed = now.lines().find(|line| !noted.lines().any(|known| known == *line));
     let changed =
         changed.and_then(|line| line.split_once("  ")).map_or("a file that is missing", |(_, name)| name);
-    Err(format!("{} is not what was fetched and built ({changed} differs): {remedy}", program.display()))
+    refused(format!("{} is not what was fetched and built ({changed} differs)", program.display()))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -101,15 +97,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("server");
         std::fs::write(&program, "abc").expect("written");
-        assert!(verify(&program).is_err_and(|told| told.contains("no checksum")));
+        assert!(verify(&program).is_err_and(|error| error.to_string().contains("no checksum")));
         keep(&program).expect("noted");
         let noted = std::fs::read_to_string(note(&program)).expect("readable");
         assert_eq!(noted, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  server\n");
-        assert_eq!(verify(&program), Ok(()));
+        assert!(verify(&program).is_ok());
         std::fs::write(&program, "abd").expect("written");
-        assert!(
-            verify(&program).is_err_and(|told| told.contains("server differs") && told.contains("remove"))
-        );
+        assert!(verify(&program).is_err_and(|error| error.to_string().contains("server differs): remove")));
     }
 
     #[test]
@@ -121,12 +115,12 @@ mod tests {
             std::fs::write(archives.join(name), name).expect("written");
         }
         keep(&archives).expect("noted");
-        assert_eq!(verify(&archives), Ok(()));
+        assert!(verify(&archives).is_ok());
         std::fs::write(archives.join("c.jar"), "planted").expect("written");
-        assert!(verify(&archives).is_err_and(|told| told.contains("c.jar")));
+        assert!(verify(&archives).is_err_and(|error| error.to_string().contains("c.jar")));
         std::fs::remove_file(archives.join("c.jar")).expect("removed");
-        assert_eq!(verify(&archives), Ok(()));
+        assert!(verify(&archives).is_ok());
         std::fs::remove_file(archives.join("b.jar")).expect("removed");
-        assert!(verify(&archives).is_err_and(|told| told.contains("missing")));
+        assert!(verify(&archives).is_err_and(|error| error.to_string().contains("missing")));
     }
 }

@@ -4,6 +4,7 @@
 //! the one that does.
 
 use super::state::{self, State};
+use crate::{Error, Result};
 use seawall_sys::process::{Kept, start_apart};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -12,11 +13,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a node may take to end when asked, before it is made to.
+/// How long a node may take to end by itself, before it is killed.
 const LEAVE: Duration = Duration::from_secs(10);
-/// How often it is looked at meanwhile.
+/// How often it is checked meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
-/// Lines of a log that are told of a node that ended.
+/// Last lines of a log that are printed of a node that ended.
 const LAST_LINES: usize = 3;
 
 /// A node that was started.
@@ -28,7 +29,7 @@ pub struct Node {
     pub process: Kept,
     /// The port for clients.
     pub port: u16,
-    /// What it says goes there.
+    /// Its output.
     pub log: PathBuf,
 }
 
@@ -73,19 +74,19 @@ pub(super) fn start(
     plans: &[Plan],
     home: &Path,
     state: &mut State,
-    tell: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
     stop: &AtomicBool,
-) -> Result<(), String> {
+) -> Result<()> {
     for plan in plans {
         if stop.load(Ordering::Relaxed) {
-            return Err("interrupted".to_owned());
+            return Err(Error::Interrupted);
         }
         let folder = home.join(&plan.name);
-        let told = |error: &dyn std::fmt::Display| format!("{} could not be started: {error}", plan.name);
-        std::fs::create_dir_all(&folder).map_err(|error| told(&error))?;
-        std::fs::write(folder.join(plan.config.0), &plan.config.1).map_err(|error| told(&error))?;
+        let failed = Error::io("start the node in", &folder);
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        std::fs::write(folder.join(plan.config.0), &plan.config.1).map_err(failed)?;
         let log = home.join(format!("{}.log", plan.name));
-        let file = File::create(&log).map_err(|error| told(&error))?;
+        let file = File::create(&log).map_err(failed)?;
         let into_log = |words: &[String]| -> std::io::Result<Command> {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).current_dir(&folder).stdin(Stdio::null());
@@ -93,27 +94,27 @@ pub(super) fn start(
             Ok(command)
         };
         for words in &plan.before {
-            let ended =
-                into_log(words).and_then(|mut command| command.status()).map_err(|error| told(&error))?;
+            let ended = into_log(words).and_then(|mut command| command.status()).map_err(failed)?;
             if !ended.success() {
-                return Err(told(&format!("`{}` ended with {ended}: {}", words[0], last_lines(&log))));
+                let what = format!("{} could not be started, `{}` ended with {ended}", plan.name, words[0]);
+                return Err(Error::failed(what, last_lines(&log)));
             }
         }
-        let mut command = into_log(&plan.command).map_err(|error| told(&error))?;
-        // The child is let go: it is found again by what is written down.
-        let (_, process) = start_apart(&mut command).map_err(|error| told(&error))?;
-        tell(&format!("{}: process {}, port {}", plan.name, process.pid, plan.port));
+        let mut command = into_log(&plan.command).map_err(failed)?;
+        // The child is not waited for: it is found again by the stored state.
+        let (_, process) = start_apart(&mut command).map_err(failed)?;
+        report(&format!("{}: process {}, port {}", plan.name, process.pid, plan.port));
         state.nodes.push(Node { name: plan.name.clone(), process, port: plan.port, log });
         state::write(home, state)?;
     }
     Ok(())
 }
 
-/// The first node that does not run any more, with the last it said.
-pub(super) fn died(state: &State, home: &Path) -> Option<String> {
+/// The first node that does not run any more, with its last output.
+pub(super) fn died(state: &State, home: &Path) -> Option<Error> {
     let node = state.nodes.iter().find(|node| !node.process.runs())?;
     let log = home.join(format!("{}.log", node.name));
-    Some(format!("{} ended by itself: {}", node.name, last_lines(&log)))
+    Some(Error::failed(format!("{} ended by itself", node.name), last_lines(&log)))
 }
 
 fn last_lines(log: &Path) -> String {
@@ -121,18 +122,16 @@ fn last_lines(log: &Path) -> String {
         std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
-        return format!("it said nothing in {}", log.display());
+        return format!("there is no output in {}", log.display());
     }
     lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ")
 }
 
 /// Ends every node and waits until none runs.
-pub(super) fn end(state: &State) -> Result<(), String> {
-    let told = |node: &Node, error: &dyn std::fmt::Display| {
-        format!("{} (process {}) could not be ended: {error}", node.name, node.process.pid)
-    };
+pub(super) fn end(state: &State) -> Result<()> {
+    let what = |node: &Node| format!("{} (process {}) could not be ended", node.name, node.process.pid);
     for node in &state.nodes {
-        node.process.ask_to_end().map_err(|error| told(node, &error))?;
+        node.process.ask_to_end().map_err(|error| Error::caused(what(node), error, ""))?;
     }
     // Looks are counted and not time, which goes on while this process and the nodes are stopped or the machine sleeps.
     let most = LEAVE.as_millis() / LOOK.as_millis();
@@ -140,13 +139,13 @@ pub(super) fn end(state: &State) -> Result<(), String> {
     while any_runs(state) {
         if looks == most {
             for node in &state.nodes {
-                node.process.end_now().map_err(|error| told(node, &error))?;
+                node.process.end_now().map_err(|error| Error::caused(what(node), error, ""))?;
             }
         }
         if looks > 3 * most
             && let Some(node) = state.nodes.iter().find(|node| node.process.runs())
         {
-            return Err(told(node, &"it runs on although it was killed"));
+            return Err(Error::failed(what(node), "it runs on although it was killed"));
         }
         std::thread::sleep(LOOK);
         looks += 1;
@@ -155,12 +154,12 @@ pub(super) fn end(state: &State) -> Result<(), String> {
 }
 
 /// Removes what nodes stored in a cluster's folder; their logs stay.
-pub(super) fn clear(home: &Path) -> Result<(), String> {
+pub(super) fn clear(home: &Path) -> Result<()> {
     for node in 1..=super::NODES {
         let folder = home.join(name(node));
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(format!("cannot remove {}: {error}", folder.display()));
+                return Err(Error::io("remove", &folder)(error));
             }
             _ => {}
         }
@@ -177,7 +176,7 @@ pub(super) fn name(node: usize) -> String {
 mod tests {
     use super::*;
     use crate::Kind;
-    use crate::cluster::{NODES, Order, Sync, down};
+    use crate::cluster::{NODES, NotOwn, Order, Sync, down};
 
     fn plan(node: usize, command: &[&str]) -> Plan {
         Plan {
@@ -206,13 +205,13 @@ mod tests {
         let stopped = ["sh", "-c", "kill -STOP $$; sleep 600"];
         let state = started(home.path(), [&["sleep", "600"], &deaf, &stopped]);
         assert_eq!(state_of(&state), Standing::All);
-        assert_eq!(died(&state, home.path()), None);
+        assert!(died(&state, home.path()).is_none());
         let written = state::read(home.path()).expect("readable").expect("written");
-        assert_eq!(written, state, "each node is written down");
+        assert_eq!(written, state, "each node is stored");
         down(home.path(), &written).expect("ended");
         assert_eq!(state_of(&state), Standing::None);
         assert!(!home.path().join("node-1").exists() && home.path().join("node-1.log").exists());
-        assert_eq!(state::read(home.path()), Ok(None));
+        assert_eq!(state::read(home.path()).expect("readable"), None);
     }
 
     #[test]
@@ -241,22 +240,23 @@ mod tests {
             assert_eq!(state::read(home.path()).is_ok(), held, "{mode:o}");
         }
         std::os::unix::fs::symlink(home.path(), other.path().join("linked")).expect("linked");
-        assert!(state::find(other.path(), None, None).is_err_and(|told| told.contains("link")));
+        let linked = state::find(other.path(), None, None);
+        assert!(matches!(linked, Err(Error::NotOwn { why: NotOwn::Link, .. })));
         down(home.path(), &state).expect("ended");
     }
 
     #[test]
-    fn a_node_that_ends_by_itself_is_told_with_its_last_words() {
+    fn a_node_that_ends_by_itself_is_reported_with_its_last_output() {
         let home = tempfile::tempdir().expect("a folder");
         let dying = ["sh", "-c", "echo port in use; exec false"];
         let state = started(home.path(), [&dying, &["sleep", "600"], &["sleep", "600"]]);
-        let told = loop {
-            if let Some(told) = died(&state, home.path()) {
-                break told;
+        let died = loop {
+            if let Some(died) = died(&state, home.path()) {
+                break died.to_string();
             }
             std::thread::yield_now();
         };
-        assert!(told.contains("node-1") && told.contains("port in use"), "{told}");
+        assert!(died.contains("node-1") && died.contains("port in use"), "{died}");
         down(home.path(), &state).expect("the others are ended");
     }
 }

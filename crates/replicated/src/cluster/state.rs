@@ -7,7 +7,7 @@ use super::nodes::Node;
 use super::owned::{self, Thing};
 use super::ports::PER_NODE;
 use super::{NODES, Order};
-use crate::{Kind, Named};
+use crate::{Error, Kind, Named, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// The cluster as one to speak to.
+    /// The cluster as one to connect to.
     #[must_use]
     pub fn named(&self, ack_timeout: Duration) -> Named {
         let mut named = Named { ack_timeout, ..Named::default() };
@@ -75,9 +75,9 @@ impl State {
 }
 
 /// The cluster in that folder, if there is one.
-pub(super) fn read(home: &Path) -> Result<Option<State>, String> {
+pub(super) fn read(home: &Path) -> Result<Option<State>> {
     let path = home.join(FILE);
-    // Links included; whatever else is wrong with it is told below.
+    // Links included; anything else that is wrong with it is an error below.
     if std::fs::symlink_metadata(&path)
         .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     {
@@ -85,65 +85,51 @@ pub(super) fn read(home: &Path) -> Result<Option<State>, String> {
     }
     owned::is_own(home, Thing::Folder)?;
     let Some(text) = owned::read(&path)? else { return Ok(None) };
-    let state = serde_json::from_str(&text).map_err(|error| {
-        format!(
-            "{} is damaged ({error}): end the nodes whose command line names that folder, then remove it",
-            path.display()
-        )
-    })?;
-    Ok(Some(state))
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let remedy = "end the nodes whose command line names that folder, then remove it";
+        Error::caused(format!("{} is damaged", path.display()), error, remedy)
+    })
 }
 
 /// Takes the folder for a new cluster.
-pub(super) fn claim(home: &Path, state: &State) -> Result<(), String> {
-    let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
+pub(super) fn claim(home: &Path, state: &State) -> Result<()> {
     owned::provide_folder(home)?;
-    let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
+    let failed = Error::io("write to", home);
     let mut file = owned::create_new(&home.join(FILE)).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => format!("another `seawall cluster up` is at work in {}", home.display()),
-        _ => told(&error),
-    })?;
-    file.write_all(text.as_bytes()).map_err(|error| told(&error))
-}
-
-/// Replaces what is written down.
-pub(super) fn write(home: &Path, state: &State) -> Result<(), String> {
-    let told = |error: &dyn std::fmt::Display| format!("cannot write to {}: {error}", home.display());
-    let text = serde_json::to_string_pretty(state).map_err(|error| told(&error))?;
-    let new = home.join("cluster.json.new");
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(&error)),
-        _ => {}
-    }
-    let written = owned::create_new(&new).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| told(&error))?;
-    std::fs::rename(&new, home.join(FILE)).map_err(|error| told(&error))
-}
-
-/// Removes what is written down.
-pub(super) fn forget(home: &Path) -> Result<(), String> {
-    match std::fs::remove_file(home.join(FILE)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}", home.join(FILE).display()))
+        ErrorKind::AlreadyExists => {
+            let what = format!("another `seawall cluster up` is at work in {}", home.display());
+            Error::failed(what, "wait for its end")
         }
-        _ => Ok(()),
-    }
+        _ => failed(error),
+    })?;
+    file.write_all(text(state).map_err(failed)?.as_bytes()).map_err(failed)
+}
+
+/// Replaces the stored state.
+pub(super) fn write(home: &Path, state: &State) -> Result<()> {
+    let replaced = text(state).and_then(|text| owned::replace(&home.join(FILE), text.as_bytes()));
+    replaced.map_err(Error::io("write to", home))
+}
+
+fn text(state: &State) -> std::io::Result<String> {
+    Ok(serde_json::to_string_pretty(state)?)
+}
+
+/// Removes the stored state.
+pub(super) fn forget(home: &Path) -> Result<()> {
+    let path = home.join(FILE);
+    owned::remove_file(&path).map_err(Error::io("remove", &path))
 }
 
 /// Every cluster below `folder`, with its own folder; only those of `engine` and `sync`, if given.
 ///
 /// # Errors
 /// The file that cannot be read, or the folder or file that is not the caller's own.
-pub fn find(
-    folder: &Path,
-    engine: Option<Kind>,
-    sync: Option<super::Sync>,
-) -> Result<Vec<(PathBuf, State)>, String> {
+pub fn find(folder: &Path, engine: Option<Kind>, sync: Option<super::Sync>) -> Result<Vec<(PathBuf, State)>> {
     if !owned::is_own_folder(folder)? {
         return Ok(Vec::new());
     }
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| format!("cannot look into {}: {error}", folder.display()))?;
+    let entries = std::fs::read_dir(folder).map_err(Error::io("look into", folder))?;
     let mut homes: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     homes.sort();
     let mut found = Vec::new();
@@ -177,7 +163,7 @@ mod tests {
             "--nats nats://127.0.0.1:1,nats://127.0.0.1:4,nats://127.0.0.1:7 --nats-monitor 127.0.0.1:3,127.0.0.1:6,127.0.0.1:9"
         );
         claim(&order.home(), &state).expect("taken");
-        assert!(claim(&order.home(), &state).is_err_and(|error| error.contains("another")));
+        assert!(claim(&order.home(), &state).is_err_and(|error| error.to_string().contains("another")));
         let found = |engine, sync| find(folder.path(), engine, sync).expect("readable");
         assert_eq!(found(None, None), [(order.home(), state.clone())]);
         assert_eq!(found(Some(Kind::Nats), Some(Sync::Always)).len(), 1);
@@ -188,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_and_not_taken_for_no_cluster() {
+    fn a_damaged_file_is_an_error_and_not_taken_for_no_cluster() {
         let folder = tempfile::tempdir().expect("a folder");
         let home = order(folder.path()).home();
         std::fs::create_dir_all(&home).expect("made");
         std::fs::write(home.join(FILE), "{").expect("written");
-        assert!(find(folder.path(), None, None).is_err_and(|error| error.contains("damaged")));
+        assert!(find(folder.path(), None, None).is_err_and(|error| error.to_string().contains("damaged")));
     }
 }

@@ -14,40 +14,40 @@ use std::thread::Thread;
 /// A record's end: its slot, when its acknowledgement came, and what is wrong if it did not.
 pub(super) type Ended = (usize, u64, Result<(), KafkaError>);
 
-/// Hands on what became of records, and keeps the last that went wrong with a connection: what a request is told of it is
-/// no more than that no answer came.
-pub(super) struct Heard {
+/// Passes on the outcome of each record, and keeps the last error of a connection: a request that fails for it reports
+/// only that no answer came.
+pub(super) struct Deliveries {
     ended: Sender<Ended>,
-    wrong: Mutex<Option<String>>,
+    last_error: Mutex<Option<String>>,
 }
 
-impl Heard {
+impl Deliveries {
     pub(super) fn new(ended: Sender<Ended>) -> Self {
-        Self { ended, wrong: Mutex::default() }
+        Self { ended, last_error: Mutex::default() }
     }
 
-    /// The last that went wrong with a connection.
-    pub(super) fn wrong(&self) -> Option<String> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The last error of a connection.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ClientContext for Heard {
+impl ClientContext for Deliveries {
     fn error(&self, error: KafkaError, reason: &str) {
-        // That no broker is left says nothing of why.
+        // "All brokers are down" does not say why.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             let reason = reason.trim().to_owned();
-            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).replace(reason);
+            self.last_error.lock().unwrap_or_else(PoisonError::into_inner).replace(reason);
         }
     }
 }
 
-impl ProducerContext for Heard {
+impl ProducerContext for Deliveries {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, outcome: &DeliveryResult<'_>, slot: usize) {
         let outcome = outcome.as_ref().map(|_| ()).map_err(|(error, _)| error.clone());
-        // Nobody listens any more only when the run has failed already.
+        // The receiver is gone only when the run has failed already.
         let _ = self.ended.send((slot, clock::monotonic_ns(), outcome));
     }
 }

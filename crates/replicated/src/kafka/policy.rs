@@ -4,6 +4,7 @@
 //! engine syncs first only with `flush.messages=1`, because any other number acknowledges records that are not
 //! synced.
 
+use crate::client::Policy;
 use seawall_gauge::scenario::replicated::promise::SyncPolicy;
 
 /// The end of the id of an engine that syncs each record.
@@ -16,16 +17,6 @@ pub(super) struct Described {
     pub(super) flush_ms: Option<u64>,
     pub(super) min_insync_replicas: Option<usize>,
     pub(super) laggard_may_lead: bool,
-}
-
-/// A policy, and how it is told.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Policy {
-    pub(super) sync: SyncPolicy,
-    pub(super) setting: String,
-    pub(super) read_from: String,
-    /// The end of the engine's id.
-    pub(super) id: String,
 }
 
 impl Described {
@@ -49,52 +40,45 @@ impl Described {
 /// Kafka's default for both flush settings, which means never.
 const NEVER: u64 = i64::MAX as u64;
 
-impl Policy {
-    pub(super) fn of(described: &Described) -> Self {
-        let often = |value: Option<u64>, unit: &str| match value {
-            None => "not told".to_owned(),
-            Some(NEVER) => "never".to_owned(),
-            Some(value) => format!("{value}{unit}"),
-        };
-        let Some(messages) = described.flush_messages else {
-            return Self {
-                sync: SyncPolicy::Untold,
-                setting: "flush.messages not told".to_owned(),
-                read_from: "nowhere: this client may not describe topics".to_owned(),
-                id: "untold".to_owned(),
-            };
-        };
-        let (policy, setting) = if messages == 1 {
-            (SyncPolicy::Before, "flush.messages=1".to_owned())
-        } else {
-            let (count, time) = (often(described.flush_messages, ""), often(described.flush_ms, " ms"));
-            (SyncPolicy::After, format!("flush.messages {count}, flush.ms {time}"))
-        };
-        let id = match messages {
-            1 => FLUSH_EACH.to_owned(),
-            NEVER if described.flush_ms == Some(NEVER) => "default".to_owned(),
-            NEVER => format!("flush-{}", often(described.flush_ms, "ms").replace(' ', "-")),
-            n => format!("flush-{n}"),
-        };
-        Self { sync: policy, setting, read_from: "the topic's described configuration".to_owned(), id }
-    }
+/// The policy that a topic's description states.
+pub(super) fn of(described: &Described) -> Policy {
+    let often = |value: Option<u64>, unit: &str| match value {
+        None => "unknown".to_owned(),
+        Some(NEVER) => "never".to_owned(),
+        Some(value) => format!("{value}{unit}"),
+    };
+    let Some(messages) = described.flush_messages else {
+        let read_from = "nowhere: this client may not describe topics".to_owned();
+        return Policy::unknown("flush.messages", read_from);
+    };
+    let (sync, setting) = if messages == 1 {
+        (SyncPolicy::Before, "flush.messages=1".to_owned())
+    } else {
+        let (count, time) = (often(described.flush_messages, ""), often(described.flush_ms, " ms"));
+        (SyncPolicy::After, format!("flush.messages {count}, flush.ms {time}"))
+    };
+    let id = match messages {
+        1 => FLUSH_EACH.to_owned(),
+        NEVER if described.flush_ms == Some(NEVER) => "default".to_owned(),
+        NEVER => format!("flush-{}", often(described.flush_ms, "ms")),
+        n => format!("flush-{n}"),
+    };
+    Policy { sync, setting, read_from: "the topic's described configuration".to_owned(), id }
 }
 
 /// The lines of a properties file: `key=value`, comments with `#`.
-pub(super) fn properties(text: &str) -> Result<Vec<(&str, &str)>, String> {
+///
+/// # Errors
+/// The number of the first line that is neither.
+pub(super) fn properties(text: &str) -> Result<Vec<(&str, &str)>, usize> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .map(|(number, line)| match line.split_once('=') {
             Some((key, value)) => Ok((key.trim(), value.trim())),
-            None => Err(format!("line {number} is not `key=value`")),
+            None => Err(number),
         })
         .collect()
-}
-
-/// Whether a broker's host is an address of this machine's loopback.
-pub(super) fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]
@@ -102,7 +86,7 @@ mod tests {
     use super::*;
 
     fn policy(values: &[(&str, &str)]) -> (SyncPolicy, String) {
-        let policy = Policy::of(&Described::of(values.iter().copied()).expect("described"));
+        let policy = of(&Described::of(values.iter().copied()).expect("described"));
         (policy.sync, policy.id)
     }
 
@@ -114,7 +98,7 @@ mod tests {
         assert_eq!(both("1", &never), (SyncPolicy::Before, "flush-1".to_owned()));
         assert_eq!(both("2", &never), (SyncPolicy::After, "flush-2".to_owned()));
         assert_eq!(both(&never, "1"), (SyncPolicy::After, "flush-1ms".to_owned()));
-        assert_eq!(policy(&[("cleanup.policy", "delete")]), (SyncPolicy::Untold, "untold".to_owned()));
+        assert_eq!(policy(&[("cleanup.policy", "delete")]), (SyncPolicy::Unknown, "unknown".to_owned()));
     }
 
     #[test]
@@ -131,15 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_properties_is_read_and_a_wrong_line_is_told_by_its_number() {
+    fn a_file_of_properties_is_read_and_a_wrong_line_is_refused_by_its_number() {
         let text = "# mine\n\nsecurity.protocol = SSL\nssl.ca.location=/ca.pem\n";
         assert_eq!(properties(text), Ok(vec![("security.protocol", "SSL"), ("ssl.ca.location", "/ca.pem")]));
-        assert!(properties("a=b\nnonsense").is_err_and(|error| error.contains("line 2")));
-    }
-
-    #[test]
-    fn only_loopback_is_this_machine() {
-        assert!(is_this_machine("127.0.0.1") && is_this_machine("localhost") && is_this_machine("::1"));
-        assert!(!is_this_machine("10.0.0.1") && !is_this_machine("kafka-1"));
+        assert_eq!(properties("a=b\nnonsense"), Err(2));
     }
 }

@@ -10,6 +10,7 @@
 //! Invariants: the environment and a context give credentials only, never an address: only clusters that the caller
 //! named are contacted; a setting that names an unreadable file is an error.
 
+use crate::{Error, Result};
 use async_nats::ConnectOptions;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub(super) struct Credentials {
 }
 
 /// The environment's credentials.
-pub(super) fn find_in_environment() -> Result<Credentials, String> {
+pub(super) fn find_in_environment() -> Result<Credentials> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     find(variable, |path| std::fs::read_to_string(path))
 }
@@ -38,16 +39,13 @@ pub(super) fn find_in_environment() -> Result<Credentials, String> {
 fn find(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&Path) -> std::io::Result<String>,
-) -> Result<Credentials, String> {
+) -> Result<Credentials> {
     let mut found = match variable("NATS_CONTEXT") {
         None => Credentials::default(),
         Some(context) => {
             let path = context_file(&context, &variable);
-            let told = |error: &dyn std::fmt::Display| {
-                format!("NATS_CONTEXT names {}, which cannot be read: {error}", path.display())
-            };
-            let text = read(&path).map_err(|error| told(&error))?;
-            serde_json::from_str(&text).map_err(|error| told(&error))?
+            let parsed = read(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
+            parsed.map_err(Error::io("read the file that NATS_CONTEXT names,", &path))?
         }
     };
     for (name, field) in [
@@ -65,7 +63,7 @@ fn find(
         }
     }
     if found.cert.is_empty() != found.key.is_empty() {
-        return Err("NATS_CERT and NATS_KEY go together: one of them is missing".to_owned());
+        return Err(Error::failed("NATS_CERT and NATS_KEY go together", "one of them is missing"));
     }
     Ok(found)
 }
@@ -81,7 +79,7 @@ fn context_file(context: &str, variable: &impl Fn(&str) -> Option<String>) -> Pa
 }
 
 impl Credentials {
-    /// Whether something of it goes over the wire as it is. Keys and .creds files sign and stay here.
+    /// Whether a secret goes over the wire as it is. Keys and .creds files sign and stay here.
     pub(super) fn has_secret(&self) -> bool {
         !self.password.is_empty() || !self.token.is_empty()
     }
@@ -92,13 +90,13 @@ impl Credentials {
     }
 
     /// Adds them to `options`.
-    pub(super) async fn apply(self, mut options: ConnectOptions) -> Result<ConnectOptions, String> {
+    pub(super) async fn apply(self, mut options: ConnectOptions) -> Result<ConnectOptions> {
         if !self.creds.is_empty() {
             let read = options.credentials_file(&self.creds).await;
-            options = read.map_err(|error| format!("the credentials in {}: {error}", self.creds))?;
+            options = read.map_err(Error::io("read the credentials in", Path::new(&self.creds)))?;
         } else if !self.nkey.is_empty() {
             let seed = std::fs::read_to_string(&self.nkey)
-                .map_err(|error| format!("the seed in {}: {error}", self.nkey))?;
+                .map_err(Error::io("read the seed in", Path::new(&self.nkey)))?;
             options = options.nkey(seed.trim().to_owned());
         } else if !self.user.is_empty() {
             options = options.user_and_password(self.user, self.password);
@@ -119,7 +117,7 @@ impl Credentials {
 mod tests {
     use super::*;
 
-    fn found(variables: &[(&str, &str)]) -> Result<Credentials, String> {
+    fn found(variables: &[(&str, &str)]) -> Result<Credentials> {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
@@ -137,21 +135,21 @@ mod tests {
     #[test]
     fn a_context_gives_credentials_and_variables_go_before_it() {
         let context = [("HOME", "/home/me"), ("NATS_CONTEXT", "work")];
-        let told = found(&context).expect("read");
+        let credentials = found(&context).expect("read");
         assert_eq!(
-            (told.user.as_str(), told.password.as_str(), told.ca.as_str()),
+            (credentials.user.as_str(), credentials.password.as_str(), credentials.ca.as_str()),
             ("me", "secret", "ca.pem")
         );
-        let told = found(&[context[0], context[1], ("NATS_USER", "you")]).expect("read");
-        assert_eq!((told.user.as_str(), told.password.as_str()), ("you", "secret"));
-        assert_eq!(found(&[]), Ok(Credentials::default()));
+        let credentials = found(&[context[0], context[1], ("NATS_USER", "you")]).expect("read");
+        assert_eq!((credentials.user.as_str(), credentials.password.as_str()), ("you", "secret"));
+        assert_eq!(found(&[]).expect("none"), Credentials::default());
     }
 
     #[test]
     fn what_cannot_be_read_or_is_half_there_is_an_error_that_names_it() {
-        let missing = found(&[("NATS_CONTEXT", "/nowhere/x.json")]).expect_err("missing");
+        let missing = found(&[("NATS_CONTEXT", "/nowhere/x.json")]).expect_err("missing").to_string();
         assert!(missing.contains("/nowhere/x.json"), "{missing}");
-        let half = found(&[("NATS_CERT", "cert.pem")]).expect_err("half");
+        let half = found(&[("NATS_CERT", "cert.pem")]).expect_err("half").to_string();
         assert!(half.contains("NATS_KEY"), "{half}");
     }
 }

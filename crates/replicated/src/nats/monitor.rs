@@ -6,34 +6,47 @@
 //! Invariants: an engine syncs first only if every server that holds the stream reports so; a port that does not
 //! answer, or is no NATS server's, is an error.
 
+use crate::client::Policy;
+use crate::{Cause, Error, Result};
 use seawall_gauge::scenario::replicated::promise::SyncPolicy;
 use serde::Deserialize;
+use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 /// How long a port may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
 /// The largest answer that is read, bytes: they are some kilobytes.
 const ANSWER_MAX: u64 = 4 << 20;
 
-/// What a server tells.
+/// What a server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
-    server: String,
+pub(super) struct Server {
+    name: String,
     /// Between syncs; `None`: always, before each acknowledgement.
     interval: Option<Duration>,
 }
 
-/// A policy, and how it is told.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Policy {
-    pub(super) sync: SyncPolicy,
-    pub(super) setting: String,
-    pub(super) read_from: String,
-    /// The end of the engine's id.
-    pub(super) id: String,
+/// Why a port's answer gives no sync policy.
+#[derive(Debug)]
+enum Unreadable {
+    NotVarz(serde_json::Error),
+    NoJetStream,
+    NoInterval,
 }
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotVarz(error) => write!(f, "not a NATS server's answer: {error}"),
+            Self::NoJetStream => f.write_str("that server has no JetStream"),
+            Self::NoInterval => f.write_str("it reports no sync_interval"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
 
 #[derive(Deserialize)]
 struct Varz {
@@ -54,34 +67,30 @@ struct Config {
     sync_interval: Option<u64>,
 }
 
-/// Asks every port.
-pub(super) fn read_all(ports: &[String]) -> Result<Vec<Told>, String> {
+/// Reads every port.
+pub(super) fn read_all(ports: &[String]) -> Result<Vec<Server>> {
     ports.iter().flat_map(|ports| ports.split(',')).map(|port| read(port.trim())).collect()
 }
 
-fn read(port: &str) -> Result<Told, String> {
+fn read(port: &str) -> Result<Server> {
     if port.starts_with("https://") {
-        return Err(format!(
-            "the monitoring port {port} speaks TLS, which is not understood here: name its http_port"
-        ));
+        let what = format!("the monitoring port {port} speaks TLS, which is not understood here");
+        return Err(Error::failed(what, "name its http_port"));
     }
     let address = port.strip_prefix("http://").unwrap_or(port).trim_end_matches('/');
-    let told = |error: &dyn std::fmt::Display| {
-        format!(
-            "the monitoring port {address} does not tell ({error}): name what `http` or `-m` of its servers says, or leave --nats-monitor away, and the sync policy is called unknown"
-        )
-    };
-    let body = get(address, "/varz").map_err(|error| told(&error))?;
-    parse(&body).map_err(|error| told(&error))
+    get(address, "/varz").map_err(Cause::from).and_then(|body| Ok(parse(&body)?)).map_err(|error| {
+        let remedy = "name what `http` or `-m` of its servers says, or leave --nats-monitor away, and the sync policy is reported as unknown";
+        Error::caused(format!("the monitoring port {address} gives no sync policy"), error, remedy)
+    })
 }
 
 /// A plain HTTP request; the answer's body.
 fn get(address: &str, path: &str) -> std::io::Result<String> {
     let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no such address");
     let socket = address.to_socket_addrs()?.next().ok_or_else(missing)?;
-    let mut stream = TcpStream::connect_timeout(&socket, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&socket, ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
     // Of 1.0, so that the answer comes in one piece and the connection is closed behind it.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
@@ -94,101 +103,94 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     Ok(body.to_owned())
 }
 
-fn parse(body: &str) -> Result<Told, String> {
-    let varz: Varz =
-        serde_json::from_str(body).map_err(|error| format!("not a NATS server's answer: {error}"))?;
-    let config = varz.jetstream.config.ok_or_else(|| "that server has no JetStream".to_owned())?;
+fn parse(body: &str) -> Result<Server, Unreadable> {
+    let varz: Varz = serde_json::from_str(body).map_err(Unreadable::NotVarz)?;
+    let config = varz.jetstream.config.ok_or(Unreadable::NoJetStream)?;
     let interval = match (config.sync_always, config.sync_interval) {
         (true, _) => None,
         (false, Some(ns)) => Some(Duration::from_nanos(ns)),
-        (false, None) => return Err("it tells no sync_interval".to_owned()),
+        (false, None) => return Err(Unreadable::NoInterval),
     };
-    Ok(Told { server: varz.server_name, interval })
+    Ok(Server { name: varz.server_name, interval })
 }
 
-/// What the servers that hold a stream have told together.
-pub(super) fn policy(servers: &[String], told: &[Told]) -> Policy {
+/// The policy of a stream that the servers called `names` hold, of which `servers` could be read.
+pub(super) fn policy(names: &[String], servers: &[Server]) -> Policy {
     // Servers of several clusters may share a name: then all of that name must agree.
-    let asked: Vec<&Told> = told.iter().filter(|told| servers.contains(&told.server)).collect();
-    let all = servers.len();
-    let known = servers.iter().filter(|server| asked.iter().any(|told| told.server == **server)).count();
+    let holding: Vec<&Server> = servers.iter().filter(|server| names.contains(&server.name)).collect();
+    let all = names.len();
+    let known = names.iter().filter(|name| holding.iter().any(|server| server.name == **name)).count();
     let read_from = match known {
         0 => "nowhere: no monitoring port of its servers was named".to_owned(),
         n => format!("the monitoring ports of {n} of its {all} servers"),
     };
-    let name = |told: &Told| {
-        told.interval
-            .map_or_else(|| "always".to_owned(), |every| humantime::format_duration(every).to_string())
+    if holding.is_empty() {
+        return Policy::unknown("sync_interval", read_from);
+    }
+    let interval = |server: &&Server| {
+        let every = server.interval.map(|every| humantime::format_duration(every).to_string());
+        every.unwrap_or_else(|| "always".to_owned())
     };
-    let Some(first) = asked.first() else {
-        return Policy {
-            sync: SyncPolicy::Untold,
-            setting: "sync_interval not told".to_owned(),
-            read_from,
-            id: "untold".to_owned(),
-        };
+    let mut intervals: Vec<String> = holding.iter().map(interval).collect();
+    intervals.sort();
+    intervals.dedup();
+    let unknown = all - known;
+    let rest = if unknown == 0 { String::new() } else { format!(" and unknown of {unknown}") };
+    let setting = format!("sync_interval: {}{rest}", intervals.join(" and "));
+    let always = holding.iter().all(|server| server.interval.is_none());
+    let sync = match (always, unknown) {
+        (false, _) => SyncPolicy::After,
+        (true, 0) => SyncPolicy::Before,
+        (true, _) => SyncPolicy::Unknown,
     };
-    let mut names: Vec<String> = asked.iter().map(|told| name(told)).collect();
-    names.sort();
-    names.dedup();
-    let untold = all - known;
-    let rest = if untold == 0 { String::new() } else { format!(" and not told by {untold}") };
-    let setting = format!("sync_interval: {}{rest}", names.join(" and "));
-    let policy = if asked.iter().any(|told| told.interval.is_some()) {
-        SyncPolicy::After
-    } else if untold > 0 {
-        SyncPolicy::Untold
-    } else {
-        SyncPolicy::Before
-    };
-    let id = match policy {
-        SyncPolicy::Untold => "untold".to_owned(),
-        _ if names.len() == 1 => name(first).replace(' ', ""),
+    let id = match (sync, intervals.as_slice()) {
+        (SyncPolicy::Unknown, _) => "unknown".to_owned(),
+        (_, [one]) => one.replace(' ', ""),
         _ => "mixed".to_owned(),
     };
-    Policy { sync: policy, setting, read_from, id }
+    Policy { sync, setting, read_from, id }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(server: &str, seconds: Option<u64>) -> Told {
-        Told { server: server.to_owned(), interval: seconds.map(Duration::from_secs) }
+    fn server(name: &str, seconds: Option<u64>) -> Server {
+        Server { name: name.to_owned(), interval: seconds.map(Duration::from_secs) }
     }
 
-    fn of(told: &[Told]) -> (SyncPolicy, String) {
-        let servers = ["a", "b", "c"].map(str::to_owned);
-        let policy = policy(&servers, told);
+    fn of(servers: &[Server]) -> (SyncPolicy, String) {
+        let policy = policy(&["a", "b", "c"].map(str::to_owned), servers);
         (policy.sync, policy.id)
     }
 
     #[test]
     fn it_syncs_first_only_if_every_server_of_the_stream_says_so() {
-        use SyncPolicy::{After, Before, Untold};
-        let always = ["a", "b", "c"].map(|server| told(server, None));
+        use SyncPolicy::{After, Before, Unknown};
+        let always = ["a", "b", "c"].map(|name| server(name, None));
         assert_eq!(of(&always), (Before, "always".to_owned()));
-        assert_eq!(of(&always[..2]), (Untold, "untold".to_owned()));
-        assert_eq!(of(&[]), (Untold, "untold".to_owned()));
-        assert_eq!(of(&["a", "b", "c"].map(|server| told(server, Some(120)))), (After, "2m".to_owned()));
-        let mixed = [told("a", None), told("b", Some(120)), told("c", None)];
+        assert_eq!(of(&always[..2]), (Unknown, "unknown".to_owned()));
+        assert_eq!(of(&[]), (Unknown, "unknown".to_owned()));
+        assert_eq!(of(&["a", "b", "c"].map(|name| server(name, Some(120)))), (After, "2m".to_owned()));
+        let mixed = [server("a", None), server("b", Some(120)), server("c", None)];
         assert_eq!(of(&mixed), (After, "mixed".to_owned()));
         let shared =
             ["a", "b", "c", "a", "b", "c"].into_iter().zip([None, None, None, Some(120), None, None]);
-        let shared: Vec<Told> = shared.map(|(server, every)| told(server, every)).collect();
+        let shared: Vec<Server> = shared.map(|(name, every)| server(name, every)).collect();
         assert_eq!(of(&shared), (After, "mixed".to_owned()), "two clusters with servers of the same names");
-        let strangers = ["x", "y", "z"].map(|server| told(server, None));
-        assert_eq!(of(&strangers), (Untold, "untold".to_owned()), "servers that do not hold the stream");
+        let others = ["x", "y", "z"].map(|name| server(name, None));
+        assert_eq!(of(&others), (Unknown, "unknown".to_owned()), "servers that do not hold the stream");
     }
 
     #[test]
     fn a_server_s_answer_is_understood_and_anything_else_is_refused() {
         let varz = |config: &str| format!(r#"{{"server_name":"a","version":"2.15.2","jetstream":{config}}}"#);
-        assert_eq!(parse(&varz(r#"{"config":{"sync_interval":120000000000}}"#)), Ok(told("a", Some(120))));
+        let parsed = parse(&varz(r#"{"config":{"sync_interval":120000000000}}"#));
+        assert_eq!(parsed.expect("an interval"), server("a", Some(120)));
         let always = varz(r#"{"config":{"sync_interval":120000000000,"sync_always":true}}"#);
-        assert_eq!(parse(&always), Ok(told("a", None)));
-        assert!(parse(&varz("{}")).is_err_and(|error| error.contains("no JetStream")));
-        assert!(parse(&varz(r#"{"config":{}}"#)).is_err_and(|error| error.contains("sync_interval")));
+        assert_eq!(parse(&always).expect("always"), server("a", None));
+        assert!(matches!(parse(&varz("{}")), Err(Unreadable::NoJetStream)));
+        assert!(matches!(parse(&varz(r#"{"config":{}}"#)), Err(Unreadable::NoInterval)));
         assert!(parse("<html>").is_err());
     }
 
@@ -197,8 +199,11 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address").to_string();
         drop(listener);
-        let refusal = read_all(std::slice::from_ref(&address)).expect_err("nobody listens");
+        let refusal =
+            read_all(std::slice::from_ref(&address)).expect_err("nothing listens there").to_string();
         assert!(refusal.contains(&address) && refusal.contains("--nats-monitor"), "{refusal}");
-        assert!(read_all(&["https://x:1".to_owned()]).is_err_and(|error| error.contains("http_port")));
+        assert!(
+            read_all(&["https://x:1".to_owned()]).is_err_and(|error| error.to_string().contains("http_port"))
+        );
     }
 }

@@ -23,12 +23,12 @@ pub enum SyncPolicy {
     /// After it: by a timer, by amount, or when the kernel thinks fit.
     After,
     /// The engine did not tell.
-    Untold,
+    Unknown,
 }
 
 impl SyncPolicy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::Untold];
+    pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::Unknown];
 }
 
 /// What an engine tells of itself.
@@ -103,7 +103,7 @@ pub fn outlives(facts: &EngineFacts) -> Outlives {
         power_cut: match facts.policy {
             SyncPolicy::Before => Outlived::Yes,
             SyncPolicy::After => Outlived::No,
-            SyncPolicy::Untold => Outlived::Unknown,
+            SyncPolicy::Unknown => Outlived::Unknown,
         },
     }
 }
@@ -144,7 +144,7 @@ mod tests {
             (facts(2, SyncPolicy::After, false, false), [Yes, Yes, No]),
             (facts(2, SyncPolicy::After, true, false), [Yes, No, No]),
             (facts(1, SyncPolicy::Before, false, false), [Yes, No, Yes]),
-            (facts(2, SyncPolicy::Untold, false, true), [Yes, IfApart, Unknown]),
+            (facts(2, SyncPolicy::Unknown, false, true), [Yes, IfApart, Unknown]),
         ];
         for (facts, expected) in rows {
             let told = outlives(&facts);

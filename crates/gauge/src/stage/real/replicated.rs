@@ -13,9 +13,9 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
     let on_this_machine = stage.engines[order.engine].facts().on_this_machine;
     let counts = |stage: &RealStage| stage.counts_of(0).filter(|_| on_this_machine);
     let (before, start_ns) = (counts(stage), clock::monotonic_ns());
-    let sample = stage.engines[order.engine].run(order, until).map_err(|words| {
+    let sample = stage.engines[order.engine].run(order, until).map_err(|error| {
         let name = stage.engines[order.engine].facts().id.clone();
-        OpenError::Failed(Error::new("publish", Path::new(&name), std::io::Error::other(words)))
+        OpenError::Failed(Error::new("publish", Path::new(&name), std::io::Error::other(error)))
     })?;
     let counts = before.zip(counts(stage)).map(|(before, after)| after.since(&before));
     let elapsed_ns = sample.elapsed_ns;
