@@ -9,13 +9,6 @@ use std::path::PathBuf;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A named folder is no JDK, because it lacks this.
-    NoJdk {
-        /// The folder.
-        home: PathBuf,
-        /// What it lacks.
-        lacks: &'static str,
-    },
     /// A JDK is older than the measuring program.
     OldJdk(Jdk),
     /// No JDK was found.
@@ -72,7 +65,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoJdk { home, lacks } => write!(f, "{} is no JDK: it has no {lacks}", home.display()),
             Self::OldJdk(jdk) => write!(
                 f,
                 "this is JDK {}, and the measuring program needs {}: name a newer one with --jdk",

@@ -7,7 +7,7 @@
 //!
 //! Invariant: policy only: the facts of the machine come through `Look`, so that tests can try every order.
 
-use crate::{Error, Result};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The oldest JDK that the measuring program runs on.
@@ -15,6 +15,21 @@ pub const OLDEST: u32 = 17;
 
 /// The first JDK whose compiler knows `java.lang.foreign`.
 pub const FOREIGN: u32 = 22;
+
+/// A named folder that is no JDK.
+#[derive(Debug)]
+pub struct NoJdk {
+    home: PathBuf,
+    lacks: &'static str,
+}
+
+impl fmt::Display for NoJdk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is no JDK: it has no {}", self.home.display(), self.lacks)
+    }
+}
+
+impl std::error::Error for NoJdk {}
 
 /// A JDK, or a JRE.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +76,7 @@ const USUAL_AT_HOME: [&str; 2] = [".sdkman/candidates/java", ".jdks"];
 ///
 /// # Errors
 /// Which named folder is no JDK, and the remedy.
-pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>> {
+pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>, NoJdk> {
     if !named.is_empty() {
         return named.iter().map(|home| named_one(home, look)).collect();
     }
@@ -76,8 +91,8 @@ pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>> {
     Ok(found)
 }
 
-fn named_one(home: &Path, look: &dyn Look) -> Result<Jdk> {
-    let lacks = |lacks| Error::NoJdk { home: home.to_path_buf(), lacks };
+fn named_one(home: &Path, look: &dyn Look) -> Result<Jdk, NoJdk> {
+    let lacks = |lacks| NoJdk { home: home.to_path_buf(), lacks };
     if !look.is_file(&home.join("bin").join(java())) {
         return Err(lacks("bin/java; name the folder above bin with --jdk"));
     }
