@@ -1,7 +1,7 @@
 //! Runs the Windows rows under Wine: cross-built with mingw, with one fixture.
 //!
 //! ```text
-//!   target/wine/bcryptprimitives.dll   the fixture, built from tests/wine/bcryptprimitives.c
+//!   target/wine/bcryptprimitives.dll   the fixture, built from xtask/wine/bcryptprimitives.c
 //!   target/wine/prefix/                Wine's own C: drive and registry, apart from the user's
 //! ```
 //!
@@ -64,7 +64,7 @@ impl Wine {
 
     fn build_fixture(&self) -> Result {
         let (source, library) =
-            (root().join("tests/wine/bcryptprimitives.c"), self.folder.join("bcryptprimitives.dll"));
+            (root().join("xtask/wine/bcryptprimitives.c"), self.folder.join("bcryptprimitives.dll"));
         let mut compiler = command(COMPILER, &["-shared", "-O2", "-Wall", "-Werror", "-o"]);
         compiler.args([&library, &source]).arg("-ladvapi32");
         status(compiler)

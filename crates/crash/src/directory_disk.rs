@@ -1,6 +1,6 @@
 //! Runs the log's core in a real directory by one commit method of the table.
 //!
-//! Segments are written and synced by the method's own [`Commit`], the same code that the gauge and the log use;
+//! Segments are written and synced by the method's own [`CommitHandle`], the same code that the gauge and the log use;
 //! housekeeping uses plain calls. Each operation is executed when it is submitted. A [`Sabotage`] omits a call
 //! that careless code would omit, for the negative controls.
 //!
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
-use seawall_sys::{Commit, Method, Target};
+use seawall_sys::{CommitHandle, Method, Target};
 
 use crate::error::Error;
 
@@ -37,7 +37,7 @@ pub(crate) enum Sabotage {
 struct OpenFile {
     path: PathBuf,
     file: File,
-    commit: Option<Box<dyn Commit>>,
+    commit: Option<Box<dyn CommitHandle>>,
 }
 
 /// The commit method of this id.
@@ -81,7 +81,7 @@ impl DirectoryDisk {
     }
 
     /// The method at work on a file that is as long as it will be, nothing for one that is being made.
-    fn commit(&mut self, file: FileId) -> io::Result<Option<&mut Box<dyn Commit>>> {
+    fn commit(&mut self, file: FileId) -> io::Result<Option<&mut Box<dyn CommitHandle>>> {
         let (method, unlinked) = (self.method, self.sabotage == Sabotage::UnlinkedSync);
         let open = self.get(file)?;
         let name = open.path.extension().and_then(|extension| extension.to_str());

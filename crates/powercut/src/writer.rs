@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seawall::{Log, Lsn, MethodChoice, Options};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::{Commit, Method, Target};
+use seawall_sys::{CommitHandle, Method, Target};
 
 use crate::error::{Error, Result};
 use crate::line::Line;
@@ -67,7 +67,7 @@ impl Writer {
 
 /// Writes a journal by one commit method.
 pub(crate) struct JournalWriter {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     stream: Stream,
     run: u64,
     buffer: Aligned,

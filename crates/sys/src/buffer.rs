@@ -22,13 +22,13 @@ pub fn prefer_large_pages(bytes: &mut [u8]) {
 /// `bytes` zero bytes; `None` if there is no memory for them.
 #[must_use]
 pub fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
-    crate::os::zeroed::try_zeroed(bytes)
+    crate::os::buffer::try_zeroed(bytes)
 }
 
 /// Has the processor fetch the memory of `bytes`, which is about to be written, while other work goes on.
 #[inline]
 pub fn about_to_write(bytes: &mut [u8]) {
-    crate::os::prefetch::about_to_write(bytes);
+    crate::os::buffer::about_to_write(bytes);
 }
 
 /// Bytes at an aligned address. Over-allocates by one alignment instead of using `unsafe`.

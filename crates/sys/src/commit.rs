@@ -1,4 +1,4 @@
-//! Turns a row of the method table into a [`Commit`], which writes and syncs; one loop drives any of them.
+//! Opens a row of the method table as a [`CommitHandle`], which writes and syncs; one loop drives any of them.
 //!
 //! ```text
 //!   loop { commit.write(offset, bytes)?; commit.sync()?; }
@@ -9,14 +9,15 @@
 //! Invariants:
 //! * what short writes, `EINTR` and errors mean is decided in [`crate::completion`] and nowhere else;
 //! * a method that cannot run here is refused by [`open`] with a reason; nothing is substituted;
-//! * after an error the `Commit` is finished: what it wrote is in an unknown state, and a second sync that
+//! * after an error the handle is finished: what it wrote is in an unknown state, and a second sync that
 //!   succeeds would prove nothing (the kernel reports a failed write-back once).
 
 use crate::completion::{Answer, Batch, Failure, Order, Step};
-use crate::directory::{Directory, Make, Wish};
+use crate::directory::{Create, Directory, OpenHow};
 use crate::error::{Error, Result};
 use crate::method::{Cache, Method};
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,12 +37,12 @@ impl Target {
     ///
     /// # Errors
     /// `open`, the path and the system's error.
-    pub(crate) fn file(&self, directory: Option<&Directory>, flags: i32) -> Result<std::fs::File> {
+    pub(crate) fn file(&self, directory: Option<&Directory>, flags: i32) -> Result<File> {
         let Some(directory) = directory else { return crate::os::open_file(&self.path, flags) };
         let name = self.path.file_name().and_then(std::ffi::OsStr::to_str);
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename));
-        let wish = Wish { write: true, make: Make::No, flags };
-        name.and_then(|name| directory.wish(name, wish))
+        let how = OpenHow { write: true, create: Create::No, flags };
+        name.and_then(|name| directory.open_with(name, how))
             .map_err(|error| Error::new("open", &self.path, error))
     }
 
@@ -60,14 +61,14 @@ pub struct Piece<'a> {
     pub offset: u64,
     /// What.
     pub bytes: &'a [u8],
-    /// In which of the buffers that were given to [`crate::engine::Works::start`] the bytes lie, if in any.
+    /// In which of the buffers that were given to [`crate::engine::EngineContext::start`] the bytes lie, if in any.
     pub buffer: Option<u16>,
     /// Whether this and every piece before it must be durable before the next one is begun.
     pub durable: bool,
 }
 
 /// A journal held open by one commit method, for one thread.
-pub trait Commit: Send {
+pub trait CommitHandle: Send {
     /// Writes all of `bytes` at `offset` (a position in the file, bytes).
     ///
     /// # Errors
@@ -84,8 +85,8 @@ pub trait Commit: Send {
     /// all of it to the kernel at once do so.
     ///
     /// # Errors
-    /// As [`Commit::write`].
-    fn carry(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+    /// As [`CommitHandle::write`].
+    fn write_batch(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
         let lengths = pieces.iter().map(|piece| (piece.bytes.len(), piece.durable));
         let error_of = |failure: Failure| Error::new("write", "a batch", failure.error);
         let mut batch = Batch::new(lengths, Order::OneByOne, true).map_err(error_of)?;
@@ -110,10 +111,10 @@ pub trait Commit: Send {
         None
     }
 
-    /// Writes the first `len` bytes of [`Commit::staging`] at `offset`.
+    /// Writes the first `len` bytes of [`CommitHandle::staging`] at `offset`.
     ///
     /// # Errors
-    /// As [`Commit::write`]; `Unsupported` for a method without such memory.
+    /// As [`CommitHandle::write`]; `Unsupported` for a method without such memory.
     fn write_staged(&mut self, offset: u64, len: usize) -> Result<()> {
         let _ = (offset, len);
         Err(Error::new("write", "staging", io::ErrorKind::Unsupported.into()))
@@ -140,7 +141,7 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// Why [`open`] gave no [`Commit`].
+/// Why [`open`] gave no [`CommitHandle`].
 #[derive(Debug)]
 pub enum OpenError {
     /// The system, file system or device lacks the method.
@@ -179,7 +180,10 @@ impl std::error::Error for OpenError {}
 /// # Errors
 /// [`OpenError::Unavailable`] with a reason if this system, file system or device lacks the method;
 /// [`OpenError::Failed`] if a call failed for another reason, such as a missing file.
-pub fn open(method: &'static Method, target: &Target) -> std::result::Result<Box<dyn Commit>, OpenError> {
+pub fn open(
+    method: &'static Method,
+    target: &Target,
+) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
     check(method, target)?;
     crate::os::open(method, target, None)
 }
@@ -206,7 +210,7 @@ pub fn open_in(
     directory: &Directory,
     method: &'static Method,
     target: &Target,
-) -> std::result::Result<Box<dyn Commit>, OpenError> {
+) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
     check(method, target)?;
     crate::os::open(method, target, Some(directory))
 }
@@ -233,7 +237,7 @@ pub fn prove_in(
 }
 
 fn proven(
-    mut commit: Box<dyn Commit>,
+    mut commit: Box<dyn CommitHandle>,
     method: &Method,
     scratch: &Target,
 ) -> std::result::Result<(), OpenError> {
@@ -274,11 +278,47 @@ pub(crate) fn write_all(
     Ok(())
 }
 
+/// A call that syncs a whole file, and its name for errors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SyncCall {
+    pub(crate) name: &'static str,
+    pub(crate) call: fn(&File) -> io::Result<()>,
+}
+
+impl SyncCall {
+    /// Makes the call on `file`, which `path` names in errors.
+    pub(crate) fn run(self, file: &File, path: &Path) -> Result<()> {
+        uninterrupted(self.name, path, || (self.call)(file))
+    }
+}
+
+/// Reads `range` of `file` by `operation`, so that it is in the page cache.
+///
+/// # Errors
+/// The failed call.
+#[allow(dead_code, reason = "macOS and illumos warm nothing")]
+pub(crate) fn read_into_cache(
+    operation: &'static str,
+    file: &File,
+    path: &Path,
+    range: std::ops::Range<u64>,
+) -> Result<()> {
+    let mut chunk = vec![0; 1 << 20];
+    let mut offset = range.start;
+    while offset < range.end {
+        match crate::os::store::read_at(file, offset, &mut chunk) {
+            Ok(0) => break,
+            Ok(read) => offset += read as u64,
+            Err(error) => return Err(Error::new(operation, path, error)),
+        }
+    }
+    Ok(())
+}
+
 /// Repeats `call` while a signal interrupts it.
 ///
 /// # Errors
 /// What `call` returned, with `operation` and `path`.
-#[cfg_attr(windows, allow(dead_code, reason = "Windows calls are not interrupted"))]
 pub(crate) fn uninterrupted(
     operation: &'static str,
     path: &Path,

@@ -1,7 +1,6 @@
-//! [`Directory`] holds a directory by a handle, so that no file of it is ever looked for elsewhere.
+//! Holds a directory by a handle from which every file in it is opened: [`Directory`].
 //!
-//! It is opened once; every file in it is reached by its name from that handle. A process that changes its
-//! working directory, and a directory that is renamed or moved, divert nothing.
+//! A process that changes its working directory, and a directory that is renamed or moved, divert nothing.
 //!
 //! | system | how |
 //! | --- | --- |
@@ -9,7 +8,7 @@
 //! | Windows | the absolute path that the directory had when it was opened |
 //!
 //! Invariants: only regular files are opened, and no link in the last place of a path is followed: a FIFO, a device, a
-//! link or a directory under the name of a file is an error that says so, and never makes anybody wait; no rename
+//! link or a directory under the name of a file is an error that says so, and never blocks; no rename
 //! replaces a file unless it is called [`Directory::replace`]; names are durable after [`Directory::sync`].
 
 use crate::error::{Error, Result};
@@ -19,8 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Who may open the files and directories that are made: on Unix their mode bits, less what the process's umask
-/// forbids. On Windows they inherit the rights of the directory they are made in, whatever is said here.
+/// The access rights of new files and directories: on Unix their mode bits, less what the process's umask forbids. On
+/// Windows they inherit the rights of the directory they are made in, whatever is given here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Permissions {
@@ -29,7 +28,7 @@ pub enum Permissions {
     OwnerOnly,
     /// Their group may read: files 0640, directories 0750.
     Group,
-    /// Whoever the umask does not keep out: files 0666, directories 0777.
+    /// Everyone the umask admits: files 0666, directories 0777.
     Umask,
 }
 
@@ -64,18 +63,18 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// What is to be opened how.
+/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct OpenHow {
     pub(crate) write: bool,
-    pub(crate) make: Make,
+    pub(crate) create: Create,
     /// Further flags of the system.
     pub(crate) flags: i32,
 }
 
-/// What becomes of a name that is there, or is not.
+/// Whether a file is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Make {
+pub(crate) enum Create {
     /// It must be there.
     No,
     /// It is made if it is not there.
@@ -89,7 +88,7 @@ pub(crate) enum Make {
 pub enum Locking {
     /// Taken, and held until the handle is closed or [`Directory::unlock`] is called.
     Taken,
-    /// Somebody else holds it.
+    /// Another handle holds it.
     Held,
     /// This system or file system locks no directories.
     Unavailable,
@@ -135,7 +134,7 @@ impl Directory {
     /// Whether the path by which it was opened still leads to it.
     ///
     /// # Errors
-    /// Whatever the system answers; a path that leads nowhere is no error.
+    /// The system's error; a path that leads nowhere is no error.
     pub fn is_at_its_path(&self) -> io::Result<bool> {
         os::is_at(&self.handle, &self.path)
     }
@@ -143,7 +142,7 @@ impl Directory {
     /// When names in what its path leads to were last made, given or removed; as coarse as the file system keeps it.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn modified(&self) -> io::Result<SystemTime> {
         std::fs::metadata(&self.path)?.modified()
     }
@@ -151,7 +150,7 @@ impl Directory {
     /// The names in it, in any order; those that are not Unicode are left out.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn list(&self) -> io::Result<Vec<Entry>> {
         os::list(&self.handle, &self.path)
     }
@@ -159,30 +158,30 @@ impl Directory {
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// Whatever the system answers, and that it is no regular file.
+    /// The system's error, and that it is no regular file.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
-        self.wish(name, Wish { write: false, make: Make::No, flags: 0 })
+        self.open_with(name, OpenHow { write: false, create: Create::No, flags: 0 })
     }
 
     /// Opens a file for writing; makes it if it is not there.
     ///
     /// # Errors
-    /// Whatever the system answers, and that it is no regular file.
+    /// The system's error, and that it is no regular file.
     pub fn open_or_make(&self, name: &str, permissions: Permissions) -> io::Result<File> {
-        self.wish(name, Wish { write: true, make: Make::Missing(permissions), flags: 0 })
+        self.open_with(name, OpenHow { write: true, create: Create::Missing(permissions), flags: 0 })
     }
 
     /// Makes a file and opens it for writing.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken, and whatever else the system answers.
+    /// `AlreadyExists` if the name is taken, and the system's other errors.
     pub fn make_file(&self, name: &str, permissions: Permissions) -> io::Result<File> {
-        self.wish(name, Wish { write: true, make: Make::New(permissions), flags: 0 })
+        self.open_with(name, OpenHow { write: true, create: Create::New(permissions), flags: 0 })
     }
 
-    pub(crate) fn wish(&self, name: &str, wish: Wish) -> io::Result<File> {
+    pub(crate) fn open_with(&self, name: &str, how: OpenHow) -> io::Result<File> {
         loop {
-            match os::wish(&self.handle, &self.path, name, wish) {
+            match os::open_with(&self.handle, &self.path, name, how) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
             }
@@ -192,7 +191,7 @@ impl Directory {
     /// Whether `name` stands for the open file `file`. `true` on systems where an open file keeps its name.
     ///
     /// # Errors
-    /// Whatever the system answers; a name that is not there is no error.
+    /// The system's error; a name that is not there is no error.
     pub fn is_named(&self, name: &str, file: &File) -> io::Result<bool> {
         os::is_named(&self.handle, name, file)
     }
@@ -203,8 +202,8 @@ impl Directory {
     /// is linked to the file and the old one removed: a crash in between leaves both names.
     ///
     /// # Errors
-    /// `AlreadyExists` if the new name is taken; `Unsupported` where the file system has neither way; and whatever else
-    /// the system answers.
+    /// `AlreadyExists` if the new name is taken; `Unsupported` where the file system has neither way; and the
+    /// system's other errors.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         match os::rename_new(&self.handle, &self.path, from, to) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.link_instead(from, to),
@@ -229,7 +228,7 @@ impl Directory {
     /// Gives a file another name and replaces what had that name.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         os::replace(&self.handle, &self.path, from, to)
     }
@@ -237,7 +236,7 @@ impl Directory {
     /// Removes the name of a file.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         os::remove(&self.handle, &self.path, name)
     }
@@ -245,16 +244,15 @@ impl Directory {
     /// Makes the names in it durable; nothing on Windows, which journals names itself. Opens nothing.
     ///
     /// # Errors
-    /// Whatever the system answers. A second call that succeeds proves nothing.
+    /// The system's error. A second call that succeeds proves nothing.
     pub fn sync(&self) -> io::Result<()> {
         os::sync(&self.handle)
     }
 
-    /// Tries to lock the directory itself against other processes that lock it, for good or together with others who
-    /// only look.
+    /// Tries to lock the directory itself against other processes that lock it: exclusively, or shared with readers.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn try_lock(&self, shared: bool) -> io::Result<Locking> {
         os::try_lock(&self.handle, shared)
     }
@@ -262,15 +260,15 @@ impl Directory {
     /// Gives up the lock, also on behalf of processes that were forked off and hold the same handle.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn unlock(&self) -> io::Result<()> {
         os::unlock(&self.handle)
     }
 
-    /// What the network file system is called on which it lies; `None` if the system does not tell that it lies on one.
+    /// The name of the network file system on which it lies; `None` if the system reports none.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn network_file_system(&self) -> io::Result<Option<&'static str>> {
         os::network_file_system(&self.handle, &self.path)
     }
@@ -418,7 +416,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_name_that_was_given_to_another_file_is_told() {
+    fn a_name_that_was_given_to_another_file_is_recognised() {
         let (dir, directory) = held();
         let file = directory.open_or_make("LOCK", Permissions::OwnerOnly).expect("made");
         assert!(directory.is_named("LOCK", &file).expect("looks"));
@@ -431,7 +429,7 @@ mod tests {
     #[test]
     fn a_temporary_folder_is_on_this_machine() {
         let (_dir, directory) = held();
-        assert_eq!(directory.network_file_system().expect("tells"), None);
+        assert_eq!(directory.network_file_system().expect("known"), None);
         let _ = directory.renames_at_once();
     }
 }

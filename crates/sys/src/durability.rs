@@ -99,7 +99,7 @@ pub enum DeviceCache {
     WriteBack,
     /// None, or one that outlives a power cut.
     WriteThrough,
-    /// The system does not say: treated as volatile.
+    /// Not reported by the system: treated as volatile.
     Unknown,
 }
 
@@ -113,11 +113,11 @@ pub enum Medium {
     Memory,
     /// With a server, reached by a network or a FUSE process, whose promise it is.
     Server,
-    /// The system does not say.
+    /// Not reported by the system.
     Unknown,
 }
 
-/// Who would break the promise if it broke.
+/// The component on which the promise rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promiser {
@@ -129,7 +129,7 @@ pub enum Promiser {
     Server,
     /// Wine, which runs a Windows program on another system.
     Wine,
-    /// Cannot be told.
+    /// Not known.
     Unknown,
 }
 
@@ -141,7 +141,7 @@ pub enum Lie {
     Preload,
     /// The file system was mounted so that it sends no flushes (`nobarrier`, `barrier=0`).
     BarriersOff,
-    /// The file system was told to ignore syncs (overlayfs `volatile`, ZFS `sync=disabled`).
+    /// The file system is set to ignore syncs (overlayfs `volatile`, ZFS `sync=disabled`).
     SyncDisabled,
     /// Wine ignores `FILE_FLAG_WRITE_THROUGH` and `FILE_FLAG_NO_BUFFERING`.
     WineFlags,
@@ -155,8 +155,7 @@ pub struct Surroundings {
     pub medium: Medium,
     /// Whether an overwrite goes to new blocks (btrfs without `nodatacow`, ZFS, bcachefs).
     pub copy_on_write: bool,
-    /// Whether an overwrite goes to new blocks once somebody made the file share them, which nobody tells the writer
-    /// (XFS after `cp --reflink` or deduplication, btrfs after a snapshot, f2fs after cleaning).
+    /// Whether an overwrite goes to new blocks once the file shares them, of which the writer learns nothing (XFS after `cp --reflink` or deduplication, btrfs after a snapshot, f2fs after cleaning).
     #[serde(default)]
     pub shares_extents: bool,
     /// The state of the journal's blocks.
@@ -167,12 +166,12 @@ pub struct Surroundings {
     /// image.
     #[serde(default)]
     pub cached_image: bool,
-    /// Whether the device is known to honour a forced write; `None` where the system does not say.
+    /// Whether the device is known to honour a forced write; `None` where the system does not report it.
     pub forced_writes_honoured: Option<bool>,
     /// Whether syncfs(2) ends with a device flush. XFS only forces its log, which flushes the device if there was
     /// metadata to log: overwrites within one tick of the file's timestamp leave it nothing to do.
     pub syncfs_flushes: bool,
-    /// Whose word it is.
+    /// The component that promises durability.
     pub promiser: Promiser,
     /// What was found to be lying.
     pub lies: Vec<Lie>,
@@ -183,7 +182,7 @@ pub struct Surroundings {
 pub struct Durability {
     /// What an acknowledged write outlives.
     pub class: Class,
-    /// Whose word that rests on.
+    /// The component that promises it.
     pub promised_by: Promiser,
     /// Reasons in words: why the class is not `power loss`, or what it rests on.
     pub because: Vec<String>,
@@ -259,7 +258,7 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
             Class::SystemCrash
         }
         Depth::DeviceForced if around.forced_writes_honoured != Some(true) => {
-            because.push("nobody here vouches that the driver honours a forced write".to_owned());
+            because.push("it is not known that the driver honours a forced write".to_owned());
             Class::SystemCrash
         }
         Depth::DeviceForced | Depth::Stable if around.lies.contains(&Lie::BarriersOff) => {

@@ -9,18 +9,18 @@
 //! A row of the method table belongs to one engine ([`Method::engine`]). [`Engine::probe`] checks that the system has
 //! an engine and that this process may use it, which is not the same: containers often forbid `io_uring`.
 //!
-//! [`Works`] is the state that an engine shares between the segments of a log: many files, written one after the
-//! other, by several writers, from the same memory. What it opens are [`Commit`]s like any others.
+//! [`EngineContext`] is the state that an engine shares between the segments of a log: many files, written one after the
+//! other, by several writers, from the same memory. What it opens are [`CommitHandle`]s like any others.
 //!
 //! Invariant: an engine that is refused is [`Unavailable`] with its reason; another one takes over only where the caller
 //! says so.
 
-use crate::commit::{Commit, OpenError, Target, Unavailable};
+use crate::commit::{CommitHandle, OpenError, Target, Unavailable};
 use crate::directory::Directory;
 use crate::method::{Method, System, Write};
 use crate::os::rings::{self, Rings};
 
-/// Who carries a commit to the kernel.
+/// The way in which requests reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Engine {
@@ -101,52 +101,51 @@ impl Method {
     }
 }
 
-/// An engine at work: what the lanes of one writer share, whatever files they write.
-pub struct Works {
+/// What the writers of one log share, whichever files they write.
+pub struct EngineContext {
     method: &'static Method,
-    /// One for each lane; none where the lanes have nothing in common.
+    /// One for each writer; none where the writers share nothing.
     rings: Option<Rings>,
 }
 
-impl Works {
-    /// Sets the engine of `method` up for so many lanes, of which each carries one batch at a time. A row with
+impl EngineContext {
+    /// Sets the engine of `method` up for so many writers, of which each writes one batch at a time. A row with
     /// registered memory registers `buffers`, so that a [`crate::Piece`] may name one of them by its number; no buffer
     /// may be freed and replaced by another one under the same number.
     ///
     /// # Errors
     /// As [`crate::open`]. Too little locked memory for the buffers is [`OpenError::Unavailable`].
-    pub fn start(method: &'static Method, lanes: usize, buffers: &[&[u8]]) -> Result<Self, OpenError> {
+    pub fn start(method: &'static Method, writers: usize, buffers: &[&[u8]]) -> Result<Self, OpenError> {
         let rings = match method.engine() {
-            Engine::IoUring => Some(Rings::start(method, lanes, buffers)?),
+            Engine::IoUring => Some(Rings::start(method, writers, buffers)?),
             Engine::Portable | Engine::Overlapped => None,
         };
         Ok(Self { method, rings })
     }
 
-    /// Opens a file for the lane `lane`, counted from 0. Only one file of a lane is written at a time: another one
-    /// waits.
+    /// Opens a file for `writer`, counted from 0. Only one file of a writer is written at a time: another one waits.
     ///
     /// # Errors
     /// As [`crate::open`].
-    pub fn open(&self, lane: usize, target: &Target) -> Result<Box<dyn Commit>, OpenError> {
+    pub fn open(&self, writer: usize, target: &Target) -> Result<Box<dyn CommitHandle>, OpenError> {
         match &self.rings {
-            Some(rings) => rings.open(lane, target, None),
+            Some(rings) => rings.open(writer, target, None),
             None => crate::open(self.method, target),
         }
     }
 
-    /// As [`Works::open`], with the file looked up as [`crate::open_in`] does.
+    /// As [`EngineContext::open`], with the file looked up as [`crate::open_in`] does.
     ///
     /// # Errors
     /// As [`crate::open`].
     pub fn open_in(
         &self,
         directory: &Directory,
-        lane: usize,
+        writer: usize,
         target: &Target,
-    ) -> Result<Box<dyn Commit>, OpenError> {
+    ) -> Result<Box<dyn CommitHandle>, OpenError> {
         match &self.rings {
-            Some(rings) => rings.open(lane, target, Some(directory)),
+            Some(rings) => rings.open(writer, target, Some(directory)),
             None => crate::open_in(directory, self.method, target),
         }
     }
@@ -158,9 +157,9 @@ impl Works {
     }
 }
 
-impl std::fmt::Debug for Works {
+impl std::fmt::Debug for EngineContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Works").field("method", &self.method.id).finish_non_exhaustive()
+        f.debug_struct("EngineContext").field("method", &self.method.id).finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,7 @@ impl Error {
     /// Binds the failed `operation` (a call's name, such as `fdatasync`) and the `path` it was applied to.
     pub fn new(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref();
-        // A way through a descriptor says nothing to a reader; what it leads to does.
+        // The name of a file means more to a reader than a path through a descriptor.
         let path = crate::os::scratch::named(path).unwrap_or_else(|| path.to_path_buf());
         Self { operation, path, source }
     }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a call that the system lacks is refused with a reason; a sync call is never replaced by another.
 
-use crate::commit::uninterrupted;
+use crate::commit::SyncCall;
 use crate::error::{Error, Result};
 use crate::{OpenError, os};
 use std::fs::File;
@@ -27,7 +27,7 @@ pub enum Flush {
 pub struct Flusher {
     file: File,
     path: PathBuf,
-    call: os::flush::Call,
+    call: SyncCall,
 }
 
 impl Flusher {
@@ -36,9 +36,10 @@ impl Flusher {
     /// # Errors
     /// [`OpenError::Unavailable`] if this system lacks the call; the failed call otherwise.
     pub fn open(path: &Path, flush: Flush) -> std::result::Result<Self, OpenError> {
-        let call = os::flush::call(flush)
-            .ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
-        let file = os::flush::open(path).map_err(|error| Error::new("open", path, error))?;
+        let call = os::SYNC_CALLS.iter().find(|(of, _)| *of == flush).map(|(_, call)| *call);
+        let call =
+            call.ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
+        let file = os::open_to_sync(path).map_err(|error| Error::new("open", path, error))?;
         Ok(Self { file, path: path.to_path_buf(), call })
     }
 
@@ -47,7 +48,7 @@ impl Flusher {
     /// # Errors
     /// The failed call. What was written before it is in an unknown state.
     pub fn flush(&self) -> Result<()> {
-        uninterrupted(self.call.name, &self.path, || (self.call.call)(&self.file))
+        self.call.run(&self.file, &self.path)
     }
 }
 
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_syncs_or_is_refused_and_a_missing_file_is_told() {
+    fn every_call_syncs_or_is_refused_and_a_missing_file_is_reported() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("journal");
         std::fs::write(&path, b"data").expect("written");

@@ -1,7 +1,7 @@
-//! [`Home`] tells the process in which something was begun from those that are forked off it.
+//! [`Home`] distinguishes the process in which something was begun from the processes forked off it.
 //!
-//! Asked before each commit, so it is one load of memory: a handler that fork(2) runs in the child changes the number.
-//! Children made by clone(2) alone, which no such handler is told of, are not noticed.
+//! It is checked before each commit, so the check is one load of memory: a handler that fork(2) runs in the child changes
+//! the number. Children made by clone(2) alone run no such handler and are not noticed.
 
 use crate::os::fork;
 use std::sync::OnceLock;
@@ -10,14 +10,14 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Home(u32);
 
-/// Whether the system tells of forks: asked for once.
-static TOLD: OnceLock<()> = OnceLock::new();
+/// Set once the handler is installed.
+static INSTALLED: OnceLock<()> = OnceLock::new();
 
 impl Home {
     /// This process.
     #[must_use]
     pub fn here() -> Self {
-        TOLD.get_or_init(fork::be_told);
+        INSTALLED.get_or_init(fork::install_handler);
         Self(fork::generation())
     }
 

@@ -1,6 +1,6 @@
 //! Inspects the machine, file system and devices under a path, and detects layers that ignore syncs.
 //!
-//! [`environment`] answers for a folder; [`Environment::surroundings`] boils the answer down to what
+//! [`environment`] describes a folder; [`Environment::surroundings`] reduces the description to what
 //! [`crate::durability::classify`] needs.
 //!
 //! Invariants: what the system does not report is `None` or `Unknown`, never a guess; nothing here writes; every
@@ -20,9 +20,9 @@ pub struct Environment {
     pub system: String,
     /// CPUs this process may use.
     pub cpus: usize,
-    /// The CPU's own name, where the system tells.
+    /// The CPU's own name, where the system reports it.
     pub cpu_model: Option<String>,
-    /// Memory of the machine, bytes; `None` where the system does not tell.
+    /// Memory of the machine, bytes; `None` where the system does not report it.
     pub memory_bytes: Option<u64>,
     /// The hypervisor, by name, if this is a virtual machine and it shows.
     pub hypervisor: Option<String>,
@@ -91,7 +91,7 @@ pub struct Device {
     pub kind: String,
     /// Names of the devices it stands on; empty for a leaf.
     pub stands_on: Vec<String>,
-    /// Model, where the device tells; for a device made of others what it is made as: `raid1`,
+    /// Model, where the device reports it; for a device made of others what it is made as: `raid1`,
     /// `crypt root`, a loop device's file.
     pub model: Option<String>,
     /// How it is attached: `virtio`, `nvme`, `ata`, `scsi`, `usb`, …
@@ -102,7 +102,7 @@ pub struct Device {
     pub write_cache: DeviceCache,
     /// Whether it takes FUA writes.
     pub fua: Option<bool>,
-    /// Whether it says that it turns.
+    /// Whether it reports rotating media.
     pub rotational: Option<bool>,
     /// Logical block, bytes: what direct I/O must be aligned to.
     pub logical_block_bytes: Option<u64>,
@@ -129,9 +129,9 @@ pub struct FoundLie {
 }
 
 impl Device {
-    /// A device of which the system tells nothing but its name and kind, standing on nothing.
+    /// A device of which only name and kind are known, standing on nothing.
     #[must_use]
-    pub fn untold(name: impl Into<String>, kind: impl Into<String>) -> Self {
+    pub fn unknown(name: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             kind: kind.into(),
@@ -153,7 +153,7 @@ impl Device {
 }
 
 impl Environment {
-    /// The devices at the bottom, whose counters tell what reached hardware.
+    /// The devices at the bottom, whose counters show what reached hardware.
     pub fn leaves(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter().filter(|device| device.stands_on.is_empty())
     }
@@ -177,7 +177,7 @@ impl Environment {
         })
     }
 
-    /// Whose word durability rests on here.
+    /// The component that promises durability here.
     #[must_use]
     pub fn promiser(&self) -> Promiser {
         if self.wine.is_some() {
@@ -221,7 +221,7 @@ impl Environment {
 /// Looks at `path`, an existing folder or block device.
 ///
 /// # Errors
-/// `path` does not exist or the system refuses to tell about it.
+/// `path` does not exist or the system refuses to describe it.
 pub fn environment(path: &Path) -> Result<Environment> {
     os::inspect::environment(path)
 }

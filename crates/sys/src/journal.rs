@@ -37,7 +37,7 @@ pub struct Recipe {
     pub keep_cached: bool,
 }
 
-/// Where the bytes of a file lie, as the file system tells it (Linux FIEMAP).
+/// Where the bytes of a file lie, as the file system reports it (Linux FIEMAP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// The number of extents.
@@ -85,12 +85,12 @@ pub struct Made {
     pub file: File,
     /// What making it cost, nanoseconds.
     pub elapsed_ns: u64,
-    /// What the file system says of it; `None` where it cannot say.
+    /// Its extents; `None` where the file system does not report them.
     pub layout: Option<Layout>,
 }
 
-/// Makes the journal at `path`, which must not exist. `progress` is told the bytes filled so far and answers
-/// whether to go on.
+/// Makes the journal at `path`, which must not exist. `progress` gets the bytes filled so far and returns whether
+/// to go on.
 ///
 /// # Errors
 /// [`OpenError::Unavailable`] if the file system lacks the state; [`OpenError::Failed`] with the call
@@ -105,8 +105,9 @@ pub fn make(
         .open(path)
         .map_err(|error| Error::new("create", path, error))?;
     let filled = fill(&file, path, recipe, progress);
-    let settled = filled.and_then(|()| settle(&file, path, !recipe.keep_cached).map_err(OpenError::from));
-    if let Err(error) = settled {
+    let made =
+        filled.and_then(|()| sync_and_evict(&file, path, !recipe.keep_cached).map_err(OpenError::from));
+    if let Err(error) = made {
         drop(file);
         // The error that counts is the first; that the file could not be removed either adds nothing to it.
         let _ = std::fs::remove_file(path);
@@ -156,16 +157,16 @@ fn fill_with(
     Ok(())
 }
 
-/// Syncs the file and, if `drop_cache`, asks the system to forget its pages.
+/// Syncs the file and, if `drop_cache`, evicts its pages from the cache.
 ///
 /// # Errors
 /// The failed call.
-pub fn settle(file: &File, path: &Path, drop_cache: bool) -> Result<()> {
+pub fn sync_and_evict(file: &File, path: &Path, drop_cache: bool) -> Result<()> {
     file.sync_all().map_err(|error| Error::new("fsync", path, error))?;
     if drop_cache { os::journal::drop_cache(file, path) } else { Ok(()) }
 }
 
-/// Where the bytes of `file` lie; `None` where the system has no such question.
+/// Where the bytes of `file` lie; `None` where the system does not report it.
 ///
 /// # Errors
 /// The failed call.

@@ -1,20 +1,20 @@
 //! Seawall's operating-system layer: commit methods, durability classes, storage inspection and clocks.
 //!
 //! * [`methods`] is the table of commit methods: how each opens, writes and syncs. Data, for every system.
-//! * [`method`] says what a row of that table is made of, and how deep its calls reach.
+//! * [`method`] defines the parts of a row of that table, and how deep its calls reach.
 //! * [`durability`] computes what an acknowledged write outlives, from a row and its surroundings.
-//! * [`commit`] runs a row: [`open`] gives a [`Commit`], the very code that gauge and log both use.
+//! * [`commit`] runs a row: [`open`] gives a [`CommitHandle`], the very code that gauge and log both use.
 //! * [`completion`] decides what the completions of a batch mean, for calls, rings and simulated disks.
 //! * [`engine`] lists the I/O engines, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
-//! * [`inspect`] looks at the machine: path, file system, device stack, write caches, lies.
+//! * [`inspect`] describes the machine: path, file system, device stack, write caches, lies.
 //! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
 //!   [`residency`] reports what is in the page cache: for the gauge's scenarios.
 //! * [`directory`] holds a directory by a handle, so that no file of it is looked for elsewhere.
-//! * [`fork`] tells a process from those that are forked off it.
+//! * [`fork`] distinguishes a process from those forked off it.
 //! * [`store`] is the log's access to its directory apart from commits.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
@@ -61,7 +61,7 @@ pub mod wait;
 pub mod whole_file;
 pub mod write_call;
 
-pub use commit::{Commit, OpenError, Piece, Target, Unavailable, open, open_in, prove, prove_in};
+pub use commit::{CommitHandle, OpenError, Piece, Target, Unavailable, open, open_in, prove, prove_in};
 pub use directory::{Directory, Permissions};
 pub use engine::Engine;
 pub use error::{Error, Result};

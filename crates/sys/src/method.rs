@@ -135,7 +135,7 @@ pub enum Sync {
     FlushFileBuffers,
     /// `NtFlushBuffersFileEx`.
     NtFlush(NtFlush),
-    /// macOS `F_FULLFSYNC`: the drive is told to flush its cache.
+    /// macOS `F_FULLFSYNC`: the drive flushes its cache.
     FullFsync,
     /// macOS `F_BARRIERFSYNC`: what was written before reaches the medium before what comes after.
     BarrierFsync,
@@ -173,7 +173,7 @@ pub struct Method {
     pub since: &'static str,
 }
 
-/// How deep the calls of a method push the data before they return, if everything below keeps its word.
+/// How deep the calls of a method push the data before they return, if everything below keeps its promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Depth {
@@ -185,7 +185,7 @@ pub enum Depth {
     DeviceOrdered,
     /// Sent with a force-unit-access request that drivers are known to ignore (`FILE_FLAG_WRITE_THROUGH`).
     DeviceForced,
-    /// The device was told to make it stable: a flush, or a FUA write the kernel vouches for.
+    /// The device was asked to make it stable: a flush, or a FUA write the kernel vouches for.
     Stable,
 }
 
@@ -288,7 +288,7 @@ impl Method {
         }
     }
 
-    /// Whether write and sync are separate calls whose times can be told apart.
+    /// Whether write and sync are separate calls whose times can be measured apart.
     #[must_use]
     pub fn splits(&self) -> bool {
         !matches!(self.sync, Sync::None | Sync::RingLinkedFdatasync)

@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Child, Command};
 
-/// What tells a process from a later one of the same number.
+/// What distinguishes a process from a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark(String);
 
-/// A process to be found again.
+/// A process that can be found again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct TrackedProcess {
     /// Its number.
     pub pid: u32,
-    /// What tells it from later ones.
+    /// What distinguishes it from later ones.
     pub mark: Mark,
 }
 
-/// What tells this boot of the system from every other; `None` where the system does not say.
+/// The identity of this boot of the system; `None` where the system does not report one.
 #[must_use]
 pub fn boot() -> Option<String> {
     os::process::boot()
@@ -39,19 +39,19 @@ pub fn user() -> Option<u32> {
 /// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal is not sent to it.
 ///
 /// # Errors
-/// The system's, or that this system's processes cannot be kept track of.
-pub fn start_apart(command: &mut Command) -> io::Result<(Child, Kept)> {
+/// The system's, or that this system's processes cannot be tracked.
+pub fn start_apart(command: &mut Command) -> io::Result<(Child, TrackedProcess)> {
     let mut child = os::process::start_apart(command)?;
     let pid = child.id();
     let Some(mark) = os::process::mark_of_child(pid) else {
         child.kill()?;
         child.wait()?;
-        return Err(io::Error::other("it cannot be kept track of: it is not in /proc"));
+        return Err(io::Error::other("the process cannot be tracked: it is not in /proc"));
     };
-    Ok((child, Kept { pid, mark: Mark(mark) }))
+    Ok((child, TrackedProcess { pid, mark: Mark(mark) }))
 }
 
-impl Kept {
+impl TrackedProcess {
     /// Whether it is still running.
     #[must_use]
     pub fn runs(&self) -> bool {
@@ -86,45 +86,45 @@ impl Kept {
 /// Has a write beyond the limit on the size of files (`ulimit -f`) fail with an error, where it would otherwise end the
 /// process by a signal and leave its files behind. To be called once, at the start.
 pub fn outlive_the_file_size_limit() {
-    crate::os::outlive_the_file_size_limit();
+    os::process::outlive_the_file_size_limit();
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
-    fn sleeper() -> (Child, Kept) {
+    fn sleeper() -> (Child, TrackedProcess) {
         start_apart(Command::new("sleep").arg("600")).expect("started")
     }
 
     #[test]
     fn one_that_ends_at_once_was_started_all_the_same() {
         for _ in 0..200 {
-            let (mut child, kept) = start_apart(&mut Command::new("true")).expect("started");
+            let (mut child, tracked) = start_apart(&mut Command::new("true")).expect("started");
             assert!(child.wait().expect("waited").success());
-            assert!(!kept.runs());
+            assert!(!tracked.runs());
         }
     }
 
     #[test]
-    fn a_process_is_known_by_its_mark_and_a_stranger_of_the_same_number_is_left_alone() {
-        let (mut child, kept) = sleeper();
-        assert!(kept.runs());
-        let stranger = Kept { pid: kept.pid, mark: Mark("another boot".to_owned()) };
-        assert!(!stranger.runs());
-        stranger.end_now().expect("nothing to do");
-        assert!(kept.runs(), "the stranger's mark must not have ended it");
-        kept.ask_to_end().expect("asked");
+    fn a_process_is_known_by_its_mark_and_another_one_of_the_same_number_is_left_alone() {
+        let (mut child, tracked) = sleeper();
+        assert!(tracked.runs());
+        let other = TrackedProcess { pid: tracked.pid, mark: Mark("another boot".to_owned()) };
+        assert!(!other.runs());
+        other.end_now().expect("nothing to do");
+        assert!(tracked.runs(), "the other mark must not have ended it");
+        tracked.ask_to_end().expect("asked");
         assert!(!child.wait().expect("ended").success());
-        assert!(!kept.runs());
-        kept.end_now().expect("nothing to do");
+        assert!(!tracked.runs());
+        tracked.end_now().expect("nothing to do");
     }
 
     #[test]
     fn one_that_has_ended_and_was_not_waited_for_counts_as_ended() {
-        let (mut child, kept) = sleeper();
-        kept.end_now().expect("ended");
-        while kept.runs() {
+        let (mut child, tracked) = sleeper();
+        tracked.end_now().expect("ended");
+        while tracked.runs() {
             std::thread::yield_now();
         }
         child.wait().expect("waited for");

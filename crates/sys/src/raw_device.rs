@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants: nothing is written here; the exclusive descriptor is held as long as the [`RawDevice`] lives, so that
-//! nothing can be mounted from the device meanwhile; a system that cannot report who uses a device refuses every
-//! device.
+//! nothing can be mounted from the device meanwhile; a system that cannot report the users of a device refuses
+//! every device.
 
 use crate::error::{Error, Result};
 use crate::{inspect, os};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Bytes at the start of a device that are looked at for signatures.
 const LOOKED_AT_BYTES: usize = 256 << 10;
 
-/// A block device that nobody uses, held exclusively.
+/// A block device that is not in use, held exclusively.
 #[derive(Debug)]
 pub struct RawDevice {
     path: PathBuf,
@@ -36,7 +36,7 @@ impl RawDevice {
     /// Opens the block device `path` exclusively, for reading and writing, unless anything uses it.
     ///
     /// # Errors
-    /// It is no block device, it is in use (who uses it, and where it is mounted, is told), or a call failed.
+    /// It is no block device, it is in use (the error names its users and mount points), or a call failed.
     pub fn open(path: &Path) -> Result<Self> {
         if !inspect::is_block_device(path)? {
             return Err(refused(
@@ -92,7 +92,7 @@ impl RawDevice {
         Ok(Self { path, file, bytes: self.bytes, description, contents })
     }
 
-    /// What it is, in words: model and serial number, where the system tells them.
+    /// What it is, in words: model and serial number, where the system reports them.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description

@@ -9,7 +9,8 @@ use crate::os;
 use std::fs::File;
 use std::path::Path;
 
-/// Bytes of `file` in the page cache; `None` where the system does not tell. `path` names it in errors.
+/// Bytes of `file` in the page cache; `None` where the system does not report it. `path` names it in
+/// errors.
 ///
 /// # Errors
 /// The failed call.
@@ -26,7 +27,7 @@ pub fn cached_bytes_of(file: &File, path: &Path, offset: u64, length: u64) -> Re
     os::residency::cached_bytes(file, path, offset, length)
 }
 
-/// Memory that can be had without swapping, bytes (Linux `MemAvailable`); `None` where the system does not tell.
+/// Memory that can be had without swapping, bytes (Linux `MemAvailable`); `None` where the system does not report it.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     os::residency::available_memory_bytes()
@@ -53,11 +54,11 @@ mod tests {
         ] {
             let asked =
                 [cached_bytes_of, os::residency::by_mincore].map(|ask| ask(&file, &path, offset, length));
-            let told = asked.map(|told| told.expect("asked"));
-            assert_eq!(told, [Some(cached); 2], "both questions have one answer: {offset} {length}");
+            let answers = asked.map(|answer| answer.expect("an answer"));
+            assert_eq!(answers, [Some(cached); 2], "both questions have one answer: {offset} {length}");
         }
-        crate::journal::settle(&file, &path, true).expect("dropped");
-        let left = cached_bytes(&file, &path).expect("asked").expect("told");
+        crate::journal::sync_and_evict(&file, &path, true).expect("dropped");
+        let left = cached_bytes(&file, &path).expect("an answer").expect("known");
         assert!(left < 1 << 20, "{left} bytes are still cached");
         assert!(available_memory_bytes().is_some_and(|bytes| bytes > 0));
     }

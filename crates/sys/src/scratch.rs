@@ -1,13 +1,13 @@
-//! Holds files that nobody is to keep: a scratch folder that is new, private, locked, and removed with its guard.
+//! Holds temporary files in a scratch folder that is new, private, locked, and removed with its guard.
 //!
 //! ```text
 //!   FOLDER/seawall-<16 hex digits>.tmp/    made by mkdir, mode 0700: no existing name is taken, no link followed
-//!            lock                          locked as long as the run lives: who can lock it may remove the folder
+//!            lock                          locked as long as the run lives: a sweeper that can lock it removes the folder
 //!            journal, log/, ...
 //! ```
 //!
 //! On Linux the folder's descriptor is held and files are reached through it (`/proc/self/fd/N/journal`), so that
-//! nobody who owns the folder above can put another folder or a link in its place while a run writes.
+//! the owner of the folder above cannot put another folder or a link in its place while a run writes.
 //!
 //! Invariants: only folders that this module made are removed: by their guard, by [`remove_all`] when a signal ends
 //! the process, or by [`sweep`] when the lock shows that their run is dead and they belong to the same user. Names hold
@@ -32,19 +32,19 @@ const ATTEMPTS: u32 = 8;
 #[derive(Debug)]
 pub struct Scratch {
     name: PathBuf,
-    way: PathBuf,
+    path: PathBuf,
     held: Option<File>,
     lock: Option<File>,
 }
 
-/// Those of this process, for the end by a signal: the way to each, and its name.
+/// Those of this process, for the end by a signal: the path to each, and its name.
 static LIVE: Mutex<Vec<(PathBuf, PathBuf)>> = Mutex::new(Vec::new());
 
 fn live() -> MutexGuard<'static, Vec<(PathBuf, PathBuf)>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// 16 hexadecimal digits that nobody can foretell: the standard library seeds its hashers from the system.
+/// 16 unpredictable hexadecimal digits: the standard library seeds its hashers from the system.
 #[must_use]
 pub fn random_digits() -> String {
     let mut hasher = RandomState::new().build_hasher();
@@ -76,10 +76,10 @@ impl Scratch {
     fn attempt(name: &Path) -> Result<Self> {
         os::scratch::make_folder(name).map_err(|error| Error::new("create", name, error))?;
         // From here on the guard removes it, whatever fails.
-        let mut scratch = Self { name: name.to_path_buf(), way: name.to_path_buf(), held: None, lock: None };
-        (scratch.held, scratch.way) = os::scratch::hold(name)?;
-        live().push((scratch.way.clone(), scratch.name.clone()));
-        let path = scratch.way.join(LOCK);
+        let mut scratch = Self { name: name.to_path_buf(), path: name.to_path_buf(), held: None, lock: None };
+        (scratch.held, scratch.path) = os::scratch::hold(name)?;
+        live().push((scratch.path.clone(), scratch.name.clone()));
+        let path = scratch.path.join(LOCK);
         let lock = private(OpenOptions::new().read(true).write(true).create_new(true)).open(&path);
         let lock = lock.map_err(|error| Error::new("create", &path, error))?;
         // A sweeper was faster: the name is lost.
@@ -92,7 +92,7 @@ impl Scratch {
     /// only; errors show the name instead.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.way
+        &self.path
     }
 
     /// Its name, as a user sees it.
@@ -105,7 +105,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         live().retain(|(_, name)| name != &self.name);
-        empty(&self.way);
+        empty(&self.path);
         self.lock = None;
         self.held = None;
         remove_emptied(&self.name);
@@ -115,7 +115,7 @@ impl Drop for Scratch {
 /// A path below [`Scratch::path`], for processes that this one starts.
 #[must_use]
 pub fn for_children(path: &Path) -> PathBuf {
-    os::scratch::way_for_children(path)
+    os::scratch::path_for_children(path)
 }
 
 /// What is private to the user: mode 0600 where there are modes.
@@ -124,15 +124,15 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 /// Removes all but the lock; what cannot be removed stays, and is swept by a later run.
-fn empty(way: &Path) {
-    for entry in fs::read_dir(way).into_iter().flatten().flatten() {
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if entry.file_name() != LOCK {
             let path = entry.path();
             let _ = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     }
-    let _ = fs::remove_file(way.join(LOCK));
+    let _ = fs::remove_file(path.join(LOCK));
 }
 
 /// Only an empty folder can be removed by its name, so that another one in its place loses nothing.
@@ -145,8 +145,8 @@ fn remove_emptied(name: &Path) {
 #[must_use]
 pub fn remove_all() -> Vec<PathBuf> {
     let all = live().clone();
-    for (way, name) in &all {
-        empty(way);
+    for (path, name) in &all {
+        empty(path);
         remove_emptied(name);
     }
     all.into_iter().map(|(_, name)| name).filter(|name| fs::symlink_metadata(name).is_ok()).collect()
@@ -170,18 +170,18 @@ pub fn sweep(folder: &Path) -> Vec<PathBuf> {
 
 fn sweep_one(name: &Path) -> bool {
     let own = fs::symlink_metadata(name).is_ok_and(|metadata| os::scratch::is_own_folder(&metadata));
-    let Some((held, way)) = own.then(|| os::scratch::hold(name).ok()).flatten() else { return false };
-    let lock = way.join(LOCK);
+    let Some((held, path)) = own.then(|| os::scratch::hold(name).ok()).flatten() else { return false };
+    let lock = path.join(LOCK);
     let is_dead = match OpenOptions::new().read(true).write(true).open(&lock) {
         Ok(file) => file.try_lock().is_ok(),
         // Killed between making it and locking it, or just being made: only what is empty can be removed then.
         Err(error) => {
             error.kind() == io::ErrorKind::NotFound
-                && fs::read_dir(&way).is_ok_and(|mut all| all.next().is_none())
+                && fs::read_dir(&path).is_ok_and(|mut all| all.next().is_none())
         }
     };
     if is_dead {
-        empty(&way);
+        empty(&path);
     }
     drop(held);
     is_dead && fs::remove_dir(name).is_ok()

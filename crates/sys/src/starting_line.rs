@@ -1,7 +1,7 @@
-//! Lets threads begin together, or not at all if one of them cannot be started: a barrier that can be called off.
+//! Starts threads that begin together, or not at all if one of them cannot be started: a barrier that can be called off.
 //!
-//! Invariants: nobody waits for a thread that does not exist: whoever fails to start one calls the start off, and so
-//! does a thread that panics on its way to it; once called off, always called off.
+//! Invariants: no thread waits for one that does not exist: a failure to start a thread calls the start off, and so does
+//! a panic before the line; once called off, always called off.
 
 use crate::error::{Error, Result};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 /// What an [`Error`] of [`spawn_scoped`] names as its operation.
 pub const START_THREAD: &str = "start a thread for";
 
-/// Where threads wait for each other.
+/// A barrier at which threads wait for each other.
 #[derive(Debug)]
 pub struct StartingLine {
     expected: usize,
@@ -39,7 +39,7 @@ impl StartingLine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all have come; whether to begin. `false`: it was called off.
+    /// Waits until all threads have arrived; returns whether to begin, `false` if it was called off.
     #[must_use]
     pub fn wait(&self) -> bool {
         let mut state = self.lock();
@@ -51,7 +51,7 @@ impl StartingLine {
         !state.called_off
     }
 
-    /// Calls it off: nobody waits any more.
+    /// Calls it off: every thread that waits or arrives later returns at once.
     pub fn call_off(&self) {
         self.lock().called_off = true;
         self.changed.notify_all();
@@ -91,13 +91,13 @@ fn planted() -> io::Result<()> {
     }
 }
 
-/// Starts a thread in `scope`; `who` names it in the error.
+/// Starts a thread in `scope`; `name` stands for it in the error.
 ///
 /// # Errors
-/// [`START_THREAD`], `who`, and the system's word, with the remedy: a limit on processes or memory was reached.
+/// [`START_THREAD`], `name`, and the system's error, with the remedy: a limit on processes or memory was reached.
 pub fn spawn_scoped<'scope, 'env, F, T>(
     scope: &'scope Scope<'scope, 'env>,
-    who: &str,
+    name: &str,
     work: F,
 ) -> Result<ScopedJoinHandle<'scope, T>>
 where
@@ -105,10 +105,10 @@ where
     T: Send + 'scope,
 {
     planted().and_then(|()| Builder::new().spawn_scoped(scope, work)).map_err(|error| {
-        let told = format!(
+        let remedy = format!(
             "{error}: run fewer writers, or raise the limit on processes and memory (ulimit -u, ulimit -v, pids.max)"
         );
-        Error::new(START_THREAD, Path::new(who), io::Error::new(error.kind(), told))
+        Error::new(START_THREAD, Path::new(name), io::Error::new(error.kind(), remedy))
     })
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_be_started_or_panics_keeps_nobody_waiting() {
+    fn a_thread_that_cannot_be_started_or_panics_keeps_no_other_waiting() {
         let line = StartingLine::new(4);
         plant_spawn_failure(Some(2));
         std::thread::scope(|scope| {

@@ -3,9 +3,9 @@
 //! Acknowledged records are written by the commit methods of the table; this file holds the log's other system calls.
 //!
 //! Invariants: every error names call and path; a directory is durable only after [`sync_directory`] (a no-op on
-//! systems that journal names themselves and offer no sync of them, which `os/store_*.rs` documents).
+//! systems that journal names themselves and offer no sync of them, which `os/*/store.rs` documents).
 
-use crate::directory::{Directory, Make, Permissions, Wish};
+use crate::directory::{Create, Directory, OpenHow, Permissions};
 use crate::error::{Error, Result};
 use crate::os::store;
 use crate::residency;
@@ -61,39 +61,39 @@ impl StoreFile {
     /// As [`StoreFile::open`], by a name in a directory that is held. Must be a regular file.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn open_in(directory: &Directory, name: &str, access: Access) -> io::Result<Self> {
-        Self::wished(directory, name, Wish { write: true, make: Make::No, flags: 0 }, access)
+        Self::open_how(directory, name, OpenHow { write: true, create: Create::No, flags: 0 }, access)
     }
 
     /// As [`StoreFile::open_read_only`], by a name in a directory that is held. Must be a regular file.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn open_read_only_in(directory: &Directory, name: &str, access: Access) -> io::Result<Self> {
-        Self::wished(directory, name, Wish { write: false, make: Make::No, flags: 0 }, access)
+        Self::open_how(directory, name, OpenHow { write: false, create: Create::No, flags: 0 }, access)
     }
 
     /// As [`StoreFile::create`], by a name in a directory that is held.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken, and whatever else the system answers.
+    /// `AlreadyExists` if the name is taken, and the system's other errors.
     pub fn create_in(
         directory: &Directory,
         name: &str,
         access: Access,
         permissions: Permissions,
     ) -> io::Result<Self> {
-        let wish = Wish { write: true, make: Make::New(permissions), flags: 0 };
-        let created = Self::wished(directory, name, wish, access)?;
+        let how = OpenHow { write: true, create: Create::New(permissions), flags: 0 };
+        let created = Self::open_how(directory, name, how, access)?;
         store::write_in_place(&created.file);
         Ok(created)
     }
 
-    fn wished(directory: &Directory, name: &str, wish: Wish, access: Access) -> io::Result<Self> {
+    fn open_how(directory: &Directory, name: &str, how: OpenHow, access: Access) -> io::Result<Self> {
         let (file, past_cache) = match access {
-            Access::Cached => (directory.wish(name, wish)?, false),
-            Access::Direct => store::wish_direct(directory, name, wish)?,
+            Access::Cached => (directory.open_with(name, how)?, false),
+            Access::Direct => store::open_direct_in(directory, name, how)?,
         };
         Ok(Self { file, path: directory.path().join(name), past_cache })
     }
@@ -110,12 +110,12 @@ impl StoreFile {
     /// Reads at `offset` (bytes) into `buf`; returns the bytes read, 0 at the end of the file.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         store::read_at(&self.file, offset, buf)
     }
 
-    /// Whether reads go around the page cache: asked for, and the system can.
+    /// Whether reads go around the page cache.
     #[must_use]
     pub fn reads_past_cache(&self) -> bool {
         self.past_cache
@@ -128,7 +128,7 @@ impl StoreFile {
     }
 
     /// Bytes of the `length` bytes from byte `offset` on that are in the page cache, in whole pages; `None` where the
-    /// system does not tell.
+    /// system does not report it.
     ///
     /// # Errors
     /// The failed call and the path.
@@ -136,7 +136,7 @@ impl StoreFile {
         residency::cached_bytes_of(&self.file, &self.path, offset, length)
     }
 
-    /// Has the system read no more of the file into its cache than is asked for, where it takes such advice (Linux).
+    /// Turns read-ahead of the file off, where the system takes such advice (Linux).
     pub fn read_no_more(&self) {
         store::read_no_more(&self.file);
     }
@@ -144,7 +144,7 @@ impl StoreFile {
     /// Writes `buf` at `offset` (bytes); returns the bytes written, which may be fewer.
     ///
     /// # Errors
-    /// Whatever the system answers.
+    /// The system's error.
     pub fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<usize> {
         store::write_at(&self.file, offset, buf)
     }
@@ -152,7 +152,7 @@ impl StoreFile {
     /// Makes everything written to the file durable, by the call that reaches the medium on this system.
     ///
     /// # Errors
-    /// Whatever the system answers. A second call that succeeds proves nothing.
+    /// The system's error. A second call that succeeds proves nothing.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -161,7 +161,7 @@ impl StoreFile {
     /// shows when the file is filled.
     ///
     /// # Errors
-    /// `StorageFull` and whatever else the system answers.
+    /// `StorageFull` and the system's other errors.
     pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         store::reserve(&self.file, bytes)
     }

@@ -6,7 +6,7 @@
 //! reaches a terminal, a log or a report.
 //!
 //! A backslash stays as it is, otherwise every Windows path would double; `a\nb` is shown the same whether it held a
-//! newline or those four characters. What must be told apart belongs in JSON.
+//! newline or those four characters. Where the difference matters, use JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

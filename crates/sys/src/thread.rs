@@ -60,26 +60,26 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 /// Whether a thread was tied to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pinned {
-    /// The system moves it as it likes.
+    /// The scheduler chooses its CPU.
     No,
     /// It stays on this CPU.
     To(usize),
 }
 
 /// The accounts of the thread that opened them.
-pub struct Accounts(os::thread::Accounts);
+pub struct Accounts(os::thread::RunQueue);
 
 impl Accounts {
     /// Opens the calling thread's accounts. Read them in the same thread.
     #[must_use]
     pub fn open() -> Self {
-        Self(os::thread::Accounts::open())
+        Self(os::thread::RunQueue::open())
     }
 
     /// All accounts, about a microsecond.
     #[must_use]
     pub fn times(&self) -> Times {
-        self.0.times()
+        Times { wait_ns: self.0.wait_ns(), ..os::thread::times() }
     }
 
     /// Only the time spent waiting for a CPU, nanoseconds.
@@ -93,14 +93,14 @@ impl Accounts {
 /// the system can; `None` where it cannot.
 #[must_use]
 pub fn cpu_ns() -> Option<u64> {
-    os::cpu_ns()
+    os::thread::cpu_ns()
 }
 
-/// CPU time of the whole process so far, user and kernel together, nanoseconds; `None` where the system does not tell it
-/// so finely.
+/// CPU time of the whole process so far, user and kernel together, nanoseconds; `None` where the system does not
+/// report it so finely.
 #[must_use]
 pub fn process_cpu_ns() -> Option<u64> {
-    os::process_cpu_ns()
+    os::thread::process_cpu_ns()
 }
 
 /// Ties the calling thread to `cpu`, counted from 0.
@@ -133,10 +133,10 @@ mod tests {
     fn the_cpu_clock_counts_work_and_not_sleep() {
         let Some(before) = cpu_ns() else { return };
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let slept = cpu_ns().expect("told once, told again") - before;
+        let slept = cpu_ns().expect("known before, known again") - before;
         assert!(slept < 50_000_000, "{slept} ns of CPU while asleep");
         let mut sum = 0_u64;
-        while cpu_ns().expect("told") - before < 5_000_000 {
+        while cpu_ns().expect("known") - before < 5_000_000 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
     }

@@ -1,6 +1,6 @@
 //! Replaces a file by a whole new one: a temporary file that must be new, beside it, and a rename.
 //!
-//! Invariants: no link is followed and no existing file is written into, whatever somebody put at the file's name; a
+//! Invariants: no link is followed and no existing file is written into, whatever stands at the file's name; a
 //! reader sees the old text or the new one; a failure leaves no temporary file.
 
 use crate::error::{Error, Result};

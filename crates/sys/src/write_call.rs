@@ -14,7 +14,7 @@
 use crate::commit::{OpenError, Target};
 use crate::error::{Error, Result};
 use crate::method::Write as MethodWrite;
-use crate::{Commit, methods, os};
+use crate::{CommitHandle, methods, os};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -50,12 +50,12 @@ impl WriteCall {
         }
     }
 
-    /// Opens `target`, which exists, for writing this way. [`Commit::sync`] of what is returned does nothing that
-    /// this module vouches for: only [`Commit::write`] is meant to be called.
+    /// Opens `target`, which exists, for writing this way. [`CommitHandle::sync`] of what is returned does nothing that
+    /// this module vouches for: only [`CommitHandle::write`] is meant to be called.
     ///
     /// # Errors
     /// [`OpenError::Unavailable`] with the reason, or the failed call.
-    pub fn open(self, target: &Target) -> std::result::Result<Box<dyn Commit>, OpenError> {
+    pub fn open(self, target: &Target) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         if self == Self::Mapped {
             let row = methods::here().iter().find(|method| method.write == MethodWrite::Mapped);
             let row = row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?;
@@ -81,7 +81,7 @@ impl WriteCall {
     }
 }
 
-/// Writes some of the bytes at an offset and tells how many, as pwrite does.
+/// Writes some of the bytes at an offset and returns how many, as pwrite does.
 pub(crate) type Put = fn(&File, u64, &[u8]) -> io::Result<usize>;
 
 struct Plain {
@@ -91,7 +91,7 @@ struct Plain {
     put: Put,
 }
 
-impl Commit for Plain {
+impl CommitHandle for Plain {
     #[inline]
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         match (self.put)(&self.file, offset, bytes) {

@@ -5,7 +5,7 @@
 use seawall_sys::buffer::Aligned;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::{Recipe, make};
-use seawall_sys::{Commit, OpenError, Target, methods, open, prove};
+use seawall_sys::{CommitHandle, OpenError, Target, methods, open, prove};
 
 const WRITE_BYTES: usize = 16 << 10;
 /// Less than a page: buffered writes of it need the page in the cache, writes around the cache never do.
@@ -17,7 +17,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
 }
 
-fn commit_twice(commit: &mut dyn Commit, bytes: usize) -> seawall_sys::Result<()> {
+fn commit_twice(commit: &mut dyn CommitHandle, bytes: usize) -> seawall_sys::Result<()> {
     for (seed, offset) in [(1, 0), (2, JOURNAL_BYTES - bytes as u64)] {
         commit.warm(offset..offset + bytes as u64)?;
         commit.write(offset, Aligned::incompressible(bytes, seed).as_slice())?;
@@ -73,7 +73,7 @@ fn run_all(bytes: usize) -> usize {
 }
 
 #[test]
-fn several_lanes_hold_one_journal_open_by_any_two_methods() {
+fn several_handles_hold_one_journal_open_by_any_two_methods() {
     let dir = folder();
     let path = dir.path().join("shared");
     let recipe = Recipe {
@@ -84,9 +84,9 @@ fn several_lanes_hold_one_journal_open_by_any_two_methods() {
     };
     let made = make(&path, &recipe, &mut |_| true).expect("a journal");
     let target = Target { path, journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
-    let lanes: Vec<_> = methods::here().iter().map(|method| (method.id, open(method, &target))).collect();
-    for (id, lane) in &lanes {
-        if let Err(OpenError::Failed(error)) = lane {
+    let handles: Vec<_> = methods::here().iter().map(|method| (method.id, open(method, &target))).collect();
+    for (id, handle) in &handles {
+        if let Err(OpenError::Failed(error)) = handle {
             panic!("{id}: {error}");
         }
     }

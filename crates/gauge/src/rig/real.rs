@@ -7,12 +7,12 @@ use super::{Lane, MadeJournal, Rig};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{Counts, Reader};
 use seawall_sys::inspect::Environment;
-use seawall_sys::journal::{Layout, Recipe, layout, make, settle};
+use seawall_sys::journal::{Layout, Recipe, layout, make, sync_and_evict};
 use seawall_sys::method::Method;
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::scratch::Scratch;
 use seawall_sys::thread::{Accounts, Times, pin};
-use seawall_sys::{Commit, Error, OpenError, Target, clock, open, prove};
+use seawall_sys::{CommitHandle, Error, OpenError, Target, clock, open, prove};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -178,7 +178,7 @@ impl Rig for RealRig {
 
     fn settle(&mut self) -> Result<(), Error> {
         let (file, path) = self.journal()?;
-        settle(file, &path, !self.recipe.keep_cached)
+        sync_and_evict(file, &path, !self.recipe.keep_cached)
     }
 
     fn layout(&self) -> Result<Option<Layout>, Error> {
@@ -195,7 +195,7 @@ impl Rig for RealRig {
 
 /// A writer on this machine.
 pub struct RealLane {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     accounts: Option<Accounts>,
     data: Aligned,
 }

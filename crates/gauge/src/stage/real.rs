@@ -25,7 +25,7 @@ use seawall::{Log, Options};
 use seawall_sys::counters::{Counts, Reader};
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
-use seawall_sys::journal::{Recipe, make, settle};
+use seawall_sys::journal::{Recipe, make, sync_and_evict};
 use seawall_sys::residency::available_memory_bytes;
 use seawall_sys::scratch::Scratch;
 use seawall_sys::{Error, OpenError, Unavailable, clock};
@@ -193,7 +193,7 @@ impl RealStage {
             .write(true)
             .open(path)
             .map_err(|error| Error::new("open", path, error))?;
-        settle(&file, path, true)
+        sync_and_evict(&file, path, true)
     }
 
     /// Syncs a file whose pages stay where they are, so that nothing of one block is left for the next.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use seawall_sys::buffer::Aligned;
 use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::{Commit, Target, methods};
+use seawall_sys::{CommitHandle, Target, methods};
 
 use crate::measure::Fault;
 use crate::subjects::{Writer, Writers};
@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 4096;
 const FILL_BYTES: usize = 1 << 20;
 
 struct Floor {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     buf: Aligned,
     slots: u64,
     next: u64,

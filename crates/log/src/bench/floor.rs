@@ -24,7 +24,7 @@ const FILE_BYTES: u64 = 64 << 20;
 /// A plain loop of durable writes.
 pub(super) struct Floor {
     _scratch: Scratch,
-    commit: Box<dyn seawall_sys::Commit>,
+    commit: Box<dyn seawall_sys::CommitHandle>,
     buf: AlignedBuf,
     news: Vec<u8>,
     slots: u64,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use seawall_sys::Method;
 use seawall_sys::directory::Directory;
-use seawall_sys::engine::Works;
-use seawall_sys::{Commit, Piece, Target};
+use seawall_sys::engine::EngineContext;
+use seawall_sys::{CommitHandle, Piece, Target};
 
 use crate::commit::seal::{Job, Write};
 use crate::error::{Error, Result, from_open, from_system};
@@ -24,7 +24,7 @@ use crate::method::relaxed::Rows;
 
 use crate::commit::sync::{Mutex, lock};
 
-type Idle = Mutex<Vec<Box<dyn Commit>>>;
+type Idle = Mutex<Vec<Box<dyn CommitHandle>>>;
 
 /// One copy of a segment header, and the other one with a batch behind it.
 const PIECES_MAX: usize = 2;
@@ -69,7 +69,7 @@ impl OpenSegment {
 /// The writers of every segment that may be written.
 pub(crate) struct SegmentWriters {
     dir: Arc<Directory>,
-    works: Works,
+    works: EngineContext,
     rows: Rows,
     count: usize,
     write_bytes: usize,
@@ -91,7 +91,7 @@ impl SegmentWriters {
     /// Without a segment yet; each will have `count` writers on the engine `works` and as many by each relaxed row.
     pub(crate) fn new(
         dir: Arc<Directory>,
-        works: Works,
+        works: EngineContext,
         rows: Rows,
         count: usize,
         write_bytes: usize,
@@ -190,7 +190,7 @@ impl SegmentWriters {
             // In full, in a log of a lower class: by the row that syncs. After an error neither is used again.
             let mut syncing = lock(&writers.syncing);
             let writer = syncing.first_mut().ok_or_else(|| self.not_open(job.segment))?;
-            let written = writer.carry(&pieces[..count]).map_err(|error| failed(&error));
+            let written = writer.write_batch(&pieces[..count]).map_err(|error| failed(&error));
             if written.is_err() {
                 syncing.clear();
             }
@@ -198,7 +198,7 @@ impl SegmentWriters {
         }
         let writer = lock(writers.of(job.level, own)).pop();
         let mut writer = writer.ok_or_else(|| self.not_open(job.segment))?;
-        writer.carry(&pieces[..count]).map_err(|error| failed(&error))?;
+        writer.write_batch(&pieces[..count]).map_err(|error| failed(&error))?;
         lock(writers.of(job.level, own)).push(writer);
         Ok(())
     }

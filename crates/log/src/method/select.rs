@@ -18,7 +18,7 @@ use std::path::Path;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::{Class, FileState, classify};
-use seawall_sys::engine::{Engine, Works};
+use seawall_sys::engine::{Engine, EngineContext};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::{OpenError, methods};
@@ -42,7 +42,7 @@ const PROBE: Bounds =
 /// The selected method, ready to work.
 pub(crate) struct Selected {
     /// The method on its engine.
-    pub(crate) works: Works,
+    pub(crate) works: EngineContext,
     /// The method, and the rows of relaxed commits.
     pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
@@ -120,7 +120,7 @@ impl Permitted {
                 [method] if named => method,
                 rows => fastest(dir, rows, options, again, block)?,
             };
-            match Works::start(method, options.in_flight_max, buffers) {
+            match EngineContext::start(method, options.in_flight_max, buffers) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
                         tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");

@@ -9,7 +9,7 @@ use seawall_sys::clock::monotonic_ns;
 use seawall_sys::directory::{Directory, Permissions};
 use seawall_sys::method::Method;
 use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::{Commit, Target};
+use seawall_sys::{CommitHandle, Target};
 
 use crate::error::{Error, Result, from_system};
 use crate::format::buffer::AlignedBuf;
@@ -68,7 +68,7 @@ pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option
 }
 
 /// A row at work.
-type Candidate = (Trial, Box<dyn Commit>);
+type Candidate = (Trial, Box<dyn CommitHandle>);
 
 /// Drops the rows that are far behind the best of their engine.
 fn screen(tried: &mut Vec<Candidate>) {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use seawall_sys::engine::Works;
+use seawall_sys::engine::EngineContext;
 
 use crate::commit::seal::Job;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub(crate) struct SegmentWriters {
 impl SegmentWriters {
     pub(crate) fn new(
         dir: std::sync::Arc<seawall_sys::directory::Directory>,
-        _: Works,
+        _: EngineContext,
         rows: Rows,
         _: usize,
         _: usize,

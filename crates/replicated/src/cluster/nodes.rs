@@ -5,7 +5,7 @@
 
 use super::state::{self, State};
 use crate::{Error, Result};
-use seawall_sys::process::{Kept, start_apart};
+use seawall_sys::process::{TrackedProcess, start_apart};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Node {
     /// Its name in the cluster.
     pub name: String,
     /// Its process.
-    pub process: Kept,
+    pub process: TrackedProcess,
     /// The port for clients.
     pub port: u16,
     /// Its output.

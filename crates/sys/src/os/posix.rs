@@ -1,17 +1,38 @@
-//! macOS and illumos: runs rows by positional writes and at most one sync call.
+//! What macOS and illumos share: rows are positional writes and at most one sync call, and the rest is POSIX.
 //!
 //! Invariant: the sync call is chosen once, at open, from the row alone.
 
 pub(crate) mod inspect;
 
-use crate::Commit;
-use crate::commit::{uninterrupted, write_all};
+pub(crate) use crate::os::fallback::{WRITE_VECTOR, counters, memory, raw_device, residency, rings};
+#[cfg(feature = "testing")]
+pub use crate::os::fallback::{confinement, mistakes};
+pub(crate) use crate::os::unix::{directory, fork, is_block_device, open_file, open_to_sync};
+
+use crate::CommitHandle;
+use crate::commit::{SyncCall, write_all};
 use crate::error::Result;
-use crate::os::unix::SyncCall;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+/// Tracks no processes.
+pub(crate) mod process {
+    pub(crate) use crate::os::fallback::process::*;
+    pub(crate) use crate::os::unix::outlive_the_file_size_limit;
+}
+
+/// Folders are private, and are reached by their names.
+pub(crate) mod scratch {
+    pub(crate) use crate::os::fallback::scratch::{hold, named, path_for_children};
+    pub(crate) use crate::os::unix::scratch::{is_own_folder, make_folder, private};
+}
+
+/// Files are read through the cache.
+pub(crate) mod store {
+    pub(crate) use crate::os::fallback::store::*;
+    pub(crate) use crate::os::unix::store::*;
+}
 
 /// Positional writes, then at most one sync call on the same descriptor.
 pub(crate) struct Positional {
@@ -20,13 +41,12 @@ pub(crate) struct Positional {
     pub(crate) sync: Option<SyncCall>,
 }
 
-impl Commit for Positional {
+impl CommitHandle for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         write_all("pwrite", &self.path, offset, bytes, |offset, bytes| self.file.write_at(bytes, offset))
     }
 
     fn sync(&mut self) -> Result<()> {
-        let Some(sync) = self.sync else { return Ok(()) };
-        uninterrupted(sync.name, &self.path, || (sync.call)(self.file.as_raw_fd()))
+        self.sync.map_or(Ok(()), |sync| sync.run(&self.file, &self.path))
     }
 }

@@ -1,11 +1,19 @@
-//! Unix: turns a `-1` into an error, syncs, opens the journal and reads CPU clocks.
+//! What Linux, macOS and illumos share: turns a `-1` into an error, syncs, opens the journal.
 //!
 //! Invariant: every call's return code passes through [`check`].
 
+pub(crate) mod directory;
+pub(crate) mod fork;
+pub(crate) mod scratch;
+pub(crate) mod store;
+pub(crate) mod thread;
+
+use crate::commit::SyncCall;
 use crate::error::{Error, Result};
+use std::ffi::c_char;
 use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
 /// Turns a C return code into a result.
@@ -13,18 +21,11 @@ pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
     if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A sync call on a descriptor: its name for errors, and the call itself.
-#[derive(Clone, Copy)]
-pub(crate) struct SyncCall {
-    pub(crate) name: &'static str,
-    pub(crate) call: fn(RawFd) -> io::Result<()>,
-}
-
 /// fsync(2), exactly: the standard library's `sync_all` is `F_FULLFSYNC` on macOS.
 pub(crate) const FSYNC: SyncCall = SyncCall {
     name: "fsync",
     // SAFETY: fsync takes any integer; a stale descriptor is an error, not undefined behaviour.
-    call: |fd| check(unsafe { libc::fsync(fd) }),
+    call: |file| check(unsafe { libc::fsync(file.as_raw_fd()) }),
 };
 
 /// Opens the journal with extra `open` flags; it must exist.
@@ -41,28 +42,32 @@ pub(crate) fn open_file(path: &Path, flags: libc::c_int) -> Result<File> {
         .map_err(|error| Error::new("open", path, error))
 }
 
+/// Opens a file to sync it: fsync(2) needs no right to write.
+pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// Whether the metadata are a block device's.
 pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     metadata.file_type().is_block_device()
 }
 
-/// CPU time of the calling thread: `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`.
-pub(crate) fn cpu_ns() -> Option<u64> {
-    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+/// What uname(2) returns.
+pub(crate) fn uname() -> io::Result<libc::utsname> {
+    // SAFETY: all zeros is a valid `utsname`.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live, writable structure of the right type. illumos returns 1 for success.
+    check(unsafe { libc::uname(&raw mut name) })?;
+    Ok(name)
 }
 
-/// CPU time of the process: `clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`.
-pub(crate) fn process_cpu_ns() -> Option<u64> {
-    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-fn read_clock(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live, writable structure of the right type.
-    let code = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let (seconds, ns) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
-    (code == 0).then_some(seconds * 1_000_000_000 + ns)
+/// The text in a C array, up to its terminating zero.
+pub(crate) fn text(array: &[c_char]) -> String {
+    // A letter is signed on some processors and unsigned on others.
+    let bytes: Vec<u8> =
+        array.iter().map(|unit| unit.to_le_bytes()[0]).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Ignores `SIGXFSZ`: write(2) then answers `EFBIG`.

@@ -7,7 +7,7 @@ use crate::files;
 use crate::shell::{command, output};
 use crate::tools::pg_test_fsync;
 use seawall_sys::durability::FileState;
-use seawall_sys::journal::{Recipe, make, settle};
+use seawall_sys::journal::{Recipe, make, sync_and_evict};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -53,7 +53,7 @@ impl Journal {
 
     /// Synced and dropped from the cache.
     fn rested(&self) -> Result<String> {
-        settle(&self.file, &self.path, true).map_err(Error::at(self.path.display()))?;
+        sync_and_evict(&self.file, &self.path, true).map_err(Error::at(self.path.display()))?;
         Ok(self.path.display().to_string())
     }
 }

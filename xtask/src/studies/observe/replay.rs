@@ -24,7 +24,7 @@ use seawall_sys::durability::FileState;
 use seawall_sys::journal::{Recipe, make};
 use seawall_sys::method::Method;
 use seawall_sys::store::sync_directory;
-use seawall_sys::{Commit, Target, methods, open};
+use seawall_sys::{CommitHandle, Target, methods, open};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn row(id: &str) -> Result<&'static Method> {
 
 /// A file of one replay, written by one row, and the count of its syncs.
 struct Written {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     bytes: Aligned,
     stamp: u64,
     how: Syncs,

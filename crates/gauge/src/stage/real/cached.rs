@@ -8,7 +8,7 @@ use super::{Kind, RealStage};
 use crate::scenario::cached::{Order, ReadIn, SYNC, Trace, WRITE};
 use crate::study::CallTally;
 use seawall_sys::buffer::Aligned;
-use seawall_sys::journal::settle;
+use seawall_sys::journal::sync_and_evict;
 use seawall_sys::residency::cached_bytes;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::store::{Access, StoreFile};
@@ -26,7 +26,7 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
         .write(true)
         .open(&path)
         .map_err(|error| Error::new("open", &path, error))?;
-    settle(&file, &path, true)?;
+    sync_and_evict(&file, &path, true)?;
     match order.read_in {
         ReadIn::Nothing => {}
         ReadIn::Around => read_around(&path, until)?,

@@ -66,7 +66,7 @@ struct Worker {
 
 enum Step {
     InOrder(StoreFile),
-    Random(Box<dyn seawall_sys::Commit>),
+    Random(Box<dyn seawall_sys::CommitHandle>),
     Reads(StoreFile),
 }
 
@@ -114,7 +114,7 @@ impl Worker {
 }
 
 /// The row of the method table that writes around the cache and syncs nothing.
-fn open_direct(path: &Path) -> Result<Box<dyn seawall_sys::Commit>, OpenError> {
+fn open_direct(path: &Path) -> Result<Box<dyn seawall_sys::CommitHandle>, OpenError> {
     let row = methods::here().iter().find(|method| {
         method.cache != Cache::Buffered
             && method.open_sync == OpenSync::None

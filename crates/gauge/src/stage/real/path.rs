@@ -13,7 +13,7 @@ use seawall_sys::method::Sync;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, pin};
 use seawall_sys::write_call::WriteCall;
-use seawall_sys::{Commit, Error, OpenError, Target, clock};
+use seawall_sys::{CommitHandle, Error, OpenError, Target, clock};
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
@@ -51,7 +51,7 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
     Ok(trace)
 }
 
-fn time(writer: &mut dyn Commit, order: &Order, places: u64, until: Until<'_>) -> Result<Trace, Error> {
+fn time(writer: &mut dyn CommitHandle, order: &Order, places: u64, until: Until<'_>) -> Result<Trace, Error> {
     if let Some(cpu) = order.cpu {
         pin(cpu)?;
     }

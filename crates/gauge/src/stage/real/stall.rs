@@ -15,7 +15,7 @@ use seawall_sys::flush::{Flush, Flusher};
 use seawall_sys::method::{Method, OpenSync};
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, Times, pin};
-use seawall_sys::{Commit, Error, OpenError, Target, Unavailable, clock, methods};
+use seawall_sys::{CommitHandle, Error, OpenError, Target, Unavailable, clock, methods};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -140,7 +140,7 @@ fn write_through() -> Result<&'static Method, OpenError> {
 
 /// A file that grows.
 struct Growing {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     bytes: u64,
 }
 
@@ -194,7 +194,7 @@ impl Appender for TwoSegments {
 }
 
 struct WriteThrough {
-    commit: Box<dyn Commit>,
+    commit: Box<dyn CommitHandle>,
     record: Aligned,
 }
 

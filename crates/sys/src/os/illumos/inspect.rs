@@ -6,9 +6,9 @@
 use crate::durability::Medium;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
-use crate::os::cpuid;
-use crate::os::posix::inspect::{pressure, real, system, text};
-use crate::os::unix::check;
+use crate::os::fallback::inspect::environment as environment_of;
+use crate::os::posix::inspect::{pressure, real, system};
+use crate::os::unix::{check, text};
 use std::path::Path;
 
 const MNTTAB: &str = "/etc/mnttab";
@@ -16,19 +16,10 @@ const MNTTAB: &str = "/etc/mnttab";
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
     let file_system = file_system(path)?;
     Ok(Environment {
-        system: system()?,
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        cpu_model: cpuid::brand(),
         memory_bytes: memory_bytes(),
-        hypervisor: cpuid::hypervisor(),
-        container: None,
-        wine: None,
         pressure: pressure(),
-        clock: crate::clock::resolution(),
         devices: devices(&file_system),
-        file_system,
-        lies: Vec::new(),
-        writeback: Vec::new(),
+        ..environment_of(system()?, file_system)
     })
 }
 
@@ -41,25 +32,25 @@ struct Mount {
 fn file_system(path: &Path) -> Result<FileSystem> {
     let (real, for_c) = real(path)?;
     // SAFETY: all zeros is a valid `statvfs`.
-    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
-    check(unsafe { libc::statvfs(for_c.as_ptr(), &raw mut told) })
+    check(unsafe { libc::statvfs(for_c.as_ptr(), &raw mut stat) })
         .map_err(|error| Error::new("statvfs", path, error))?;
     let table = std::fs::read_to_string(MNTTAB).map_err(|error| Error::new("read", MNTTAB, error))?;
-    let kind = text(&told.f_basetype);
+    let kind = text(&stat.f_basetype);
     // A file system mounted since the table was read is in none of its lines: then the source stays unnamed.
     let mount = mount(&table, &real, &kind).unwrap_or(Mount { source: String::new(), options: Vec::new() });
-    let block_bytes = told.f_frsize;
+    let block_bytes = stat.f_frsize;
     Ok(FileSystem {
         medium: medium(&kind),
         copy_on_write: kind == "zfs",
         shares_extents: kind == "zfs",
         source: mount.source,
         options: mount.options,
-        read_only: told.f_flag & libc::ST_RDONLY != 0,
+        read_only: stat.f_flag & libc::ST_RDONLY != 0,
         block_bytes,
-        free_bytes: told.f_bavail.saturating_mul(block_bytes),
-        total_bytes: told.f_blocks.saturating_mul(block_bytes),
+        free_bytes: stat.f_bavail.saturating_mul(block_bytes),
+        total_bytes: stat.f_blocks.saturating_mul(block_bytes),
         kind,
     })
 }
@@ -86,11 +77,11 @@ fn medium(kind: &str) -> Medium {
     }
 }
 
-/// The pool or slice that is mounted; the disks under it are not told.
+/// The pool or slice that is mounted; the disks under it are not reported.
 fn devices(file_system: &FileSystem) -> Vec<Device> {
     let device = match file_system.kind.as_str() {
-        "zfs" => file_system.source.split('/').next().map(|pool| Device::untold(pool, "pool")),
-        _ => file_system.source.strip_prefix("/dev/dsk/").map(|slice| Device::untold(slice, "slice")),
+        "zfs" => file_system.source.split('/').next().map(|pool| Device::unknown(pool, "pool")),
+        _ => file_system.source.strip_prefix("/dev/dsk/").map(|slice| Device::unknown(slice, "slice")),
     };
     device.into_iter().filter(|device| !device.name.is_empty()).collect()
 }

@@ -1,8 +1,9 @@
-//! illumos: reserves, zeroes, evicts from the cache and maps out a file's blocks.
+//! illumos: reserves a file's blocks.
+
+pub(crate) use crate::os::fallback::journal::{drop_cache, layout, write_zeroes};
 
 use crate::commit::OpenError;
-use crate::error::{Error, Result};
-use crate::journal::Layout;
+use crate::error::Error;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -21,20 +22,4 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Resu
             std::io::Error::from_raw_os_error(errno),
         ))),
     }
-}
-
-pub(crate) fn write_zeroes(_: &File, _: &Path, _: u64) -> std::result::Result<(), OpenError> {
-    Err(OpenError::unavailable("FALLOC_FL_WRITE_ZEROES is Linux'"))
-}
-
-/// illumos has no call to drop a file's pages.
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn drop_cache(_: &File, _: &Path) -> Result<()> {
-    Ok(())
-}
-
-/// illumos does not tell unwritten extents apart.
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn layout(_: &File, _: &Path) -> Result<Option<Layout>> {
-    Ok(None)
 }

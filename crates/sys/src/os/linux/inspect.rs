@@ -56,7 +56,7 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
     Ok(on_this_machine(&roots, &mounts, under))
 }
 
-/// A mount, as far as it tells who uses a device.
+/// A mount, as far as it shows the use of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Mounted {
     pub(crate) device: (u32, u32),
@@ -68,8 +68,8 @@ pub(crate) struct Mounted {
 /// All mounts of this namespace.
 pub(crate) fn all_mounted() -> Vec<Mounted> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let told = |Mount { device, kind, source, point, .. }| Mounted { device, kind, source, point };
-    mounts::parse(&table).into_iter().map(told).collect()
+    let mounted = |Mount { device, kind, source, point, .. }| Mounted { device, kind, source, point };
+    mounts::parse(&table).into_iter().map(mounted).collect()
 }
 
 /// The folder of a block device in `/sys/devices`.
@@ -103,7 +103,7 @@ fn under_folder(roots: &Roots, mounts: &[Mount], path: &Path, metadata: &Metadat
     Ok(Under { file_system, devices: walk.devices, lies: walk.lies })
 }
 
-/// What the mount table and the walk tell, without the sizes, which only a call tells.
+/// What the mount table and the walk show, without the sizes, which only a call returns.
 fn mounted(mount: &Mount, below: Below) -> FileSystem {
     FileSystem {
         kind: mount.kind.clone(),

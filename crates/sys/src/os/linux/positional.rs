@@ -3,15 +3,14 @@
 //! Invariant: all rows share one write loop; the sync is chosen once, at open.
 
 use super::call;
-use crate::Commit;
-use crate::commit::{OpenError, Target, uninterrupted, write_all};
+use crate::CommitHandle;
+use crate::commit::{OpenError, SyncCall, Target, read_into_cache, uninterrupted, write_all};
 use crate::error::{Error, Result};
 use crate::method::{Method, Sync};
-use crate::os::unix::{FSYNC, SyncCall, open_file};
+use crate::os::unix::{FSYNC, open_file};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -68,7 +67,7 @@ pub(super) fn open(
     Ok(Positional { file, path: target.path.clone(), flags, sync, last: 0..0, partial_pages })
 }
 
-impl Commit for Positional {
+impl CommitHandle for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let (fd, flags) = (self.file.as_raw_fd(), self.flags);
         let operation = if flags == 0 { "pwrite" } else { "pwritev2" };
@@ -81,38 +80,20 @@ impl Commit for Positional {
     fn sync(&mut self) -> Result<()> {
         match &self.sync {
             Syncing::None => Ok(()),
-            Syncing::Same(sync) => {
-                uninterrupted(sync.name, &self.path, || (sync.call)(self.file.as_raw_fd()))
-            }
-            Syncing::Other(file, sync) => {
-                uninterrupted(sync.name, &self.path, || (sync.call)(file.as_raw_fd()))
-            }
+            Syncing::Same(sync) => sync.run(&self.file, &self.path),
+            Syncing::Other(file, sync) => sync.run(file, &self.path),
             Syncing::Range => {
                 let (offset, bytes) = (self.last.start, self.last.end - self.last.start);
                 uninterrupted("sync_file_range", &self.path, || {
-                    call::sync_file_range(self.file.as_raw_fd(), offset, bytes)
+                    call::sync_file_range(&self.file, offset, bytes)
                 })
             }
-            Syncing::Thread(helper) => match helper {
-                Some(helper) => helper.sync(&self.path),
-                None => Ok(()),
-            },
+            Syncing::Thread(helper) => helper.as_ref().map_or(Ok(()), |helper| helper.sync(&self.path)),
         }
     }
 
     fn warm(&mut self, range: Range<u64>) -> Result<()> {
-        if self.partial_pages {
-            let mut chunk = vec![0; 1 << 20];
-            let mut offset = range.start;
-            while offset < range.end {
-                match self.file.read_at(&mut chunk, offset) {
-                    Ok(0) => break,
-                    Ok(read) => offset += read as u64,
-                    Err(error) => return Err(Error::new("pread", &self.path, error)),
-                }
-            }
-        }
-        Ok(())
+        if self.partial_pages { read_into_cache("pread", &self.file, &self.path, range) } else { Ok(()) }
     }
 }
 
@@ -124,8 +105,7 @@ impl Helper {
         let (answer, done) = sync_channel(1);
         let run = move || {
             while demands.recv().is_ok() {
-                let result = uninterrupted("fdatasync", &path, || (call::FDATASYNC.call)(file.as_raw_fd()));
-                if answer.send(result).is_err() {
+                if answer.send(call::FDATASYNC.run(&file, &path)).is_err() {
                     break;
                 }
             }

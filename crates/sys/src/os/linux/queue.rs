@@ -125,7 +125,7 @@ impl Queue {
     ///
     /// # Errors
     /// The failed call, the file and the system's error. The queue must not be used again.
-    pub(super) fn carry(
+    pub(super) fn write_batch(
         &mut self,
         journal: Journal<'_>,
         settings: Settings,
@@ -144,7 +144,7 @@ impl Queue {
     /// Makes what was written durable.
     ///
     /// # Errors
-    /// As [`Queue::carry`].
+    /// As [`Queue::write_batch`].
     pub(super) fn sync(&mut self, journal: Journal<'_>, settings: Settings) -> Result<()> {
         self.drive(journal, settings, &[], Batch::sync())
     }
@@ -236,7 +236,7 @@ impl Queue {
     }
 }
 
-/// What a completion says.
+/// The answer that a completion stands for.
 fn answer(result: i32) -> Answer {
     match result.saturating_neg() {
         libc::EINTR | libc::EAGAIN => Answer::Again,
@@ -271,7 +271,7 @@ fn entry(step: Step, file: &File, settings: Settings, pieces: &[Piece<'_>]) -> O
     };
     let piece = pieces.get(piece)?;
     let rest = piece.bytes.get(done..)?;
-    // Longer ones than a request can carry go in several: the kernel would cut them too.
+    // Bytes that do not fit into a request go in several: the kernel would cut them too.
     let len = u32::try_from(rest.len()).unwrap_or(1 << 30);
     let (address, offset, flags) = (rest.as_ptr(), piece.offset + done as u64, settings.rw_flags);
     let fixed = types::Fixed(0);

@@ -55,7 +55,7 @@ pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
         Error::new("stat", path, io::Error::new(io::ErrorKind::InvalidInput, "no block device"))
     })?;
     let folder = block_folder(own).ok_or_else(|| {
-        let why = "its folder in /sys is not to be seen, so nobody can tell who uses it: mount /sys";
+        let why = "its folder in /sys is not visible, so its users are unknown: mount /sys";
         Error::new("look at", path, io::Error::new(io::ErrorKind::NotFound, why))
     })?;
     let folders = overlapping(&folder);
@@ -75,12 +75,12 @@ fn parse(number: &str) -> Option<Number> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A mount's number may be anonymous (btrfs): then its source tells.
+/// A mount's number may be anonymous (btrfs): then its source decides.
 fn mounts_of(devices: &[(Number, String)], mounts: &[Mounted]) -> Vec<String> {
     let used = |mount: &Mounted| {
         devices.iter().find(|(own, _)| mount.device == *own || number(&mount.source) == Some(*own)).cloned()
     };
-    let told = mounts.iter().filter_map(|mount| {
+    let found = mounts.iter().filter_map(|mount| {
         let (_, name) = used(mount)?;
         Some(format!(
             "{name} holds the {} mounted on {}: unmount it first",
@@ -88,7 +88,7 @@ fn mounts_of(devices: &[(Number, String)], mounts: &[Mounted]) -> Vec<String> {
             mount.point.display()
         ))
     });
-    told.collect()
+    found.collect()
 }
 
 fn swaps_of(devices: &[(Number, String)], swaps: &str) -> Vec<String> {
@@ -102,24 +102,24 @@ fn swaps_of(devices: &[(Number, String)], swaps: &str) -> Vec<String> {
 
 fn loops_on(devices: &[(Number, String)]) -> Vec<String> {
     let loops = names(Path::new("/sys/block")).into_iter().filter(|name| name.starts_with("loop"));
-    let told = loops.filter_map(|own| {
+    let found = loops.filter_map(|own| {
         let image = text(&Path::new("/sys/block").join(&own).join("loop/backing_file"))?;
         let below = number(Path::new(&image))?;
         let (_, name) = devices.iter().find(|(number, _)| *number == below)?;
         Some(format!("{own} is a loop device on {name}: losetup --detach /dev/{own} first"))
     });
-    told.collect()
+    found.collect()
 }
 
 /// What the device in `folder` is part of: dm, md, bcache.
 fn holders_of(folder: &Path) -> Vec<String> {
     let holders = folder.join("holders");
-    let told = names(&holders).into_iter().map(|holder| {
+    let found = names(&holders).into_iter().map(|holder| {
         let mapped = text(&holders.join(&holder).join("dm/name"));
         let mapped = mapped.map_or(String::new(), |mapped| format!(" ({mapped})"));
         format!("{} is part of {holder}{mapped}: take that apart first", name(folder))
     });
-    told.collect()
+    found.collect()
 }
 
 pub(crate) fn open_exclusively(path: &Path) -> Result<File> {
@@ -154,15 +154,15 @@ pub(crate) fn start(file: &File, path: &Path, bytes: usize) -> Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Model and serial number, where `/sys` tells them.
+/// Model and serial number, where `/sys` has them.
 pub(crate) fn description(path: &Path) -> String {
     let Some(folder) = number(path).and_then(block_folder) else { return String::new() };
     let disk = if folder.join("partition").exists() { folder.parent().unwrap_or(&folder) } else { &folder };
-    let told = |files: &[&str]| files.iter().find_map(|file| text(&disk.join(file)));
+    let first = |files: &[&str]| files.iter().find_map(|file| text(&disk.join(file)));
     let mut parts = Vec::new();
-    parts.extend(told(&["device/model", "dm/name", "loop/backing_file", "md/level"]));
+    parts.extend(first(&["device/model", "dm/name", "loop/backing_file", "md/level"]));
     parts.extend(
-        told(&["device/serial", "serial", "device/wwid", "wwid"]).map(|serial| format!("serial {serial}")),
+        first(&["device/serial", "serial", "device/wwid", "wwid"]).map(|serial| format!("serial {serial}")),
     );
     parts.join(", ")
 }
@@ -181,8 +181,8 @@ mod tests {
         };
         let mounts = [mount((8, 1), "/data"), mount((9, 1), "/other")];
         let devices = [((8, 0), "sda".to_owned()), ((8, 1), "sda1".to_owned())];
-        let told = mounts_of(&devices, &mounts);
-        assert!(told.len() == 1 && told[0].contains("sda1") && told[0].contains("/data"), "{told:?}");
+        let found = mounts_of(&devices, &mounts);
+        assert!(found.len() == 1 && found[0].contains("sda1") && found[0].contains("/data"), "{found:?}");
         assert!(mounts_of(&devices[..1], &mounts).is_empty());
     }
 

@@ -12,7 +12,7 @@
 //! still be taken when the value is dropped (a polling ring takes requests by itself).
 
 use super::queue::{Journal, Queue, Settings};
-use crate::Commit;
+use crate::CommitHandle;
 use crate::buffer::Aligned;
 use crate::commit::{OpenError, Piece, Target};
 use crate::error::{Error, Result};
@@ -69,7 +69,7 @@ impl Settings {
     }
 }
 
-impl Commit for Ring {
+impl CommitHandle for Ring {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let Some(staging) = self.buffer.as_mut_slice().get_mut(..bytes.len()) else {
             return Err(self.too_long());
@@ -88,7 +88,7 @@ impl Commit for Ring {
         let bytes = buffer.as_slice().get(..len).ok_or(too_long)?;
         let durable = settings.sync == Sync::RingLinkedFdatasync;
         let piece = Piece { offset, bytes, buffer: settings.registered.then_some(0), durable };
-        queue.carry(Journal { file, path }, *settings, &[piece])
+        queue.write_batch(Journal { file, path }, *settings, &[piece])
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -1,8 +1,8 @@
-//! Linux: runs `io_uring` for a log: one ring per segment writer, for as long as the log is open.
+//! Linux: runs `io_uring` for a log: one ring per writer, for as long as the log is open.
 //!
 //! ```text
-//!   lane 0: ring, all of the log's buffers registered, place for one file ← the segment that it wrote last
-//!   lane 1: the same
+//!   writer 0: ring, all of the log's buffers registered, place for one file ← the segment that it wrote last
+//!   writer 1: the same
 //! ```
 //!
 //! A file comes into its ring's place with the first batch that is written to it, by one call, and leaves it when it
@@ -14,7 +14,7 @@
 //! poll are not used, because they take a processor for themselves.
 
 use super::queue::{Journal, Queue, Settings};
-use crate::commit::{Commit, OpenError, Piece, Target, Unavailable};
+use crate::commit::{CommitHandle, OpenError, Piece, Target, Unavailable};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::method::{Method, RingPoll, Write};
@@ -42,7 +42,7 @@ pub(crate) fn probe() -> std::result::Result<(), Unavailable> {
 pub(crate) struct Rings {
     method: &'static Method,
     settings: Settings,
-    lanes: Vec<Arc<Mutex<Ring>>>,
+    rings: Vec<Arc<Mutex<Ring>>>,
     next_file: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ fn lock(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
 impl Rings {
     pub(crate) fn start(
         method: &'static Method,
-        lanes: usize,
+        writers: usize,
         buffers: &[&[u8]],
     ) -> std::result::Result<Self, OpenError> {
         let Write::Ring { flag, registered, poll } = method.write else {
@@ -72,23 +72,23 @@ impl Rings {
         let ring = |_| {
             let queue = Queue::new(Path::new("a ring"), poll)?;
             if registered {
-                register(&queue, lanes, buffers)?;
+                register(&queue, writers, buffers)?;
             }
             Ok(Arc::new(Mutex::new(Ring { queue, holds: None })))
         };
-        let rings = (0..lanes.max(1)).map(ring).collect::<std::result::Result<_, OpenError>>()?;
-        Ok(Self { method, settings, lanes: rings, next_file: AtomicU64::new(0) })
+        let rings = (0..writers.max(1)).map(ring).collect::<std::result::Result<_, OpenError>>()?;
+        Ok(Self { method, settings, rings, next_file: AtomicU64::new(0) })
     }
 
     pub(crate) fn open(
         &self,
-        lane: usize,
+        writer: usize,
         target: &Target,
         directory: Option<&Directory>,
-    ) -> std::result::Result<Box<dyn Commit>, OpenError> {
+    ) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         let file = super::open_journal(self.method, target, directory)?;
-        Ok(Box::new(Lane {
-            ring: Arc::clone(&self.lanes[lane % self.lanes.len()]),
+        Ok(Box::new(RingFile {
+            ring: Arc::clone(&self.rings[writer % self.rings.len()]),
             number: self.next_file.fetch_add(1, Ordering::Relaxed),
             file,
             path: target.path.clone(),
@@ -100,8 +100,8 @@ impl Rings {
 /// The first kernel whose fork(2) leaves registered memory with the process that registered it.
 const FORK_KEEPS_PINS: (u32, u32) = (5, 12);
 
-/// Whether the kernel of this release may be given memory to keep: before 5.12 a fork of the process could leave the
-/// registered pages to the child, and batches would be written from memory that nobody fills any more.
+/// Whether memory may be registered with a kernel of this release: before 5.12 a fork of the process could leave the
+/// registered pages to the child, and batches would be written from memory that is no longer filled.
 fn may_register(release: &str) -> std::result::Result<(), OpenError> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse::<u32>);
     let version =
@@ -113,12 +113,12 @@ fn may_register(release: &str) -> std::result::Result<(), OpenError> {
                  newer kernel or a method that registers nothing"
             )))
         }
-        // What calls itself otherwise is none of the old ones.
+        // A release that does not begin with a version is no old kernel.
         _ => Ok(()),
     }
 }
 
-fn register(queue: &Queue, lanes: usize, buffers: &[&[u8]]) -> std::result::Result<(), OpenError> {
+fn register(queue: &Queue, writers: usize, buffers: &[&[u8]]) -> std::result::Result<(), OpenError> {
     may_register(&super::release())?;
     if buffers.len() > BUFFERS_MAX {
         return Err(OpenError::unavailable(format!(
@@ -130,7 +130,7 @@ fn register(queue: &Queue, lanes: usize, buffers: &[&[u8]]) -> std::result::Resu
         Some(libc::ENOMEM) => {
             let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
             OpenError::unavailable(format!(
-                "no locked memory left to register buffers of {bytes} bytes in each of {lanes} rings: raise \
+                "no locked memory left to register buffers of {bytes} bytes in each of {writers} rings: raise \
                  RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK=) or use less memory"
             ))
         }
@@ -138,8 +138,8 @@ fn register(queue: &Queue, lanes: usize, buffers: &[&[u8]]) -> std::result::Resu
     })
 }
 
-/// One file, written through the ring of its lane.
-struct Lane {
+/// One file, written through the ring of its writer.
+struct RingFile {
     ring: Arc<Mutex<Ring>>,
     number: u64,
     file: File,
@@ -147,7 +147,7 @@ struct Lane {
     settings: Settings,
 }
 
-impl Lane {
+impl RingFile {
     /// The ring, with the file in its place.
     fn ring(&self) -> Result<MutexGuard<'_, Ring>> {
         let mut ring = lock(&self.ring);
@@ -164,10 +164,10 @@ impl Lane {
     }
 }
 
-impl Commit for Lane {
+impl CommitHandle for RingFile {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let piece = Piece { offset, bytes, buffer: None, durable: false };
-        self.ring()?.queue.carry(self.journal(), self.settings, &[piece])
+        self.ring()?.queue.write_batch(self.journal(), self.settings, &[piece])
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -177,12 +177,12 @@ impl Commit for Lane {
         Ok(())
     }
 
-    fn carry(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
-        self.ring()?.queue.carry(self.journal(), self.settings, pieces)
+    fn write_batch(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        self.ring()?.queue.write_batch(self.journal(), self.settings, pieces)
     }
 }
 
-impl Drop for Lane {
+impl Drop for RingFile {
     fn drop(&mut self) {
         let mut ring = lock(&self.ring);
         if ring.holds == Some(self.number) {

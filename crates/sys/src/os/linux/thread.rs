@@ -4,51 +4,35 @@
 //! on a CPU, time waiting on a run queue, both nanoseconds, and timeslices. The file is opened once a thread
 //! and read again at offset 0.
 
+pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
+
 use crate::error::{Error, Result};
+use crate::os::unix::thread::usage;
 use crate::thread::{Pinned, Times};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The calling thread's accounts, held open.
-pub(crate) struct Accounts {
+/// The calling thread's `schedstat`, held open.
+pub(crate) struct RunQueue {
     schedstat: Option<File>,
 }
 
-impl Accounts {
-    /// Opens the calling thread's accounts; they must be read by the same thread.
+impl RunQueue {
     pub(crate) fn open() -> Self {
         Self { schedstat: File::open("/proc/thread-self/schedstat").ok() }
     }
 
-    /// Run-queue wait so far, nanoseconds; `None` where the kernel was built without it.
+    /// `None` where the kernel was built without it.
     pub(crate) fn wait_ns(&self) -> Option<u64> {
         let mut text = [0; 96];
         let read = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
         std::str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
     }
+}
 
-    /// CPU time and context switches so far: getrusage(2) with `RUSAGE_THREAD`.
-    pub(crate) fn times(&self) -> Times {
-        // SAFETY: all zeros is a valid `rusage`.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live, writable structure of the right type.
-        let code = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-        if code != 0 {
-            return Times::default();
-        }
-        let ns = |time: libc::timeval| {
-            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-                + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
-        };
-        Times {
-            user_ns: ns(usage.ru_utime),
-            system_ns: ns(usage.ru_stime),
-            voluntary_switches: u64::try_from(usage.ru_nvcsw).ok(),
-            involuntary_switches: u64::try_from(usage.ru_nivcsw).ok(),
-            wait_ns: self.wait_ns(),
-        }
-    }
+pub(crate) fn times() -> Times {
+    usage(libc::RUSAGE_THREAD)
 }
 
 /// Pins the calling thread to `cpu`: `sched_setaffinity(2)`.

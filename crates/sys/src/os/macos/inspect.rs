@@ -6,9 +6,10 @@
 use crate::durability::Medium;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
-use crate::os::cpuid;
-use crate::os::posix::inspect::{pressure, real, system, text};
-use crate::os::unix::check;
+use crate::os::fallback::cpuid;
+use crate::os::fallback::inspect::environment as environment_of;
+use crate::os::posix::inspect::{pressure, real, system};
+use crate::os::unix::{check, text};
 use std::ffi::CStr;
 use std::path::Path;
 
@@ -26,44 +27,37 @@ const FLAGS: [(libc::c_int, &str); 7] = [
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
     let file_system = file_system(path)?;
     Ok(Environment {
-        system: system()?,
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        cpu_model: sysctl_text(c"machdep.cpu.brand_string").or_else(cpuid::brand),
         memory_bytes: sysctl(c"hw.memsize")
             .and_then(|answer| answer.first_chunk().map(|n| u64::from_le_bytes(*n))),
         hypervisor: hypervisor(),
-        container: None,
-        wine: None,
         pressure: pressure(),
-        clock: crate::clock::resolution(),
         devices: devices(&file_system),
-        file_system,
-        lies: Vec::new(),
-        writeback: Vec::new(),
+        cpu_model: sysctl_text(c"machdep.cpu.brand_string").or_else(cpuid::brand),
+        ..environment_of(system()?, file_system)
     })
 }
 
 fn file_system(path: &Path) -> Result<FileSystem> {
     let (_, for_c) = real(path)?;
     // SAFETY: all zeros is a valid `statfs`.
-    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
-    check(unsafe { libc::statfs(for_c.as_ptr(), &raw mut told) })
+    check(unsafe { libc::statfs(for_c.as_ptr(), &raw mut stat) })
         .map_err(|error| Error::new("statfs", path, error))?;
-    let has = |flag: libc::c_int| told.f_flags & flag.cast_unsigned() != 0;
-    let kind = text(&told.f_fstypename);
-    let block_bytes = u64::from(told.f_bsize);
+    let has = |flag: libc::c_int| stat.f_flags & flag.cast_unsigned() != 0;
+    let kind = text(&stat.f_fstypename);
+    let block_bytes = u64::from(stat.f_bsize);
     Ok(FileSystem {
-        source: text(&told.f_mntfromname),
+        source: text(&stat.f_mntfromname),
         options: FLAGS.iter().filter(|(flag, _)| has(*flag)).map(|(_, name)| (*name).to_owned()).collect(),
-        medium: medium(&kind, &text(&told.f_mntfromname), has(libc::MNT_LOCAL)),
-        // APFS overwrites in place what no clone or snapshot shares, and whether one does is not told.
+        medium: medium(&kind, &text(&stat.f_mntfromname), has(libc::MNT_LOCAL)),
+        // APFS overwrites in place what no clone or snapshot shares, and whether one does is not reported.
         copy_on_write: kind == "apfs",
         shares_extents: kind == "apfs",
         read_only: has(libc::MNT_RDONLY),
         block_bytes,
-        free_bytes: told.f_bavail.saturating_mul(block_bytes),
-        total_bytes: told.f_blocks.saturating_mul(block_bytes),
+        free_bytes: stat.f_bavail.saturating_mul(block_bytes),
+        total_bytes: stat.f_blocks.saturating_mul(block_bytes),
         kind,
     })
 }
@@ -80,13 +74,13 @@ fn medium(kind: &str, source: &str, local: bool) -> Medium {
     }
 }
 
-/// The mounted device alone: what it stands on is the I/O Kit's to tell.
+/// The mounted device alone: only the I/O Kit reports what it stands on.
 fn devices(file_system: &FileSystem) -> Vec<Device> {
     let name = file_system.source.strip_prefix("/dev/");
-    name.map(|name| Device::untold(name, "volume")).into_iter().collect()
+    name.map(|name| Device::unknown(name, "volume")).into_iter().collect()
 }
 
-/// The hypervisor's name where the CPU tells it, `unnamed` where only the kernel tells that there is one.
+/// The hypervisor's name where the CPU reports it, `unnamed` where only the kernel reports one.
 fn hypervisor() -> Option<String> {
     let present =
         sysctl(c"kern.hv_vmm_present").is_some_and(|answer| answer.first().is_some_and(|n| *n != 0));
@@ -104,7 +98,7 @@ fn sysctl(name: &CStr) -> Option<Vec<u8>> {
     let mut answer = vec![0_u8; 256];
     let mut filled = answer.len();
     // SAFETY: the name is zero-terminated, the buffer live, and its length passed with it; nothing is set.
-    let told = unsafe {
+    let code = unsafe {
         libc::sysctlbyname(
             name.as_ptr(),
             answer.as_mut_ptr().cast(),
@@ -113,7 +107,7 @@ fn sysctl(name: &CStr) -> Option<Vec<u8>> {
             0,
         )
     };
-    check(told).ok()?;
+    check(code).ok()?;
     answer.truncate(filled);
     Some(answer)
 }

@@ -1,8 +1,9 @@
-//! macOS: reserves, zeroes, evicts from the cache and maps out a file's blocks.
+//! macOS: reserves a file's blocks.
+
+pub(crate) use crate::os::fallback::journal::{drop_cache, layout, write_zeroes};
 
 use crate::commit::OpenError;
-use crate::error::{Error, Result};
-use crate::journal::Layout;
+use crate::error::Error;
 use crate::os::unix::check;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,20 +23,4 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Resu
         .map_err(|error| Error::new("fcntl(F_PREALLOCATE)", path, error))?;
     file.set_len(bytes).map_err(|error| Error::new("ftruncate", path, error))?;
     Ok(())
-}
-
-pub(crate) fn write_zeroes(_: &File, _: &Path, _: u64) -> std::result::Result<(), OpenError> {
-    Err(OpenError::unavailable("FALLOC_FL_WRITE_ZEROES is Linux'"))
-}
-
-/// macOS has no call to drop a file's pages; `F_NOCACHE` rows go around them.
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn drop_cache(_: &File, _: &Path) -> Result<()> {
-    Ok(())
-}
-
-/// macOS does not tell unwritten extents apart.
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn layout(_: &File, _: &Path) -> Result<Option<Layout>> {
-    Ok(None)
 }

@@ -3,53 +3,28 @@
 //! The call is `thread_info` with `THREAD_BASIC_INFO`; the system reports no context switches and run-queue waits per
 //! thread.
 
-use crate::error::{Error, Result};
-use crate::thread::{Pinned, Times};
-use std::io;
+pub(crate) use crate::os::fallback::thread::{RunQueue, pin};
+pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
 
-/// The calling thread's accounts; there is nothing to hold open.
-pub(crate) struct Accounts;
+use crate::thread::Times;
 
-impl Accounts {
-    pub(crate) fn open() -> Self {
-        Self
+pub(crate) fn times() -> Times {
+    // SAFETY: all zeros is a valid `thread_basic_info`.
+    let mut info: libc::thread_basic_info = unsafe { std::mem::zeroed() };
+    let mut count = libc::THREAD_BASIC_INFO_COUNT;
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::pthread_self() };
+    // SAFETY: the calling thread is alive; its port is borrowed and needs no release.
+    let port = unsafe { libc::pthread_mach_thread_np(own) };
+    let (flavor, target) = (libc::THREAD_BASIC_INFO.cast_unsigned(), (&raw mut info).cast());
+    // SAFETY: the structure is live, and its size is passed with it, in the units that the call wants.
+    let code = unsafe { libc::thread_info(port, flavor, target, &raw mut count) };
+    if code != libc::KERN_SUCCESS {
+        return Times::default();
     }
-
-    #[expect(clippy::unused_self, reason = "the same shape on every system")]
-    pub(crate) fn wait_ns(&self) -> Option<u64> {
-        None
-    }
-
-    #[expect(clippy::unused_self, reason = "the same shape on every system")]
-    pub(crate) fn times(&self) -> Times {
-        // SAFETY: all zeros is a valid `thread_basic_info`.
-        let mut info: libc::thread_basic_info = unsafe { std::mem::zeroed() };
-        let mut count = libc::THREAD_BASIC_INFO_COUNT;
-        // SAFETY: takes nothing.
-        let own = unsafe { libc::pthread_self() };
-        // SAFETY: the calling thread is alive; its port is borrowed and needs no release.
-        let port = unsafe { libc::pthread_mach_thread_np(own) };
-        // SAFETY: the structure is live, and its size is passed with it, in the units that the call wants.
-        let code = unsafe {
-            libc::thread_info(
-                port,
-                libc::THREAD_BASIC_INFO.cast_unsigned(),
-                (&raw mut info).cast(),
-                &raw mut count,
-            )
-        };
-        if code != libc::KERN_SUCCESS {
-            return Times::default();
-        }
-        let ns = |time: libc::time_value_t| {
-            u64::try_from(time.seconds).unwrap_or(0) * 1_000_000_000
-                + u64::try_from(time.microseconds).unwrap_or(0) * 1000
-        };
-        Times { user_ns: ns(info.user_time), system_ns: ns(info.system_time), ..Times::default() }
-    }
-}
-
-/// macOS has hints about threads that share data, and no way to name a CPU.
-pub(crate) fn pin(_: usize) -> Result<Pinned> {
-    Err(Error::new("pin", "thread", io::ErrorKind::Unsupported.into()))
+    let ns = |time: libc::time_value_t| {
+        u64::try_from(time.seconds).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(time.microseconds).unwrap_or(0) * 1000
+    };
+    Times { user_ns: ns(info.user_time), system_ns: ns(info.system_time), ..Times::default() }
 }

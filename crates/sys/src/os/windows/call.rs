@@ -2,6 +2,7 @@
 //!
 //! Invariant: every call's return code passes through [`check`], and `GetLastError` is read at once.
 
+use crate::commit::SyncCall;
 use std::fs::File;
 use std::io;
 use std::os::windows::ffi::OsStrExt;
@@ -15,7 +16,7 @@ use windows_sys::core::BOOL;
 const WRITE_BYTES_MAX: u32 = 1 << 30;
 
 /// Turns a Win32 `BOOL` into a result.
-pub(in crate::os) fn check(succeeded: BOOL) -> io::Result<()> {
+pub(super) fn check(succeeded: BOOL) -> io::Result<()> {
     if succeeded == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -55,13 +56,14 @@ pub(super) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usi
 }
 
 /// `FlushFileBuffers`.
-pub(super) fn flush(file: &File) -> io::Result<()> {
+pub(super) const FLUSH: SyncCall = SyncCall {
+    name: "FlushFileBuffers",
     // SAFETY: the handle is open for as long as `file` is borrowed.
-    check(unsafe { FlushFileBuffers(file.as_raw_handle()) })
-}
+    call: |file| check(unsafe { FlushFileBuffers(file.as_raw_handle()) }),
+};
 
 /// The path as the wide, zero-terminated text that Win32 takes.
-pub(in crate::os) fn wide(path: &Path) -> Vec<u16> {
+pub(super) fn wide(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain([0]).collect()
 }
 

@@ -9,8 +9,8 @@ use super::volume::{self, Volume};
 use super::wine::{self, Mount};
 use crate::durability::Lie;
 use crate::error::Result;
-use crate::inspect::{Device, Environment, FoundLie, Pressure};
-use crate::os::cpuid;
+use crate::inspect::{Device, Environment, FoundLie};
+use crate::os::fallback::inspect::environment as environment_of;
 use std::path::Path;
 use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
 
@@ -27,20 +27,13 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         Some(_) => volume.file_system_under_wine(mount.as_ref())?,
         None => volume.file_system(&disks)?,
     };
+    let system = system(wine.as_deref());
     Ok(Environment {
-        system: system(wine.as_deref()),
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        cpu_model: cpuid::brand(),
         memory_bytes: memory_bytes(),
-        hypervisor: cpuid::hypervisor(),
-        container: None,
         lies: lies(wine.as_deref(), mount.as_ref(), &disks),
-        wine,
-        pressure: Pressure::default(),
-        clock: crate::clock::resolution(),
-        file_system,
         devices: stack(&volume, disks),
-        writeback: Vec::new(),
+        wine,
+        ..environment_of(system, file_system)
     })
 }
 
@@ -64,7 +57,7 @@ fn stack(volume: &Volume, disks: Vec<Disk>) -> Vec<Device> {
     }
     let top = Device {
         stands_on: disks.iter().map(|disk| disk.device.name.clone()).collect(),
-        ..Device::untold(volume.root.display().to_string(), "volume")
+        ..Device::unknown(volume.root.display().to_string(), "volume")
     };
     std::iter::once(top).chain(disks.into_iter().map(|disk| disk.device)).collect()
 }
@@ -105,8 +98,8 @@ fn memory_bytes() -> Option<u64> {
     let size = u32::try_from(size_of::<MEMORYSTATUSEX>()).ok()?;
     let mut status = MEMORYSTATUSEX { dwLength: size, ..MEMORYSTATUSEX::default() };
     // SAFETY: the pointer is to a live structure that says its own size.
-    let told = unsafe { GlobalMemoryStatusEx(&raw mut status) };
-    (told != 0).then_some(status.ullTotalPhys)
+    let known = unsafe { GlobalMemoryStatusEx(&raw mut status) };
+    (known != 0).then_some(status.ullTotalPhys)
 }
 
 #[cfg(test)]
@@ -136,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn under_wine_a_folder_in_memory_is_told_from_the_drive_it_is_on() {
+    fn under_wine_a_folder_in_memory_is_distinguished_from_the_drive_it_is_on() {
         let memory = Path::new(r"Z:\dev\shm");
         if ntdll::wine_version().is_some() && memory.exists() {
             let there = environment(memory).expect("an environment");

@@ -8,7 +8,7 @@
 //! against the length, by the same loop as everywhere.
 
 use super::call::{self, check};
-use crate::Commit;
+use crate::CommitHandle;
 use crate::buffer::Aligned;
 use crate::commit::{OpenError, Target, write_all};
 use crate::error::{Error, Result};
@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-impl Commit for Overlapped {
+impl CommitHandle for Overlapped {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let Self { request, buffer, path, .. } = self;
         if request.in_flight {
@@ -125,7 +125,7 @@ impl Commit for Overlapped {
         if !self.flush {
             return Ok(());
         }
-        call::flush(&self.request.file).map_err(|error| Error::new("FlushFileBuffers", &self.path, error))
+        call::FLUSH.run(&self.request.file, &self.path)
     }
 }
 

@@ -4,13 +4,12 @@
 
 use super::call;
 use super::ntdll::Flush;
-use crate::Commit;
-use crate::commit::{OpenError, Target, write_all};
+use crate::CommitHandle;
+use crate::commit::{OpenError, Target, read_into_cache, write_all};
 use crate::error::{Error, Result};
 use crate::method::{Method, Sync};
 use std::fs::File;
 use std::ops::Range;
-use std::os::windows::fs::FileExt;
 use std::path::PathBuf;
 
 pub(super) struct Positional {
@@ -42,7 +41,7 @@ pub(super) fn open(
     Ok(Positional { file, path: target.path.clone(), sync, partial_pages })
 }
 
-impl Commit for Positional {
+impl CommitHandle for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         write_all("WriteFile", &self.path, offset, bytes, |offset, bytes| {
             call::write_at(&self.file, offset, bytes)
@@ -52,9 +51,7 @@ impl Commit for Positional {
     fn sync(&mut self) -> Result<()> {
         match self.sync {
             Syncing::None => Ok(()),
-            Syncing::FlushFileBuffers => {
-                call::flush(&self.file).map_err(|error| Error::new("FlushFileBuffers", &self.path, error))
-            }
+            Syncing::FlushFileBuffers => call::FLUSH.run(&self.file, &self.path),
             Syncing::Nt(flush) => {
                 flush.run(&self.file).map_err(|error| Error::new("NtFlushBuffersFileEx", &self.path, error))
             }
@@ -62,17 +59,6 @@ impl Commit for Positional {
     }
 
     fn warm(&mut self, range: Range<u64>) -> Result<()> {
-        if self.partial_pages {
-            let mut chunk = vec![0; 1 << 20];
-            let mut offset = range.start;
-            while offset < range.end {
-                match self.file.seek_read(&mut chunk, offset) {
-                    Ok(0) => break,
-                    Ok(read) => offset += read as u64,
-                    Err(error) => return Err(Error::new("ReadFile", &self.path, error)),
-                }
-            }
-        }
-        Ok(())
+        if self.partial_pages { read_into_cache("ReadFile", &self.file, &self.path, range) } else { Ok(()) }
     }
 }

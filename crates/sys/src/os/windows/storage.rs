@@ -27,7 +27,7 @@ use windows_sys::Win32::System::Ioctl::{
 /// `CTL_CODE(IOCTL_VOLUME_BASE, 0, METHOD_BUFFERED, FILE_ANY_ACCESS)` of winioctl.h.
 const IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: u32 = 0x0056_0000;
 
-/// A disk, and whether its owner told Windows not to flush it.
+/// A disk, and whether Windows is set not to flush it.
 pub(super) struct Disk {
     pub(super) device: Device,
     /// "Turn off Windows write-cache buffer flushing on the device" is ticked in its properties.
@@ -54,7 +54,7 @@ fn numbers(extents: &[u8]) -> Option<Vec<u32>> {
 
 fn disk(number: u32) -> Disk {
     let name = format!("PhysicalDrive{number}");
-    let mut device = Device::untold(name.as_str(), "disk");
+    let mut device = Device::unknown(name.as_str(), "disk");
     let Some(handle) = open(&format!(r"\\.\{name}")) else {
         return Disk { device, flushes_turned_off: false };
     };

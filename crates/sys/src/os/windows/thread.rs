@@ -4,39 +4,35 @@
 //! and Microsoft warns against turning them into time. The system reports no context switches and run-queue waits per
 //! thread.
 
+pub(crate) use crate::os::fallback::thread::RunQueue;
+
 use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};
 use std::io;
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes, SetThreadAffinityMask};
 
-/// The calling thread's accounts; there is nothing to hold open.
-pub(crate) struct Accounts;
-
-impl Accounts {
-    pub(crate) fn open() -> Self {
-        Self
+pub(crate) fn times() -> Times {
+    let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
+    // SAFETY: takes nothing; gives a constant that stands for the calling thread.
+    let thread = unsafe { GetCurrentThread() };
+    // SAFETY: the four pointers are to live, writable structures of the right type.
+    let known =
+        unsafe { GetThreadTimes(thread, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user) };
+    if known == 0 {
+        return Times::default();
     }
+    Times { user_ns: nanoseconds(user), system_ns: nanoseconds(kernel), ..Times::default() }
+}
 
-    #[expect(clippy::unused_self, reason = "the same shape on every system")]
-    pub(crate) fn wait_ns(&self) -> Option<u64> {
-        None
-    }
+/// `GetThreadTimes` goes in steps of the tick, which is longer than any call.
+pub(crate) fn cpu_ns() -> Option<u64> {
+    None
+}
 
-    #[expect(clippy::unused_self, reason = "the same shape on every system")]
-    pub(crate) fn times(&self) -> Times {
-        let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
-        // SAFETY: takes nothing; gives a constant that stands for the calling thread.
-        let thread = unsafe { GetCurrentThread() };
-        // SAFETY: the four pointers are to live, writable structures of the right type.
-        let known = unsafe {
-            GetThreadTimes(thread, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
-        };
-        if known == 0 {
-            return Times::default();
-        }
-        Times { user_ns: nanoseconds(user), system_ns: nanoseconds(kernel), ..Times::default() }
-    }
+/// So does `GetProcessTimes`.
+pub(crate) fn process_cpu_ns() -> Option<u64> {
+    None
 }
 
 fn nanoseconds(time: FILETIME) -> u64 {

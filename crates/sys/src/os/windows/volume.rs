@@ -44,7 +44,7 @@ pub(super) struct Volume {
 /// The volume that `path` is on, after symbolic links and mounted folders.
 ///
 /// # Errors
-/// `path` does not exist, or Windows does not tell.
+/// `path` does not exist, or Windows does not report it.
 pub(super) fn of(path: &Path) -> Result<Volume> {
     // A volume without a letter has no final path in letters: then the path as given must do.
     std::fs::metadata(path).map_err(|error| Error::new("GetFileAttributesExW", path, error))?;
@@ -87,7 +87,7 @@ fn device(root: &Path) -> Option<String> {
 }
 
 impl Volume {
-    /// The file system, as Windows tells it.
+    /// The file system, as Windows reports it.
     ///
     /// # Errors
     /// The failed call.
@@ -151,7 +151,7 @@ impl Volume {
         let none = std::ptr::null_mut();
         // SAFETY: the root is zero-terminated and ends in a backslash; the buffer's length is passed with it,
         // and what is not wanted is null.
-        let told = check(unsafe {
+        let done = check(unsafe {
             GetVolumeInformationW(
                 wide(&self.root).as_ptr(),
                 none,
@@ -163,7 +163,7 @@ impl Volume {
                 64,
             )
         });
-        told.map_err(|error| Error::new("GetVolumeInformationW", &self.root, error))?;
+        done.map_err(|error| Error::new("GetVolumeInformationW", &self.root, error))?;
         Ok((narrow(&kind), flags))
     }
 
@@ -173,17 +173,17 @@ impl Volume {
         let folder = wide(&self.folder.join(""));
         let (mut free, mut total) = (0, 0);
         // SAFETY: the path is zero-terminated, the pointers are to live locals, and what is not wanted is null.
-        let told = check(unsafe {
+        let done = check(unsafe {
             GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut free, &raw mut total, std::ptr::null_mut())
         });
-        told.map_err(|error| Error::new("GetDiskFreeSpaceExW", &self.folder, error))?;
+        done.map_err(|error| Error::new("GetDiskFreeSpaceExW", &self.folder, error))?;
         Ok((free, total))
     }
 
     fn cluster_bytes(&self) -> Result<u64> {
         let [mut sectors, mut sector_bytes, mut free, mut total] = [0; 4];
         // SAFETY: the root is zero-terminated and ends in a backslash; the pointers are to live locals.
-        let told = check(unsafe {
+        let done = check(unsafe {
             GetDiskFreeSpaceW(
                 wide(&self.root).as_ptr(),
                 &raw mut sectors,
@@ -192,7 +192,7 @@ impl Volume {
                 &raw mut total,
             )
         });
-        told.map_err(|error| Error::new("GetDiskFreeSpaceW", &self.root, error))?;
+        done.map_err(|error| Error::new("GetDiskFreeSpaceW", &self.root, error))?;
         Ok(u64::from(sectors) * u64::from(sector_bytes))
     }
 }

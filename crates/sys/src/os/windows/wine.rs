@@ -50,10 +50,10 @@ pub(super) fn mount(folder: &Path) -> Option<Mount> {
 }
 
 fn file_index(file: &File) -> Option<u64> {
-    let mut told = BY_HANDLE_FILE_INFORMATION::default();
+    let mut information = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the handle is open for as long as `file` is borrowed, and the structure is live.
-    check(unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut told) }).ok()?;
-    Some((u64::from(told.nFileIndexHigh) << 32) | u64::from(told.nFileIndexLow))
+    check(unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut information) }).ok()?;
+    Some((u64::from(information.nFileIndexHigh) << 32) | u64::from(information.nFileIndexLow))
 }
 
 /// The first mount of the device with this `st_dev`.
@@ -70,7 +70,7 @@ fn find(mountinfo: &str, device: u64) -> Option<Mount> {
 }
 
 impl Mount {
-    /// Where it keeps its data, as far as its type tells.
+    /// Where it keeps its data, as far as its type shows.
     pub(super) fn medium(&self) -> Medium {
         match self.kind.as_str() {
             "tmpfs" | "ramfs" => Medium::Memory,
@@ -114,17 +114,17 @@ mod tests {
 
     #[test]
     fn a_device_number_finds_its_mount() {
-        let told = |device| {
+        let found = |device| {
             find(MOUNTS, device).map(|mount| {
                 let lies: Vec<Lie> = mount.lies().map(|found| found.lie).collect();
                 (mount.kind.clone(), mount.medium(), lies)
             })
         };
         let block = |kind: &str, lies| Some((kind.to_owned(), Medium::Block, lies));
-        assert_eq!(told(0xfe00), block("ext4", vec![Lie::BarriersOff]));
-        assert_eq!(told(0x16), Some(("tmpfs".to_owned(), Medium::Memory, vec![])));
-        assert_eq!(told(0x10_002c), Some(("overlay".to_owned(), Medium::Unknown, vec![Lie::SyncDisabled])));
-        assert_eq!(told(0x1001_0301), block("xfs", vec![]), "minor numbers above 255 lie around the major");
-        assert_eq!(told(0xfe01), None);
+        assert_eq!(found(0xfe00), block("ext4", vec![Lie::BarriersOff]));
+        assert_eq!(found(0x16), Some(("tmpfs".to_owned(), Medium::Memory, vec![])));
+        assert_eq!(found(0x10_002c), Some(("overlay".to_owned(), Medium::Unknown, vec![Lie::SyncDisabled])));
+        assert_eq!(found(0x1001_0301), block("xfs", vec![]), "minor numbers above 255 lie around the major");
+        assert_eq!(found(0xfe01), None);
     }
 }

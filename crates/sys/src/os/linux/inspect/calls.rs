@@ -30,18 +30,18 @@ pub(super) fn space(path: &Path) -> Result<Space> {
     let fail = |error| Error::new("statvfs", path, error);
     let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| fail(error.into()))?;
     // SAFETY: all zeros is a valid `statvfs`.
-    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    let code = unsafe { libc::statvfs(c_path.as_ptr(), &raw mut told) };
+    let code = unsafe { libc::statvfs(c_path.as_ptr(), &raw mut stat) };
     if code != 0 {
         return Err(fail(io::Error::last_os_error()));
     }
-    let unit = if told.f_frsize == 0 { told.f_bsize } else { told.f_frsize } as u64;
+    let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize } as u64;
     Ok(Space {
-        block_bytes: told.f_bsize as u64,
-        free_bytes: unit.saturating_mul(told.f_bavail as u64),
-        total_bytes: unit.saturating_mul(told.f_blocks as u64),
-        read_only: told.f_flag & libc::ST_RDONLY != 0,
+        block_bytes: stat.f_bsize as u64,
+        free_bytes: unit.saturating_mul(stat.f_bavail as u64),
+        total_bytes: unit.saturating_mul(stat.f_blocks as u64),
+        read_only: stat.f_flag & libc::ST_RDONLY != 0,
     })
 }
 
@@ -49,11 +49,11 @@ pub(super) fn space(path: &Path) -> Result<Space> {
 pub(super) fn magic(path: &Path) -> Option<u32> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: all zeros is a valid `statfs`.
-    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    let code = unsafe { libc::statfs(path.as_ptr(), &raw mut told) };
+    let code = unsafe { libc::statfs(path.as_ptr(), &raw mut stat) };
     // Where the field is signed and narrow, a magic with the top bit set comes out negative.
-    let number = i128::from(told.f_type) & i128::from(u32::MAX);
+    let number = i128::from(stat.f_type) & i128::from(u32::MAX);
     u32::try_from(number).ok().filter(|_| code == 0)
 }
 
@@ -61,8 +61,8 @@ pub(super) fn magic(path: &Path) -> Option<u32> {
 pub(super) fn mount_id(path: &Path, proc: &Path) -> Option<u64> {
     let handle =
         OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
-    let told = std::fs::read_to_string(proc.join(format!("self/fdinfo/{}", handle.as_raw_fd()))).ok()?;
-    told.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+    let info = std::fs::read_to_string(proc.join(format!("self/fdinfo/{}", handle.as_raw_fd()))).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
 /// Whether the folder or file has the attribute "no copy on write", which new files in a folder inherit.
@@ -78,7 +78,7 @@ pub(super) fn is_nocow(path: &Path) -> bool {
     code == 0 && flags[0] & FS_NOCOW_FL != 0
 }
 
-/// A sync call, asked in vain; the result is its return code.
+/// A sync call that must fail; the result is its return code.
 type Sync = fn(RawFd) -> libc::c_long;
 
 /// Each sync call as libc offers it, and bare.
@@ -97,7 +97,7 @@ const SYNCS: [(Sync, Sync); 2] = [
     ),
 ];
 
-/// Who answers syncs that must fail with success: of no descriptor, and of a pipe, which cannot be synced.
+/// Which syncs succeed that must fail: of no descriptor, and of a pipe, which cannot be synced.
 pub(super) fn swallowed_syncs() -> Swallowed {
     let pipe = io::pipe().ok();
     let descriptors = [Some(-1), pipe.as_ref().map(|(reader, _)| reader.as_raw_fd())];
@@ -108,7 +108,7 @@ pub(super) fn swallowed_syncs() -> Swallowed {
     }
 }
 
-/// The name that a hypervisor gives itself to the guest's CPU, on x86.
+/// The hypervisor's name in the guest's CPUID, on x86.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn cpuid_hypervisor() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -116,8 +116,8 @@ pub(super) fn cpuid_hypervisor() -> Option<String> {
     if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
         return None;
     }
-    let told = __cpuid(0x4000_0000);
-    let bytes: Vec<u8> = [told.ebx, told.ecx, told.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let leaf = __cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
     let name = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
     (!name.is_empty()).then_some(name)
 }

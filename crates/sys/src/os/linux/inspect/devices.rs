@@ -11,7 +11,7 @@ use crate::durability::{DeviceCache, Lie};
 use crate::inspect::{Device, FoundLie};
 use std::path::{Path, PathBuf};
 
-/// Kinds that only the kernel's name tells: what the name begins with, and the kind.
+/// Kinds that only the kernel's name shows: what the name begins with, and the kind.
 const KIND_BY_NAME: [(&str, &str); 10] = [
     ("zram", "zram"),
     ("ram", "ram"),
@@ -25,7 +25,7 @@ const KIND_BY_NAME: [(&str, &str); 10] = [
     ("mtdblock", "mtd"),
 ];
 
-/// What a folder on the way to a device tells about its transport: the first row that fits wins, because a
+/// What a folder on the way to a device shows about its transport: the first row that fits wins, because a
 /// USB disk's path has `usb` and `host` in it, a SATA disk's `ata` and `host`.
 const TRANSPORT_BY_FOLDER: [(&str, &str); 13] = [
     ("usb", "usb"),
@@ -89,12 +89,12 @@ pub(super) fn disk_folder(folder: &Path) -> PathBuf {
     }
 }
 
-/// A queue that was told to believe in no write cache while the device itself says that it has one: since the
-/// queue's word decides, the kernel then sends no flush.
+/// A queue that was set to assume no write cache while the device itself reports one: since the
+/// queue's setting decides, the kernel then sends no flush.
 pub(super) fn hidden_cache(folder: &Path) -> Option<FoundLie> {
     let disk = disk_folder(folder);
-    let (queue, told) = (text(&disk.join("queue/write_cache"))?, told_cache(&disk)?);
-    (queue == "write through" && told.starts_with("write back")).then(|| FoundLie {
+    let (queue, reported) = (text(&disk.join("queue/write_cache"))?, reported_cache(&disk)?);
+    (queue == "write through" && reported.starts_with("write back")).then(|| FoundLie {
         lie: Lie::BarriersOff,
         evidence: format!(
             "{0} has a write-back cache, but {0}/queue/write_cache says write through: no flush is sent",
@@ -112,8 +112,8 @@ fn write_cache(disk: &Path) -> DeviceCache {
     }
 }
 
-/// The device's own word about its cache: virtio's `cache_type`, or the SCSI disk's mode page.
-fn told_cache(disk: &Path) -> Option<String> {
+/// The device's own report of its cache: virtio's `cache_type`, or the SCSI disk's mode page.
+fn reported_cache(disk: &Path) -> Option<String> {
     let scsi = disk.join("device/scsi_disk");
     let of_scsi = || names(&scsi).iter().find_map(|address| text(&scsi.join(address).join("cache_type")));
     text(&disk.join("cache_type")).or_else(of_scsi)
@@ -155,12 +155,12 @@ fn transport(roots: &Roots, disk: &Path) -> Option<String> {
     let sys = std::fs::canonicalize(&roots.sys).ok()?;
     let way = disk.strip_prefix(sys).ok()?;
     let folders: Vec<_> = way.iter().filter_map(|folder| folder.to_str()).collect();
-    let told = |(prefix, _): &&(&str, &str)| {
+    let fits = |(prefix, _): &&(&str, &str)| {
         folders.iter().any(|folder| is_numbered(folder, prefix))
             || (prefix.ends_with('-') || *prefix == "VMBUS")
                 && folders.iter().any(|folder| folder.starts_with(prefix))
     };
-    let found = TRANSPORT_BY_FOLDER.iter().find(told).map(|(_, transport)| *transport);
+    let found = TRANSPORT_BY_FOLDER.iter().find(fits).map(|(_, transport)| *transport);
     match found {
         Some("nvme") => Some(nvme_transport(disk)),
         Some(transport) => Some(transport.to_owned()),
@@ -171,7 +171,7 @@ fn transport(roots: &Roots, disk: &Path) -> Option<String> {
 }
 
 /// `nvme` in the machine, `nvme-tcp` and its like over a network. With several paths the disk hangs on a
-/// subsystem, whose controllers tell.
+/// subsystem, whose controllers have it.
 fn nvme_transport(disk: &Path) -> String {
     let device = disk.join("device");
     let of_controllers =

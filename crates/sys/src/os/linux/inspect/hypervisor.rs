@@ -20,7 +20,7 @@ pub(super) struct Signs {
     pub(super) acpi_maker: Option<String>,
     /// The hardware ids of the ACPI devices.
     pub(super) acpi_devices: Vec<String>,
-    /// The CPU's word, on x86.
+    /// The name that CPUID reports, on x86.
     pub(super) cpuid: Option<String>,
     /// Whether the kernel lists the CPU flag.
     pub(super) flag: bool,
@@ -112,7 +112,7 @@ pub(super) fn signs(roots: &Roots, cpuinfo: &str, transports: Vec<String>) -> Si
         cpuid: calls::cpuid_hypervisor(),
         flag: has_hypervisor_flag(cpuinfo),
         kernel_says: roots.sys_text("hypervisor/type"),
-        is_first_domain: roots.proc_text("xen/capabilities").is_some_and(|told| told.contains("control_d")),
+        is_first_domain: roots.proc_text("xen/capabilities").is_some_and(|text| text.contains("control_d")),
         kernel: kernel.join(" "),
         tree: tree.map(|path| roots.proc_text(path).unwrap_or_default()).join("\n"),
         transports,
@@ -125,7 +125,7 @@ fn acpi_maker(roots: &Roots) -> Option<String> {
     table.get(10..16).map(|maker| String::from_utf8_lossy(maker).into_owned())
 }
 
-/// The hypervisor's name, if the signs tell that there is one.
+/// The hypervisor's name, if the signs show that there is one.
 pub(super) fn name(signs: &Signs) -> Option<String> {
     let is_metal = signs.dmi.iter().any(|name| name.contains(".metal"));
     if signs.is_first_domain || is_metal {
@@ -142,8 +142,8 @@ pub(super) fn name(signs: &Signs) -> Option<String> {
         .or_else(|| in_order(&DMI, &signs.dmi))
         .or_else(maker)
         .or_else(|| if signs.dmi.is_empty() { acpi() } else { None });
-    let engine = signs.cpuid.as_ref().map(|told| row(&CPUID, told).map_or(told.clone(), str::to_owned));
-    let engine = engine.or_else(|| signs.kernel_says.as_ref().map(|told| capitalised(told)));
+    let engine = signs.cpuid.as_ref().map(|text| row(&CPUID, text).map_or(text.clone(), str::to_owned));
+    let engine = engine.or_else(|| signs.kernel_says.as_ref().map(|text| capitalised(text)));
     let engine = engine.or_else(|| row(&TREE, &signs.tree).map(str::to_owned));
     match (product, engine) {
         (Some(product), Some(engine)) if !product.contains(&engine) => Some(format!("{product} ({engine})")),

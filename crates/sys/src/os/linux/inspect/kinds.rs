@@ -4,12 +4,12 @@
 
 use crate::durability::Medium;
 
-/// What a name tells.
+/// What follows from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     /// Where the data is kept; `None` where the devices under it decide.
     pub(super) medium: Option<Medium>,
-    /// Whether overwrites go to new blocks unless told otherwise.
+    /// Whether overwrites go to new blocks unless an option says otherwise.
     pub(super) copy_on_write: bool,
     /// Whether files may come to share blocks, or have theirs moved, without their writer's knowledge.
     pub(super) shares_extents: bool,
@@ -79,7 +79,7 @@ pub(super) fn name_by_magic(magic: Option<u32>) -> &'static str {
     NAME_BY_MAGIC.iter().find(|(number, _)| Some(*number) == magic).map_or("unknown", |(_, name)| name)
 }
 
-/// What `name` tells.
+/// What follows from `name`.
 pub(super) fn kind(name: &str) -> Kind {
     let medium = if MEMORY.contains(&name) {
         Some(Medium::Memory)

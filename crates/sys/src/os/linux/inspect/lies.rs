@@ -5,7 +5,7 @@
 //! library; if the bare system call succeeds without a descriptor, a filter in the kernel answers (`systemd-nspawn
 //! --suppress-sync`).
 //!
-//! Invariant: every lie carries its evidence; nothing is read but the one property that only the `zfs` tool reports.
+//! Invariant: every lie has its evidence; nothing is read but the one property that only the `zfs` tool reports.
 
 use super::mounts::Mount;
 use super::roots::Roots;
@@ -45,16 +45,16 @@ const OPTIONS: [Row; 6] = [
 /// Parts of the names of libraries that exist to swallow syncs.
 const LIBRARIES: [&str; 3] = ["eatmydata", "nosync", "nofsync"];
 
-/// The lies that a mount tells by itself.
+/// The lies of a mount itself.
 pub(super) fn of_mount(mount: &Mount, roots: &Roots) -> Vec<FoundLie> {
     let options = mount.options();
     let rows = OPTIONS.iter().filter(|row| row.kinds.iter().any(|kind| is_kind(&mount.kind, kind)));
-    let told = |row: &Row| {
+    let found = |row: &Row| {
         let option = options.iter().find(|option| row.names.contains(&option.as_str()))?;
         let evidence = format!("{} on {} is mounted with {option}", mount.kind, mount.point.display());
         Some(FoundLie { lie: row.lie, evidence })
     };
-    let mut lies: Vec<_> = rows.filter_map(told).collect();
+    let mut lies: Vec<_> = rows.filter_map(found).collect();
     if mount.kind == "zfs" {
         let dataset = mount.source.to_string_lossy();
         if (roots.zfs_sync)(&dataset).as_deref() == Some("disabled") {
@@ -67,7 +67,7 @@ pub(super) fn of_mount(mount: &Mount, roots: &Roots) -> Vec<FoundLie> {
     lies
 }
 
-/// The lies told to this process: `maps` is `/proc/self/maps`, `preload` the value of `LD_PRELOAD`.
+/// The lies that this process meets: `maps` is `/proc/self/maps`, `preload` the value of `LD_PRELOAD`.
 pub(super) fn of_process(maps: Option<&str>, preload: Option<&str>, swallowed: Swallowed) -> Vec<FoundLie> {
     let mut lies = Vec::new();
     if swallowed.by_kernel {
@@ -75,7 +75,7 @@ pub(super) fn of_process(maps: Option<&str>, preload: Option<&str>, swallowed: S
         lies.push(FoundLie { lie: Lie::SyncDisabled, evidence: evidence.to_owned() });
     }
     let library = maps.and_then(|maps| maps.lines().filter_map(mapped_file).find(|file| is_swallower(file)));
-    // LD_PRELOAD is a wish: the loader passes over what it cannot load, and maps tells what it did load.
+    // The loader passes over what it cannot load of LD_PRELOAD; maps shows what it did load.
     let wished = || preload.filter(|_| maps.is_none())?.split([':', ' ']).find(|file| is_swallower(file));
     let evidence = match (library, wished()) {
         (Some(library), _) => Some(format!("{library} is loaded into this process")),

@@ -20,8 +20,8 @@ pub(super) fn system(roots: &Roots) -> String {
 /// The CPU's name; each architecture's kernel labels it differently.
 pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
     let labels = ["model name", "cpu model", "cpu", "Hardware", "uarch"];
-    let told = labels.iter().find_map(|label| labelled(cpuinfo, label).find(|value| !value.is_empty()))?;
-    Some(told.to_owned())
+    let model = labels.iter().find_map(|label| labelled(cpuinfo, label).find(|value| !value.is_empty()))?;
+    Some(model.to_owned())
 }
 
 /// Whether the CPU says that a hypervisor is present.
@@ -70,7 +70,7 @@ pub(super) fn writeback(roots: &Roots) -> Vec<(String, String)> {
     all.filter_map(|name| roots.proc_text(&format!("sys/vm/{name}")).map(|value| (name, value))).collect()
 }
 
-/// What a text tells about the container runtime that wrote it: a part of it, and the name.
+/// What a text shows about the container runtime that wrote it: a part of it, and the name.
 const CGROUP_MARKS: [(&str, &str); 8] = [
     ("kubepods", "kubernetes"),
     ("/docker/", "docker"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_process_tells_its_container() {
+    fn the_first_process_shows_its_container() {
         assert_eq!(container_variable(b"PATH=/bin\0container=lxc\0X=1").as_deref(), Some("lxc"));
         assert_eq!(container_variable(b"PATH=/bin\0mycontainer=lxc"), None);
     }

@@ -38,7 +38,7 @@ pub(super) struct Mount {
 pub(super) struct Key<'a> {
     /// The kernel's own answer (`mnt_id` in `/proc/self/fdinfo`, Linux 3.15): always right where it is there.
     pub(super) id: Option<u64>,
-    /// The path's `st_dev`, if the path could be asked.
+    /// The path's `st_dev`, if it is known.
     pub(super) device: Option<(u32, u32)>,
     /// The path without symbolic links.
     pub(super) path: &'a Path,

@@ -62,7 +62,7 @@ impl<'a> Walk<'a> {
         Some(self.block(&folder).1)
     }
 
-    /// Also tells the names of the devices that the mount stands on directly.
+    /// Also returns the names of the devices that the mount stands on directly.
     fn mount_and_tops(&mut self, mount: &Mount, folder: &Path) -> (Below, Vec<String>) {
         if self.depth >= DEPTH_MAX {
             return (UNKNOWN, Vec::new());
@@ -71,25 +71,25 @@ impl<'a> Walk<'a> {
         for lie in lies::of_mount(mount, self.roots) {
             self.add_lie(lie);
         }
-        let told = kind(&mount.kind);
+        let known = kind(&mount.kind);
         let (below, tops) = match lower_folder(mount) {
             Some(lower) => self.path(&lower).unwrap_or((UNKNOWN, Vec::new())),
             None => self.blocks(&devices_of(self.roots, mount)),
         };
         self.depth -= 1;
-        let medium = match told.medium {
+        let medium = match known.medium {
             Some(Medium::Block) if tops.is_empty() => Medium::Block,
             Some(Medium::Block) | None => below.medium,
             Some(medium) => medium,
         };
-        let copy_on_write = below.copy_on_write || self.copies(mount, told, folder);
-        let shares_extents = below.shares_extents || told.shares_extents;
+        let copy_on_write = below.copy_on_write || self.copies(mount, known, folder);
+        let shares_extents = below.shares_extents || known.shares_extents;
         (Below { medium, copy_on_write, shares_extents }, tops)
     }
 
-    fn copies(&self, mount: &Mount, told: Kind, folder: &Path) -> bool {
+    fn copies(&self, mount: &Mount, known: Kind, folder: &Path) -> bool {
         let in_place = mount.super_options.iter().any(|option| option == "nodatacow");
-        told.copy_on_write && !(mount.kind == "btrfs" && (in_place || (self.roots.is_nocow)(folder)))
+        known.copy_on_write && !(mount.kind == "btrfs" && (in_place || (self.roots.is_nocow)(folder)))
     }
 
     /// Walks down from the mount that an absolute path is on, if the path is to be seen from here at all: a
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Nothing is told.
+/// Nothing is known.
 pub(super) const UNKNOWN: Below =
     Below { medium: Medium::Unknown, copy_on_write: false, shares_extents: false };
 const BLOCK: Below = Below { medium: Medium::Block, copy_on_write: false, shares_extents: false };

@@ -84,20 +84,20 @@ fn a_queue_that_hides_the_devices_cache_is_a_lie() {
         ("write through", "write through", 0),
         ("write back", "write back", 0),
     ];
-    for (told, queue, lies) in rows {
+    for (disk, queue, lies) in rows {
         let machine = Machine::new()
             .disk(SATA_A, "8:0", Queue { cache: queue, ..SPINNING })
-            .write(&scsi, told)
+            .write(&scsi, disk)
             .mount("8:0 / / ext4 /dev/sda rw");
         let found = machine.look("/");
-        assert_eq!(found.lies.len(), lies, "{told}, {queue}: {:?}", found.lies);
-        let volatile = told == "write back";
-        assert_eq!(found.device_cache() == DeviceCache::WriteBack, volatile, "{told}, {queue}");
+        assert_eq!(found.lies.len(), lies, "{disk}, {queue}: {:?}", found.lies);
+        let volatile = disk == "write back";
+        assert_eq!(found.device_cache() == DeviceCache::WriteBack, volatile, "{disk}, {queue}");
     }
 }
 
 #[test]
-fn a_device_tells_its_attributes_and_a_partition_its_disks() {
+fn a_device_has_its_attributes_and_a_partition_its_disks() {
     let found = machine().look("/home");
     let [crypt, partition, disk] = &found.devices[..] else { panic!("{}", stack(&found)) };
     assert_eq!(crypt.model.as_deref(), Some("crypt root"));
@@ -139,7 +139,7 @@ fn a_cache_on_the_way_counts_but_not_the_one_that_md_claims() {
 }
 
 #[test]
-fn transports_are_told_by_the_way_to_the_device() {
+fn transports_are_recognised_by_the_way_to_the_device() {
     let rows = [
         ("pci0000:00/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdc", Some("usb")),
         ("platform/host3/session1/target3:0:0/3:0:0:1/block/sdd", Some("iscsi")),
@@ -188,7 +188,7 @@ fn circles_and_nonsense_end() {
 type Marks<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
 
 #[test]
-fn a_container_is_told_by_its_marks_and_a_mark_that_stayed_behind_is_none() {
+fn a_container_is_recognised_by_its_marks_and_a_mark_that_stayed_behind_is_none() {
     let whole = "254:0 / / ext4 /dev/vda rw";
     let layers = "0:30 / / overlay overlay rw,lowerdir=/l,upperdir=/x/docker/overlay2/1/diff";
     let bare = "0:30 / / overlay overlay rw,lowerdir=/l,upperdir=/x";

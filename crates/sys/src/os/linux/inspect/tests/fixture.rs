@@ -1,10 +1,10 @@
 //! Test fixture: builds a simulated machine (`/proc`, `/sys` and a mount table) in a temporary folder.
 
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
-use crate::os::linux::inspect::mounted;
-use crate::os::linux::inspect::mounts::{self, Key, Mount};
-use crate::os::linux::inspect::roots::Roots;
-use crate::os::linux::inspect::stack::Walk;
+use crate::os::system::inspect::mounted;
+use crate::os::system::inspect::mounts::{self, Key, Mount};
+use crate::os::system::inspect::roots::Roots;
+use crate::os::system::inspect::stack::Walk;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

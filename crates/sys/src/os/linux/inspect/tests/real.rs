@@ -5,15 +5,16 @@
 use crate::counters::Reader;
 use crate::durability::{Lie, Medium};
 use crate::inspect::{FoundLie, environment};
-use crate::os::linux::inspect::calls;
-use crate::os::linux::inspect::lies::{Swallowed, of_process};
-use crate::os::linux::inspect::roots::names;
+use crate::os::system::inspect::calls;
+use crate::os::system::inspect::lies::{Swallowed, of_process};
+use crate::os::system::inspect::roots::names;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn this_machine_is_told_without_a_panic() {
+fn this_machine_is_described_without_a_panic() {
     let found = environment(Path::new("/")).expect("a root folder");
     assert!(found.system.starts_with("Linux "), "{}", found.system);
     assert!(found.cpus >= 1 && found.memory_bytes.is_some() && !found.writeback.is_empty());
@@ -48,18 +49,18 @@ struct Mounted(tempfile::TempDir);
 
 impl Mounted {
     /// A small ext4 in a file.
-    fn ext4(options: &str) -> Result<Self, String> {
+    fn ext4(options: &str) -> io::Result<Self> {
         let (folder, point) = Self::folders(&[])?;
         let image = folder.path().join("image");
-        let file = fs::File::create(&image).map_err(|error| error.to_string())?;
-        file.set_len(16 << 20).map_err(|error| error.to_string())?;
+        let file = fs::File::create(&image)?;
+        file.set_len(16 << 20)?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
         run(Command::new("mount").args(["-t", "ext4", "-o", options]).arg(&image).arg(&point))?;
         Ok(Self(folder))
     }
 
     /// An overlay of two folders, whose names have in them what its options must escape.
-    fn overlay(option: &str) -> Result<Self, String> {
+    fn overlay(option: &str) -> io::Result<Self> {
         let (folder, point) = Self::folders(&["lower", "up,per", "work"])?;
         let at = |name: &str| format!("{}/{name}", folder.path().display());
         let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("up\\,per"), at("work"));
@@ -68,10 +69,10 @@ impl Mounted {
         Ok(Self(folder))
     }
 
-    fn folders(names: &[&str]) -> Result<(tempfile::TempDir, PathBuf), String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    fn folders(names: &[&str]) -> io::Result<(tempfile::TempDir, PathBuf)> {
+        let folder = tempfile::tempdir()?;
         for name in names.iter().chain(&["point"]) {
-            fs::create_dir(folder.path().join(name)).map_err(|error| error.to_string())?;
+            fs::create_dir(folder.path().join(name))?;
         }
         let point = folder.path().join("point");
         Ok((folder, point))
@@ -90,9 +91,9 @@ impl Drop for Mounted {
     }
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
-    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+fn run(command: &mut Command) -> io::Result<()> {
+    let done = command.output()?;
+    if done.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&done.stderr))) }
 }
 
 #[test]
@@ -145,10 +146,10 @@ fn a_volatile_overlay_is_caught_and_stands_on_what_its_upper_folder_is_on() {
 }
 
 #[test]
-fn a_raw_device_is_told_by_its_own_number() {
+fn a_raw_device_is_described_by_its_own_number() {
     let class = names(Path::new("/sys/class/block"));
     let Some(name) = class.iter().find(|name| Path::new("/dev").join(name).exists()) else {
-        println!("SKIPPED a_raw_device_is_told_by_its_own_number: no block device node here");
+        println!("SKIPPED a_raw_device_is_described_by_its_own_number: no block device node here");
         return;
     };
     let found = environment(&Path::new("/dev").join(name)).expect("a device");
@@ -165,7 +166,7 @@ fn a_library_that_swallows_syncs_is_caught_whatever_its_name() {
         int fdatasync(int fd) { return fsync(fd); }\n";
     const MARK: &str = "SEAWALL_TEST_PRELOADED";
     const NAME: &str =
-        "os::linux::inspect::tests::real::a_library_that_swallows_syncs_is_caught_whatever_its_name";
+        "os::system::inspect::tests::real::a_library_that_swallows_syncs_is_caught_whatever_its_name";
     if std::env::var_os(MARK).is_some() {
         let lies = environment(Path::new("/")).expect("a root folder").lies;
         assert!(lies.iter().any(|found| found.lie == Lie::Preload), "{lies:?}");

@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__cpuid, CpuidResult};
 
-/// The CPU's brand, where it tells.
+/// The CPU's brand, where it has one.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn brand() -> Option<String> {
     if __cpuid(0x8000_0000).eax < 0x8000_0004 {
@@ -43,7 +43,7 @@ pub(crate) fn hypervisor() -> Option<String> {
     None
 }
 
-/// The name people use for a CPUID signature; the signature itself if it is not a known one.
+/// The usual name for a CPUID signature; the signature itself if it is not a known one.
 #[cfg(target_arch = "x86_64")]
 fn name(vendor: &str) -> &str {
     const NAMES: [(&str, &str); 9] = [

@@ -5,7 +5,7 @@ pub(crate) fn generation() -> u32 {
     0
 }
 
-pub(crate) fn be_told() {}
+pub(crate) fn install_handler() {}
 
 /// There is none.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 //! Invariants: the open flags come from the row alone; every handle shares reading, writing and deleting, so that
 //! several segment writers can hold one journal open.
 
-pub(super) mod call;
+mod call;
+pub(crate) mod directory;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
@@ -11,15 +12,24 @@ mod ntdll;
 mod overlapped;
 mod positional;
 mod storage;
+pub(crate) mod store;
 pub(crate) mod thread;
 mod volume;
 mod wine;
 
-pub(crate) use super::no_counters as counters;
-use crate::commit::{OpenError, Target};
+pub(crate) use crate::os::fallback::{
+    WRITE_VECTOR, counters, fork, memory, process, raw_device, residency, rings, scratch,
+};
+#[cfg(feature = "testing")]
+pub use crate::os::fallback::{confinement, mistakes};
+pub(crate) use atomic_wait as wait;
+
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
-use crate::method::{Cache, Method, OpenSync, System, Write};
-use crate::{Commit, Error};
+use crate::flush::Flush;
+use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
+use crate::os::mapping::Map;
+use crate::{CommitHandle, Error};
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
 use std::path::Path;
@@ -30,15 +40,23 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 pub(crate) const SYSTEM: System = System::Windows;
 
+/// The calls that sync a whole file.
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, call::FLUSH)];
+
 pub(crate) fn open(
     method: &'static Method,
     target: &Target,
     directory: Option<&Directory>,
-) -> Result<Box<dyn Commit>, OpenError> {
+) -> Result<Box<dyn CommitHandle>, OpenError> {
     let file = open_journal(method, target, directory)?;
     match method.write {
         Write::Positional => Ok(Box::new(positional::open(file, method, target)?)),
-        Write::Mapped => Ok(Box::new(map::open(file, method.sync, target)?)),
+        Write::Mapped if method.sync == Sync::FlushFileBuffers => {
+            Ok(Box::new(Map::<map::View>::open(file, target)?))
+        }
+        Write::Mapped => {
+            Err(OpenError::unavailable(format!("{:?} does not go with a mapping on Windows", method.sync)))
+        }
         Write::Overlapped => Ok(Box::new(overlapped::open(file, method.sync, target)?)),
         Write::Flagged(_) | Write::Ring { .. } => {
             Err(OpenError::unavailable("pwritev2 and io_uring are Linux'"))
@@ -76,6 +94,11 @@ pub(crate) fn open_file(path: &Path, flags: i32) -> crate::Result<File> {
         .custom_flags(flags.cast_unsigned())
         .open(path);
     file.map_err(|error| Error::new("CreateFileW", path, error))
+}
+
+/// Opens a file to flush it, which needs the right to write.
+pub(crate) fn open_to_sync(path: &Path) -> std::io::Result<File> {
+    File::options().read(true).write(true).open(path)
 }
 
 /// Windows' raw disks are opened by other rules than files; the rows have not been taught them.

@@ -1,33 +1,20 @@
-//! Unix: reads around the page cache, reserves space and syncs directories.
+//! Linux: reads around the page cache, reserves space and advises the kernel about a file.
 //!
 //! Invariant: a file system without `O_DIRECT` (`EINVAL` at open) is opened through the cache; no acknowledged record
 //! is written here.
 
+pub(crate) use crate::os::unix::store::{read_at, sync_directory, write_at};
+
+use crate::directory::{Create, Directory, OpenHow};
+use crate::os::unix::check;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-#[cfg(target_os = "linux")]
-use crate::directory::Make;
-use crate::directory::{Directory, Wish};
-
-pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    file.read_at(buf, offset)
-}
-
-pub(crate) fn write_at(file: &File, offset: u64, buf: &[u8]) -> io::Result<usize> {
-    file.write_at(buf, offset)
-}
-
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-#[cfg(target_os = "linux")]
 /// The file, and whether reads of it go around the cache.
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
-    use std::os::unix::fs::OpenOptionsExt;
     match options.clone().custom_flags(libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // open(2) creates the file before it finds that the file system lacks O_DIRECT.
@@ -38,60 +25,37 @@ pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(Fil
 }
 
 /// As [`open_direct`], in a directory that is held.
-#[cfg(target_os = "linux")]
-pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
-    match directory.wish(name, Wish { flags: wish.flags | libc::O_DIRECT, ..wish }) {
+pub(crate) fn open_direct_in(directory: &Directory, name: &str, how: OpenHow) -> io::Result<(File, bool)> {
+    match directory.open_with(name, OpenHow { flags: how.flags | libc::O_DIRECT, ..how }) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // As above: the file is there by now.
-            directory.wish(name, Wish { make: Make::No, ..wish }).map(|file| (file, false))
+            directory.open_with(name, OpenHow { create: Create::No, ..how }).map(|file| (file, false))
         }
         result => result.map(|file| (file, true)),
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
-    directory.wish(name, wish).map(|file| (file, false))
-}
-
-/// Pages that cannot be dropped are dirty, and those the disk will get.
-#[cfg(target_os = "linux")]
+/// Pages that cannot be dropped are dirty and still to be written back.
 pub(crate) fn forget_cached(file: &File) {
     advise(file, libc::POSIX_FADV_DONTNEED);
 }
 
-#[cfg(target_os = "linux")]
 pub(crate) fn read_no_more(file: &File) {
     advise(file, libc::POSIX_FADV_RANDOM);
 }
 
-/// What the call answers does not matter: it is advice.
-#[cfg(target_os = "linux")]
+/// The result of the call does not matter: it is advice.
 fn advise(file: &File, advice: libc::c_int) {
-    use std::os::fd::AsRawFd;
     // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour.
     let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn forget_cached(_file: &File) {}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn read_no_more(_file: &File) {}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
-    options.open(path).map(|file| (file, false))
-}
-
-#[cfg(target_os = "linux")]
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
     loop {
         // SAFETY: fallocate takes any integers; a stale descriptor is an error, not undefined behaviour.
         let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
-        match super::unix::check(code) {
+        match check(code) {
             // Without fallocate a full disk shows when the file is filled.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                 return Ok(());
@@ -102,12 +66,10 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Asks a file system that copies on write (btrfs) to write this file, which must be empty, in place: otherwise every
+/// Makes a file system that copies on write (btrfs) write this file, which must be empty, in place: otherwise every
 /// commit needs new blocks, and a full disk is met by a commit instead of by the preparation of a segment. Others
 /// refuse the attribute because they write in place anyway.
-#[cfg(target_os = "linux")]
 pub(crate) fn write_in_place(file: &File) {
-    use std::os::fd::AsRawFd;
     const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
     // The request's number says `long`, the kernel reads and writes an `int`: room for both.
     let mut flags: [libc::c_int; 2] = [0; 2];
@@ -118,14 +80,4 @@ pub(crate) fn write_in_place(file: &File) {
         // SAFETY: the request reads at most a `long`, which the array holds.
         let _ = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) };
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn write_in_place(_: &File) {}
-
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    let _ = (file, bytes);
-    Ok(())
 }

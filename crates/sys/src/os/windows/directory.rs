@@ -1,7 +1,7 @@
 //! Windows holds a directory by the absolute path that it had when it was opened.
 //!
-//! NTFS journals names itself and lets nobody sync a directory. Nobody locks one either, and there is no need: a lock
-//! file that is open cannot be removed or renamed, because it is opened without `FILE_SHARE_DELETE`.
+//! NTFS journals names itself and offers no sync and no lock of a directory. There is no need of a lock: a lock file
+//! that is open cannot be removed or renamed, because it is opened without `FILE_SHARE_DELETE`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,8 +13,8 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 use windows_sys::Win32::System::WindowsProgramming::DRIVE_REMOTE;
 
-use super::windows::call::{check, wide};
-use crate::directory::{Entry, Locking, Make, Permissions, Wish, not_regular};
+use super::call::{check, wide};
+use crate::directory::{Create, Entry, Locking, OpenHow, Permissions, not_regular};
 
 /// Nothing is held: the path does.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ fn within(directory: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
-pub(crate) fn wish(_: &Handle, directory: &Path, name: &str, wish: Wish) -> io::Result<File> {
+pub(crate) fn open_with(_: &Handle, directory: &Path, name: &str, how: OpenHow) -> io::Result<File> {
     let path = within(directory, name)?;
-    if !matches!(wish.make, Make::New(_)) {
+    if !matches!(how.create, Create::New(_)) {
         match std::fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => return Err(not_regular("a symbolic link")),
             Ok(metadata) if metadata.is_dir() => return Err(not_regular("a directory")),
@@ -50,13 +50,13 @@ pub(crate) fn wish(_: &Handle, directory: &Path, name: &str, wish: Wish) -> io::
         }
     }
     let mut options = OpenOptions::new();
-    options.read(true).write(wish.write).custom_flags(wish.flags.cast_unsigned());
-    match wish.make {
-        Make::No => {}
-        Make::Missing(_) => {
+    options.read(true).write(how.write).custom_flags(how.flags.cast_unsigned());
+    match how.create {
+        Create::No => {}
+        Create::Missing(_) => {
             options.create(true).truncate(false).share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE);
         }
-        Make::New(_) => {
+        Create::New(_) => {
             options.create_new(true);
         }
     }

@@ -6,7 +6,7 @@
 //! Invariants: the kernel reads from a buffer that this value owns; both completions are reaped before `write`
 //! returns, and the buffer is leaked if that failed.
 
-use crate::Commit;
+use crate::CommitHandle;
 use crate::buffer::Aligned;
 use crate::error::{Error, Result};
 use io_uring::{IoUring, opcode, types};
@@ -68,7 +68,7 @@ impl UnlinkedRing {
     }
 }
 
-impl Commit for UnlinkedRing {
+impl CommitHandle for UnlinkedRing {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let len = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= BUFFER_BYTES);
         let too_long = || Error::new("io_uring write", &self.path, io::ErrorKind::InvalidInput.into());

@@ -1,6 +1,6 @@
-//! A Unix process learns that it was forked off by a handler of `pthread_atfork(3)`, which runs in the child.
+//! Counts forks by a handler of `pthread_atfork(3)`, which runs in the child.
 
-use super::unix::check;
+use super::check;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,7 +19,7 @@ pub(crate) fn generation() -> u32 {
 
 /// Has the handler called in every child from now on. Only a lack of memory can prevent that; children are then not
 /// noticed.
-pub(crate) fn be_told() {
+pub(crate) fn install_handler() {
     // SAFETY: the handler touches one atomic number and may run wherever fork is called.
     let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }

@@ -3,17 +3,26 @@
 //! Apple's fsync(2): data goes to the drive, which may keep it in its cache; `F_FULLFSYNC` asks the drive to
 //! flush it, `F_BARRIERFSYNC` (fcntl(2)) to keep the order.
 
+pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod thread;
 
-pub(crate) use super::no_counters as counters;
-use super::posix::Positional;
-use super::unix::{FSYNC, SyncCall, check};
-use crate::commit::{OpenError, Target};
+pub(crate) use crate::os::posix::{
+    WRITE_VECTOR, counters, directory, fork, is_block_device, memory, open_file, open_to_sync, process,
+    raw_device, residency, rings, scratch, store,
+};
+#[cfg(feature = "testing")]
+pub use crate::os::posix::{confinement, mistakes};
+pub(crate) use atomic_wait as wait;
+
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
-use crate::{Commit, Error};
+use crate::os::posix::Positional;
+use crate::os::unix::{FSYNC, check};
+use crate::{CommitHandle, Error};
 use std::os::fd::AsRawFd;
 
 pub(crate) const SYSTEM: System = System::MacOs;
@@ -21,20 +30,23 @@ pub(crate) const SYSTEM: System = System::MacOs;
 const FULL_FSYNC: SyncCall = SyncCall {
     name: "fcntl(F_FULLFSYNC)",
     // SAFETY: takes no pointer; a stale descriptor is an error, not undefined behaviour.
-    call: |fd| check(unsafe { libc::fcntl(fd, libc::F_FULLFSYNC) }),
+    call: |file| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_FULLFSYNC) }),
 };
 
 const BARRIER_FSYNC: SyncCall = SyncCall {
     name: "fcntl(F_BARRIERFSYNC)",
     // SAFETY: takes no pointer; a stale descriptor is an error, not undefined behaviour.
-    call: |fd| check(unsafe { libc::fcntl(fd, libc::F_BARRIERFSYNC) }),
+    call: |file| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_BARRIERFSYNC) }),
 };
+
+/// The calls that sync a whole file.
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC)];
 
 pub(crate) fn open(
     method: &'static Method,
     target: &Target,
     directory: Option<&Directory>,
-) -> Result<Box<dyn Commit>, OpenError> {
+) -> Result<Box<dyn CommitHandle>, OpenError> {
     let sync = match method.sync {
         Sync::None => None,
         Sync::Fsync => Some(FSYNC),

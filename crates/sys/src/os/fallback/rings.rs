@@ -1,6 +1,6 @@
 //! Systems without `io_uring`: refuses to make rings, with the reason.
 
-use crate::commit::{Commit, OpenError, Target, Unavailable};
+use crate::commit::{CommitHandle, OpenError, Target, Unavailable};
 use crate::method::Method;
 
 const REASON: &str = "io_uring is Linux'";
@@ -23,7 +23,7 @@ impl Rings {
         _: usize,
         _: &Target,
         _: Option<&crate::Directory>,
-    ) -> Result<Box<dyn Commit>, OpenError> {
+    ) -> Result<Box<dyn CommitHandle>, OpenError> {
         match *self {}
     }
 }

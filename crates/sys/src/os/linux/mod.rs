@@ -4,11 +4,15 @@
 
 mod call;
 #[cfg(feature = "testing")]
-pub(crate) mod confined;
+pub mod confinement;
 pub(crate) mod counters;
+pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod map;
+pub(crate) mod memory;
+#[cfg(feature = "testing")]
+pub mod mistakes;
 mod positional;
 pub(crate) mod process;
 mod queue;
@@ -17,16 +21,20 @@ pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
 pub(crate) mod scratch;
+pub(crate) mod store;
 pub(crate) mod thread;
-#[cfg(feature = "testing")]
-pub(crate) mod unlinked;
+pub(crate) mod wait;
 
-use crate::commit::{OpenError, Target};
+pub(crate) use crate::os::unix::{directory, fork, is_block_device, open_file, open_to_sync};
+
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
+use crate::os::mapping::Map;
+use crate::os::unix::{FSYNC, text, uname};
 use crate::write_call::Put;
-use crate::{Commit, Error};
-pub(super) use call::sync_file_range;
+use crate::{CommitHandle, Error};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
@@ -36,16 +44,20 @@ pub(crate) const SYSTEM: System = System::Linux;
 pub(crate) const WRITE_VECTOR: Option<Put> =
     Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
 
+/// The calls that sync a whole file.
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] =
+    &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, call::FDATASYNC), (Flush::Range, call::SYNC_FILE_RANGE)];
+
 pub(crate) fn open(
     method: &'static Method,
     target: &Target,
     directory: Option<&Directory>,
-) -> Result<Box<dyn Commit>, OpenError> {
+) -> Result<Box<dyn CommitHandle>, OpenError> {
     let file = open_journal(method, target, directory)?;
     match method.write {
         Write::Positional => Ok(Box::new(positional::open(file, 0, method, target)?)),
         Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method, target)?)),
-        Write::Mapped => Ok(Box::new(map::open(&file, target)?)),
+        Write::Mapped => Ok(Box::new(Map::<map::Shared>::open(file, target)?)),
         Write::Ring { flag, registered, poll } => {
             let settings = queue::Settings { rw_flags: rwf(flag), registered, poll, sync: method.sync };
             Ok(Box::new(ring::open(file, settings, target)?))
@@ -89,14 +101,7 @@ fn rwf(flag: WriteFlag) -> libc::c_int {
     }
 }
 
-/// The kernel's release, as uname(2) tells it; empty if it does not.
+/// The kernel's release, as uname(2) returns it; empty if it fails.
 fn release() -> String {
-    // SAFETY: a structure of letters, for which zeros are valid.
-    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is writable and outlives the call.
-    if unsafe { libc::uname(&raw mut names) } != 0 {
-        return String::new();
-    }
-    let letters = names.release.iter().take_while(|letter| **letter != 0);
-    letters.map(|letter| char::from(letter.to_ne_bytes()[0])).collect()
+    uname().map(|name| text(&name.release)).unwrap_or_default()
 }

@@ -17,7 +17,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) {
 }
 
 pub(crate) fn wake_one(word: &AtomicU32) {
-    // Whom the condition would wake may wait on another word.
+    // The thread that the condition would wake may wait on another word.
     wake_all(word);
 }
 

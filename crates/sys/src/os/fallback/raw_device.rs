@@ -1,10 +1,11 @@
-//! Systems that do not report who uses a block device: refuses, because overwriting could destroy data.
+//! Systems that do not report the users of a block device: refuses, because overwriting could destroy data.
 
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
+/// Every device is refused here, before anything else is called.
 pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
     Err(unsupported(path))
 }
@@ -26,6 +27,6 @@ pub(crate) fn description(_: &Path) -> String {
 }
 
 fn unsupported(path: &Path) -> Error {
-    let why = "only Linux tells whether a device is in use: name a folder instead";
+    let why = "only Linux reports whether a device is in use: name a folder instead";
     Error::new("open", path, io::Error::new(io::ErrorKind::Unsupported, why))
 }

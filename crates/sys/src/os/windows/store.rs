@@ -1,14 +1,15 @@
-//! Windows: reads around the cache and reserves space; a directory cannot be synced there.
+//! Windows: reads around the cache; a directory cannot be synced there.
 //!
 //! NTFS journals names and offers no sync of a directory, so [`sync_directory`] has nothing to call. Handles opened
 //! without buffering bypass the cache, as Microsoft's "File Buffering" describes.
 
+pub(crate) use crate::os::fallback::store::{forget_cached, read_no_more, reserve, write_in_place};
+
+use crate::directory::{Directory, OpenHow};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-
-use crate::directory::{Directory, Wish};
 use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_NO_BUFFERING;
 
 pub(crate) fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -34,18 +35,7 @@ pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(Fil
 }
 
 /// As [`open_direct`], in a directory that is held.
-pub(crate) fn wish_direct(directory: &Directory, name: &str, wish: Wish) -> io::Result<(File, bool)> {
-    let flags = wish.flags | FILE_FLAG_NO_BUFFERING.cast_signed();
-    directory.wish(name, Wish { flags, ..wish }).map(|file| (file, true))
+pub(crate) fn open_direct_in(directory: &Directory, name: &str, how: OpenHow) -> io::Result<(File, bool)> {
+    let flags = how.flags | FILE_FLAG_NO_BUFFERING.cast_signed();
+    directory.open_with(name, OpenHow { flags, ..how }).map(|file| (file, true))
 }
-
-pub(crate) fn write_in_place(_: &File) {}
-
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
-pub(crate) fn reserve(_: &File, _: u64) -> io::Result<()> {
-    Ok(())
-}
-
-pub(crate) fn forget_cached(_file: &File) {}
-
-pub(crate) fn read_no_more(_file: &File) {}

@@ -2,31 +2,44 @@
 //!
 //! On ZFS each of them is a commit of the intent log, open(2) and `O_DSYNC` there.
 
+pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod thread;
 
-pub(crate) use super::no_counters as counters;
-use super::posix::Positional;
-use super::unix::{FSYNC, SyncCall, check};
-use crate::Commit;
-use crate::commit::{OpenError, Target};
+pub(crate) use crate::os::fallback::wait;
+pub(crate) use crate::os::posix::{
+    WRITE_VECTOR, counters, directory, fork, is_block_device, memory, open_file, open_to_sync, process,
+    raw_device, residency, rings, scratch, store,
+};
+#[cfg(feature = "testing")]
+pub use crate::os::posix::{confinement, mistakes};
+
+use crate::CommitHandle;
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Method, OpenSync, Sync, System, Write};
+use crate::os::posix::Positional;
+use crate::os::unix::{FSYNC, check};
+use std::os::fd::AsRawFd;
 
 pub(crate) const SYSTEM: System = System::Illumos;
 
 const FDATASYNC: SyncCall = SyncCall {
     name: "fdatasync",
     // SAFETY: takes any integer; a stale descriptor is an error, not undefined behaviour.
-    call: |fd| check(unsafe { libc::fdatasync(fd) }),
+    call: |file| check(unsafe { libc::fdatasync(file.as_raw_fd()) }),
 };
+
+/// The calls that sync a whole file.
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, FDATASYNC)];
 
 pub(crate) fn open(
     method: &'static Method,
     target: &Target,
     directory: Option<&Directory>,
-) -> Result<Box<dyn Commit>, OpenError> {
+) -> Result<Box<dyn CommitHandle>, OpenError> {
     let sync = match method.sync {
         Sync::None => None,
         Sync::Fsync => Some(FSYNC),

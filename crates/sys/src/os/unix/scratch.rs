@@ -10,7 +10,7 @@ pub(crate) fn make_folder(name: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(name)
 }
 
-/// Whether it is a folder of this user that nobody else can write to.
+/// Whether it is a folder of this user that no other user can write to.
 pub(crate) fn is_own_folder(metadata: &Metadata) -> bool {
     // SAFETY: takes nothing and always succeeds.
     let user = unsafe { libc::geteuid() };

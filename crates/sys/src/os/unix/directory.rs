@@ -1,7 +1,7 @@
 //! Unix systems hold a directory by a descriptor, from which every name is looked up.
 //!
 //! Invariants: no descriptor is inherited by programs that are started; `O_NONBLOCK` is there while a file is opened, so
-//! that a FIFO makes nobody wait, and is gone afterwards, because `io_uring` would give up writes that had to wait.
+//! that a FIFO does not block, and is gone afterwards, because `io_uring` would give up writes that had to wait.
 
 use std::ffi::{CStr, CString};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -10,8 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd as _, RawFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::unix::check;
-use crate::directory::{Entry, Locking, Make, Permissions, Wish, not_regular};
+use super::check;
+use crate::directory::{Create, Entry, Locking, OpenHow, Permissions, not_regular};
+use crate::os::system::descriptor;
 
 /// The descriptor.
 #[derive(Debug)]
@@ -66,23 +67,23 @@ fn regular(mode: libc::mode_t) -> io::Result<()> {
     kind(mode).map_or(Ok(()), |kind| Err(not_regular(kind)))
 }
 
-pub(crate) fn wish(handle: &Handle, _: &Path, name: &str, wish: Wish) -> io::Result<File> {
+pub(crate) fn open_with(handle: &Handle, _: &Path, name: &str, how: OpenHow) -> io::Result<File> {
     let name = c_name(name)?;
-    let (make, permissions) = match wish.make {
-        Make::No => (0, None),
-        Make::Missing(permissions) => (libc::O_CREAT, Some(permissions)),
-        Make::New(permissions) => (libc::O_CREAT | libc::O_EXCL, Some(permissions)),
+    let (create, permissions) = match how.create {
+        Create::No => (0, None),
+        Create::Missing(permissions) => (libc::O_CREAT, Some(permissions)),
+        Create::New(permissions) => (libc::O_CREAT | libc::O_EXCL, Some(permissions)),
     };
     // Looked at first, because opening alone does something to some devices.
-    if !matches!(wish.make, Make::New(_)) {
+    if !matches!(how.create, Create::New(_)) {
         match handle.stat(&name) {
             Ok(stat) => regular(stat.st_mode)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    let access = if wish.write { libc::O_RDWR } else { libc::O_RDONLY };
-    let flags = access | make | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | wish.flags;
+    let access = if how.write { libc::O_RDWR } else { libc::O_RDONLY };
+    let flags = access | create | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | how.flags;
     let mode = libc::c_uint::from(permissions.map_or(0, Permissions::file_mode));
     // SAFETY: the name is zero-terminated and outlives the call.
     let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags, mode) };
@@ -138,19 +139,6 @@ impl Drop for Stream {
     }
 }
 
-/// The calling thread's error number.
-fn errno() -> *mut libc::c_int {
-    #[cfg(target_os = "linux")]
-    // SAFETY: has no preconditions.
-    return unsafe { libc::__errno_location() };
-    #[cfg(target_os = "macos")]
-    // SAFETY: has no preconditions.
-    return unsafe { libc::__error() };
-    #[cfg(target_os = "illumos")]
-    // SAFETY: has no preconditions.
-    return unsafe { libc::___errno() };
-}
-
 pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
     // An own descriptor, because the place of a stream belongs to the open directory.
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -166,9 +154,11 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
     }
     let (stream, _) = (Stream(stream), own.into_raw_fd());
     let mut entries = Vec::new();
+    // SAFETY: has no preconditions.
+    let errno = unsafe { descriptor::errno_location() };
     loop {
-        // SAFETY: the address of this thread's own error number, which only a 0 tells from the end of the stream.
-        unsafe { errno().write(0) };
+        // SAFETY: the address of this thread's own error number; readdir(3) leaves it at 0 at the end of the stream.
+        unsafe { errno.write(0) };
         // SAFETY: the stream is open and used by this thread alone.
         let entry = unsafe { libc::readdir(stream.0) };
         if entry.is_null() {
@@ -194,41 +184,13 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
     }
 }
 
-/// Whether an error says that the call or its flag is unknown to the kernel or to the file system.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
-fn is_unknown(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP))
-}
-
-#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(crate) fn rename_new(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (c_name(from)?, c_name(to)?);
-    #[cfg(target_os = "linux")]
-    // By number: older C libraries have no such function.
-    // SAFETY: both names are zero-terminated and outlive the call.
-    let code = unsafe {
-        libc::syscall(
-            libc::SYS_renameat2,
-            handle.fd(),
-            from.as_ptr(),
-            handle.fd(),
-            to.as_ptr(),
-            libc::RENAME_NOREPLACE,
-        )
-    };
-    #[cfg(target_os = "macos")]
-    // SAFETY: both names are zero-terminated and outlive the call.
-    let code = unsafe {
-        libc::renameatx_np(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr(), libc::RENAME_EXCL)
-    };
-    check(if code == 0 { 0 } else { -1 })
-        .map_err(|error| if is_unknown(&error) { io::ErrorKind::Unsupported.into() } else { error })
-}
-
-/// illumos has no rename that leaves alone what is there.
-#[cfg(target_os = "illumos")]
-pub(crate) fn rename_new(_: &Handle, _: &Path, _: &str, _: &str) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+    descriptor::rename_new(handle.fd(), &from, &to).map_err(|error| match error.raw_os_error() {
+        // The call or its flag is unknown to the kernel or to the file system.
+        Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP) => io::ErrorKind::Unsupported.into(),
+        _ => error,
+    })
 }
 
 pub(crate) fn link(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
@@ -283,84 +245,6 @@ pub(crate) fn unlock(handle: &Handle) -> io::Result<()> {
     handle.0.unlock()
 }
 
-/// Magic numbers of statfs(2) that stand for a file system whose files lie with another machine, as in `linux/magic.h`
-/// and the file systems' own sources.
-#[cfg(target_os = "linux")]
-const NETWORK: [(u32, &str); 14] = [
-    (0x0000_6969, "NFS"),
-    (0x0000_517B, "SMB"),
-    (0xFF53_4D42, "CIFS"),
-    (0xFE53_4D42, "SMB"),
-    (0x0102_1997, "9p"),
-    (0x5346_414F, "AFS"),
-    (0x6B41_4653, "AFS"),
-    (0x7375_7245, "Coda"),
-    (0x0000_564C, "NCP"),
-    (0x00C3_6400, "Ceph"),
-    (0x0BD0_0BD0, "Lustre"),
-    (0x4750_4653, "GPFS"),
-    (0x1983_0326, "BeeGFS"),
-    (0x786F_4256, "a folder shared by VirtualBox"),
-];
-
-#[cfg(target_os = "linux")]
-fn network_by_magic(magic: u32) -> Option<&'static str> {
-    NETWORK.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
-}
-
-#[cfg(target_os = "linux")]
 pub(crate) fn network_file_system(handle: &Handle, _: &Path) -> io::Result<Option<&'static str>> {
-    // SAFETY: a structure of integers, for which zeros are valid.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is writable and outlives the call.
-    check(unsafe { libc::fstatfs(handle.fd(), &raw mut stat) })?;
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the number has 32 bits, some systems extend its sign"
-    )]
-    #[allow(clippy::cast_sign_loss, reason = "as above")]
-    let magic = stat.f_type as u32;
-    Ok(network_by_magic(magic))
-}
-
-#[cfg(target_os = "macos")]
-pub(crate) fn network_file_system(handle: &Handle, _: &Path) -> io::Result<Option<&'static str>> {
-    // SAFETY: a structure of integers, for which zeros are valid.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is writable and outlives the call.
-    check(unsafe { libc::fstatfs(handle.fd(), &raw mut stat) })?;
-    let local = stat.f_flags & u32::try_from(libc::MNT_LOCAL).unwrap_or(0) != 0;
-    Ok((!local).then_some("a network file system"))
-}
-
-#[cfg(target_os = "illumos")]
-pub(crate) fn network_file_system(handle: &Handle, _: &Path) -> io::Result<Option<&'static str>> {
-    // SAFETY: a structure of integers, for which zeros are valid.
-    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is writable and outlives the call.
-    check(unsafe { libc::fstatvfs(handle.fd(), &raw mut stat) })?;
-    let name: Vec<u8> =
-        stat.f_basetype.iter().map(|letter| letter.cast_unsigned()).take_while(|byte| *byte != 0).collect();
-    Ok(match name.as_slice() {
-        b"nfs" | b"nfs3" | b"nfs4" => Some("NFS"),
-        b"smbfs" => Some("SMB"),
-        _ => None,
-    })
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::{NETWORK, network_by_magic};
-
-    #[test]
-    fn network_file_systems_are_told_from_local_ones() {
-        for (at, (magic, name)) in NETWORK.iter().enumerate() {
-            assert_eq!(network_by_magic(*magic), Some(*name));
-            assert!(NETWORK[at + 1..].iter().all(|(other, _)| other != magic), "{magic:#x}");
-        }
-        // ext4, xfs, btrfs, tmpfs, f2fs, zfs, overlay.
-        for local in [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630] {
-            assert_eq!(network_by_magic(local), None, "{local:#x}");
-        }
-    }
+    descriptor::network_file_system(handle.fd())
 }
