@@ -10,8 +10,9 @@
 use std::process::ExitCode;
 
 use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
-use seawall::sim::campaign::{Campaign, Failure, run, sweep, taken};
+use seawall::sim::campaign::{Campaign, Failure, run};
 use seawall::sim::planted::{SEEDS, STATES, find, visible};
+use seawall::sim::{sweep, taken};
 
 const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testing/sim/planted.txt");
 const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use seawall::sim::campaign::{OPENING_WAYS, WAYS, sweep};
+use seawall::sim::{OPENING_WAYS, WAYS, sweep};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut seed, mut seeds) = (1, 8);

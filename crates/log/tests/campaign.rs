@@ -1,7 +1,8 @@
 //! Runs short crash campaigns and a failure sweep on the simulated disk.
 #![cfg(feature = "simulation")]
 
-use seawall::sim::campaign::{Campaign, OPENING_WAYS, WAYS, run, sweep, taken};
+use seawall::sim::campaign::{Campaign, run};
+use seawall::sim::{OPENING_WAYS, WAYS, sweep, taken};
 
 /// Distinct crash states judged by the ordinary test run; long campaigns are run by the example `crash`.
 const STATES: u64 = 200_000;

@@ -13,8 +13,7 @@ use seawall_sys::clock::monotonic_ns;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{Target, methods};
 
-use super::instruments::{Scratch, histogram};
-use super::runs::UNTIMED;
+use super::instruments::{Scratch, UNTIMED, histogram};
 use crate::error::{Error, Result, from_open, from_system};
 use crate::format::buffer::AlignedBuf;
 

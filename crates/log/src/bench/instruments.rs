@@ -8,6 +8,10 @@ use seawall_sys::scratch;
 use crate::commit::stats::Summary;
 use crate::error::{Error, Result, from_system};
 
+/// Writes and commits at the beginning of each slice that are not timed: the workload before left the
+/// processor's cache full of other things.
+pub(super) const UNTIMED: u64 = 3;
+
 /// A directory that is removed afterwards, in a private scratch folder.
 pub(super) struct Scratch {
     path: PathBuf,

@@ -16,7 +16,7 @@ use seawall_sys::thread::Accounts;
 
 use super::Round;
 use super::floor::Floor;
-use super::instruments::{Scratch, cpu_seconds, histogram, seconds, summary};
+use super::instruments::{Scratch, UNTIMED, cpu_seconds, histogram, seconds, summary};
 use crate::commit::stats::Stats;
 use crate::error::{Error, Result, from_system};
 use crate::log::{Commit, Log};
@@ -31,10 +31,6 @@ pub(super) struct Bench<'a> {
     /// Nothing is trimmed, so that every segment must be filled anew.
     pub(super) grows: bool,
 }
-
-/// Writes and commits at the beginning of each slice that are not timed: the workload before left the
-/// processor's cache full of other things.
-pub(super) const UNTIMED: u64 = 3;
 
 impl Bench<'_> {
     /// The same with a log that grows.

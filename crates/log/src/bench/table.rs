@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_goal_has_no_verdict_and_what_it_filled_is_told() {
+    fn a_row_without_a_goal_has_no_verdict_and_what_it_filled_is_printed() {
         let round = Round { floor: 1000.0, log: 900.0, segments_filled: 9, ..Round::default() };
         let text = table(&[Row { goals: &[], ..row(round) }]);
         assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("0.90      -      -")), "{text}");

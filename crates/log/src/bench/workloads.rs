@@ -9,8 +9,8 @@ use seawall_sys::clock::{monotonic_ns, sleep_until};
 use seawall_sys::starting_line::spawn_scoped;
 
 use super::floor::{copy_plainly, forget, read_plainly};
-use super::instruments::{Scratch, histogram, seconds, summary};
-use super::runs::{Bench, UNTIMED, polled};
+use super::instruments::{Scratch, UNTIMED, histogram, seconds, summary};
+use super::runs::{Bench, polled};
 use super::{Goal, Round};
 use crate::error::{Error, Result, from_system};
 use crate::log::{Commit, Log};

@@ -47,7 +47,7 @@ pub(crate) struct Group {
     core: Mutex<Core>,
     chain: Mutex<Chain>,
     writers: SegmentWriters,
-    group_wait: GroupWait,
+    wait: GroupWait,
     /// Whether a batch is in flight, as the core knows it. Changed under the core lock.
     in_flight: AtomicBool,
     /// Threads that lead a batch now. Raised under the core lock.
@@ -74,7 +74,7 @@ impl Group {
             core: Mutex::new(core),
             chain: Mutex::new(chain),
             writers,
-            group_wait: GroupWait::new(),
+            wait: GroupWait::new(),
             in_flight: AtomicBool::new(false),
             leading: AtomicU32::new(0),
             housekeeping: Housekeeping::new(inventory),
@@ -129,15 +129,15 @@ impl Group {
     /// Makes the next committer wait for others, as if so many records had come last time.
     #[cfg(all(test, loom))]
     pub(crate) fn expect_committers(&self, records: u32) {
-        self.group_wait.expect(records);
+        self.wait.expect(records);
     }
 
     /// Makes the writer thread expect a committer that is about to block.
     #[cfg(all(test, loom))]
     pub(crate) fn expect_committer(&self) {
-        self.group_wait.writer_begins(0);
-        self.group_wait.committer_blocks(|| 0);
-        self.group_wait.writer_ends();
+        self.wait.writer_begins(0);
+        self.wait.committer_blocks(|| 0);
+        self.wait.writer_ends();
     }
 
     /// The end of what outlives what the log promises.
@@ -265,7 +265,7 @@ impl Group {
             let gate = self.waiters.batch_gate(core.batch_of(lsn));
             let ticket = gate.ticket();
             drop(core);
-            self.group_wait.committer_blocks(monotonic_ns);
+            self.wait.committer_blocks(monotonic_ns);
             gate.wait(ticket);
             if self.reached(level) >= lsn {
                 return Ok(());
@@ -285,10 +285,10 @@ impl Group {
             return (core.is_due(), core);
         }
         let gathered = core.gathered_records();
-        if self.group_wait.is_complete(gathered) {
+        if self.wait.is_complete(gathered) {
             return (true, core);
         }
-        let Some(mut budget) = self.group_wait.begin(gathered, monotonic_ns()) else { return (false, core) };
+        let Some(mut budget) = self.wait.begin(gathered, monotonic_ns()) else { return (false, core) };
         drop(core);
         let core = loop {
             yield_now();
@@ -299,9 +299,9 @@ impl Group {
             // An appending thread must not wait for one that only looks.
             let Some(core) = try_lock(&self.core) else { continue };
             let gathered = core.gathered_records();
-            let complete = self.group_wait.is_complete(gathered) || core.in_flight() > 0;
+            let complete = self.wait.is_complete(gathered) || core.in_flight() > 0;
             if complete || !budget.continues(gathered, now) {
-                self.group_wait.end(gathered);
+                self.wait.end(gathered);
                 break core;
             }
         };
@@ -325,12 +325,12 @@ impl Group {
         core: MutexGuard<'a, Core>,
     ) -> std::result::Result<(), MutexGuard<'a, Core>> {
         let (ready, mut core) = self.gather(core);
-        if ready && self.group_wait.expects_committer() && core.in_flight() == 0 && core.full_batches() == 0 {
+        if ready && self.wait.expects_committer() && core.in_flight() == 0 && core.full_batches() == 0 {
             let began = monotonic_ns();
             drop(core);
             while !self.in_flight.load(Ordering::SeqCst) {
                 if monotonic_ns() - began > YIELD_NS {
-                    self.group_wait.no_committer_came();
+                    self.wait.no_committer_came();
                     break;
                 }
                 yield_now();
@@ -339,9 +339,9 @@ impl Group {
         }
         let lead = ready && core.is_due() && self.is_requested(&core);
         let Some(issue) = lead.then(|| self.issue(&mut core)).flatten() else { return Err(core) };
-        self.group_wait.writer_begins(monotonic_ns());
+        self.wait.writer_begins(monotonic_ns());
         self.lead(core, issue);
-        self.group_wait.writer_ends();
+        self.wait.writer_ends();
         Ok(())
     }
 
@@ -419,12 +419,7 @@ impl Group {
         self.waiters.publish_durable(durable);
         let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();
-        self.group_wait.batch_written(
-            took_ns,
-            bytes,
-            records,
-            core.gathered_records() + core.records_in_flight(),
-        );
+        self.wait.batch_written(took_ns, bytes, records, core.gathered_records() + core.records_in_flight());
         // Before the requests are looked at: see `request`.
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.

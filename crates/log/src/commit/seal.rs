@@ -220,8 +220,7 @@ mod tests {
     fn sealed_batches_pass_the_cursor_in_order_at_every_level() {
         let config = fixtures::config(512, 1024, 2);
         let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
-        let resume = ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
-        let mut core = Core::new(config, resume);
+        let mut core = fixtures::core(config, place);
         let mut chain = Chain { link: 0 };
         let segment = fixtures::segment(1, 512, (1 << 20) + 512, Lsn::ZERO);
         let mut cursor = Cursor::start(segment);

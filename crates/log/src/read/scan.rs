@@ -308,7 +308,6 @@ impl Scan {
 mod tests {
     use super::{Scan, Source};
     use crate::commit::seal::Chain;
-    use crate::commit::state::{Core, ResumePoint};
     use crate::error::{Error, Result};
     use crate::format::SegmentHeader;
     use crate::lsn::Lsn;
@@ -342,31 +341,37 @@ mod tests {
         fixtures::segment(number, BLOCK, 1 << 14, first_lsn)
     }
 
-    /// A segment with two batches of one record each; the ends of both.
-    fn written() -> (Memory, [Lsn; 2]) {
-        let bytes = vec![0; 1 << 14];
-        let config = fixtures::config(BLOCK, 1024, 1);
-        let place = Place { segment: 1, offset: BLOCK.into(), data_end: (1 << 14) - u64::from(BLOCK) };
-        let mut core =
-            Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
-        let (mut chain, mut memory) = (Chain { link: 0 }, Memory { bytes, next: None });
-        let ends = [b"one".as_slice(), b"two"].map(|record| {
-            let end = core.append(record).expect("there is room");
+    /// Segment 1 of `segment_bytes` bytes with a batch for each of `records`, as many as fit; the ends of the batches.
+    fn written(
+        segment_bytes: u64,
+        batch_bytes: usize,
+        records: impl IntoIterator<Item = Vec<u8>>,
+    ) -> (Memory, SegmentHeader, Vec<Lsn>) {
+        let segment = SegmentHeader { segment_bytes, ..header(1, Lsn::ZERO) };
+        let config = fixtures::config(BLOCK, batch_bytes, 1);
+        let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
+        let mut core = fixtures::core(config, place);
+        let mut chain = Chain { link: 0 };
+        let (mut bytes, mut ends) = (vec![0; usize::try_from(segment_bytes).expect("small")], Vec::new());
+        for record in records {
+            let Ok(end) = core.append(&record) else { break };
             core.request(AckLevel::Full, end);
-            let job = chain.seal(&config, core.issue().expect("there is a batch"));
+            let Some(issue) = core.issue() else { break };
+            let job = chain.seal(&config, issue);
             for write in job.writes() {
                 let at = usize::try_from(write.offset).expect("small");
-                memory.bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
+                bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
             }
             core.done(job.id, job.into_buffer());
-            end
-        });
-        (memory, ends)
+            ends.push(end);
+        }
+        (Memory { bytes, next: None }, segment, ends)
     }
 
     #[test]
     fn a_batch_that_reaches_past_the_end_or_into_the_next_segment_is_damage() {
-        let (_, [first, last]) = written();
+        let two = || written(1 << 14, 1024, [b"one".to_vec(), b"two".to_vec()]);
+        let [first, last] = two().2[..] else { panic!("two batches fit") };
         let within = Lsn::new(first.get() - 1);
         for (limit, next, batches) in [
             (last, None, 2),
@@ -376,7 +381,7 @@ mod tests {
             (within, None, 0),
             (Lsn::MAX, Some(within), 0),
         ] {
-            let (mut memory, _) = written();
+            let (mut memory, ..) = two();
             memory.next = next.map(|first_lsn| header(2, first_lsn));
             let mut scan = Scan::new(header(1, Lsn::ZERO), 4096);
             let mut seen = 0;
@@ -423,27 +428,9 @@ mod tests {
 
     /// A segment full of batches whose records have the lengths 0, `step`, twice `step` and so on, modulo 6000.
     fn long(step: usize) -> (Memory, SegmentHeader, Lsn) {
-        let segment_bytes = 1 << 18;
-        let segment = SegmentHeader { segment_bytes, ..header(1, Lsn::ZERO) };
-        let config = fixtures::config(BLOCK, 8192, 1);
-        let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
-        let mut core =
-            Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() });
-        let (mut chain, mut bytes) = (Chain { link: 0 }, vec![0; 1 << 18]);
-        for i in 0.. {
-            let content = vec![u8::try_from(i % 251).expect("small"); i * step % 6000];
-            let Ok(end) = core.append(&content) else { break };
-            core.request(AckLevel::Full, end);
-            let Some(issue) = core.issue() else { break };
-            let job = chain.seal(&config, issue);
-            for write in job.writes() {
-                let at = usize::try_from(write.offset).expect("small");
-                bytes[at..at + write.bytes.len()].copy_from_slice(write.bytes);
-            }
-            core.done(job.id, job.into_buffer());
-        }
-        let end = core.watermarks().durable;
-        (Memory { bytes, next: None }, segment, end)
+        let record = |i| vec![u8::try_from(i % 251).expect("small"); i * step % 6000];
+        let (memory, segment, ends) = written(1 << 18, 8192, (0..).map(record));
+        (memory, segment, ends.last().copied().unwrap_or_default())
     }
 
     /// The records of a scan to its end, by place and content.

@@ -56,13 +56,12 @@ impl Faults {
         self.errno.store(errno, Ordering::SeqCst);
     }
 
-    /// Fails debt sync number `number`, counted from 0: the sync of what relaxed commits wrote below
-    /// durable.
-    pub fn fail_debt_sync(&self, settlement: u64) {
-        self.fail_debt_sync.store(settlement, Ordering::SeqCst);
+    /// Fails debt sync number `number`, counted from 0: the sync of what relaxed commits wrote.
+    pub fn fail_debt_sync(&self, number: u64) {
+        self.fail_debt_sync.store(number, Ordering::SeqCst);
     }
 
-    /// DebtSyncs so far.
+    /// Debt syncs so far.
     #[must_use]
     pub fn debt_syncs(&self) -> u64 {
         self.debt_syncs.load(Ordering::SeqCst)

@@ -2,9 +2,10 @@
 
 use seawall_sys::durability::Class;
 
-use crate::commit::state::CoreConfig;
+use crate::commit::state::{Core, CoreConfig, ResumePoint};
 use crate::format::{LogId, SegmentHeader};
 use crate::lsn::Lsn;
+use crate::segment::Place;
 
 /// The log of all fixtures.
 const LOG_ID: LogId = LogId([7; 16]);
@@ -20,6 +21,11 @@ pub(crate) fn config(block_bytes: u16, batch_bytes: usize, depth: usize) -> Core
         memory_bytes: 4 * batch_bytes,
         class: Class::PowerLoss,
     }
+}
+
+/// The state machine of that log, empty, with its first batch at `place`.
+pub(crate) fn core(config: CoreConfig, place: Place) -> Core {
+    Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() })
 }
 
 /// The header of a segment of that log.

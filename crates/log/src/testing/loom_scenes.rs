@@ -69,10 +69,9 @@ fn rows() -> Rows {
 fn group(fails: u64, depth: usize) -> Arc<Group> {
     let config = fixtures::config(512, 512, depth);
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
-    let resume = ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() };
     let writers = SegmentWriters::nowhere(std::path::Path::new("nowhere"), rows()).fail(fails);
     let inventory = SegmentInventory::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1..=2);
-    Arc::new(Group::new(config, Core::new(config, resume), Chain { link: 0 }, writers, inventory))
+    Arc::new(Group::new(config, fixtures::core(config, place), Chain { link: 0 }, writers, inventory))
 }
 
 /// Appends a record and commits it in the level.

@@ -17,9 +17,6 @@ use crate::lsn::Lsn;
 use crate::testing::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
 
-pub use super::sweep::{OPENING_WAYS, Swept, WAYS, sweep};
-pub use super::taken::taken;
-
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
 pub struct Campaign {
@@ -306,7 +303,7 @@ impl<'a> Run<'a> {
 
     /// Every crash that is tried at one step.
     fn cut(&mut self, media: &Media, past: &Past, (rng, way, depth): (&mut Rng, Way, u32)) -> Verdict {
-        let images = if media.is_settled() { 1 } else { self.campaign.images_per_step };
+        let images = if media.is_idle() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
             // Nothing and everything first, then by chance, contents and names independently.
             let first = [Draw::None, Draw::All].get(i).copied();

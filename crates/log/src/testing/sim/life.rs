@@ -168,7 +168,7 @@ struct Life {
     task: Option<SegmentTask>,
     running: Vec<(u64, Witness, Execution)>,
     /// What batches of a relaxed level state, until they are durable.
-    unsettled: Vec<(u64, Witness)>,
+    undurable: Vec<(u64, Witness)>,
     trace: Vec<Step>,
     acknowledged: Lsn,
     written: Lsn,
@@ -255,7 +255,7 @@ impl Life {
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
             task: None,
             running: Vec::new(),
-            unsettled: Vec::new(),
+            undurable: Vec::new(),
             trace,
             acknowledged: end,
             written: end,
@@ -471,11 +471,11 @@ impl Life {
     /// The batch is as safe as its level says: what it states, and what those before it state, is durable once a batch
     /// in full has ended.
     fn witnessed(&mut self, id: u64, level: AckLevel, witness: Option<Witness>) {
-        self.unsettled.extend(witness.map(|witness| (id, witness)));
+        self.undurable.extend(witness.map(|witness| (id, witness)));
         if level != AckLevel::Full {
             return;
         }
-        let durable = self.unsettled.extract_if(.., |(earlier, _)| *earlier <= id);
+        let durable = self.undurable.extract_if(.., |(earlier, _)| *earlier <= id);
         self.trace.extend(durable.map(|(_, witness)| Step::Witnessed(witness)));
     }
 

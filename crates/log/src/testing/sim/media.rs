@@ -132,8 +132,8 @@ impl Media {
         self.pieces = kept;
     }
 
-    /// Whether anything may or may not have arrived.
-    pub(crate) fn is_settled(&self) -> bool {
+    /// Whether the fate of every write and every change of a name is decided.
+    pub(crate) fn is_idle(&self) -> bool {
         self.pieces.is_empty() && self.changes.is_empty()
     }
 

@@ -11,7 +11,8 @@
 //! A change of the log or of the simulation moves lives and states. A place that shows its mistake no more is searched
 //! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
 
-use super::campaign::{Campaign, Failure, run, sweep, taken};
+use super::campaign::{Campaign, Failure, run};
+use super::{sweep, taken};
 use crate::testing::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
