@@ -119,7 +119,7 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
     let environment = paths::folder(dir, "name one on the disk that the database will use, with --dir")?;
     preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::message)?;
     anstream::eprintln!("{}", preflight::announcement(&plan));
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     leftovers::sweep(dir);
     let mut rig = RealRig::in_folder(dir, environment, plan.journal, plan.transaction_bytes);
     let mut progress = Progress::new(true, None);

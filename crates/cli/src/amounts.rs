@@ -7,6 +7,7 @@
 //!   5s  1m30s  500ms      as the unit says
 //! ```
 
+use crate::exit::Failure;
 use bytesize::ByteSize;
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ const UNITS: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
-    let refused = || "not a size such as 4k, 16KiB or 2300".to_owned();
+pub(crate) fn size(text: &str) -> Result<ByteSize, Failure> {
+    let refused = || Failure::usage("not a size such as 4k, 16KiB or 2300");
     let text = text.trim();
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
@@ -34,7 +35,7 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
         }
     };
     if let Ok(whole) = digits.parse::<u64>() {
-        return whole.checked_mul(1 << shift).map(ByteSize).ok_or_else(|| "more than 16 EiB".to_owned());
+        return whole.checked_mul(1 << shift).map(ByteSize).ok_or_else(|| Failure::usage("more than 16 EiB"));
     }
     let part: f64 = digits.parse().map_err(|_| refused())?;
     let bytes = part * (1_u64 << shift) as f64;
@@ -48,12 +49,11 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
     match text.trim().parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
-        Err(_) => {
-            humantime::parse_duration(text).map_err(|error| format!("{error}; 5, 5s or 1m30s are times"))
-        }
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(Failure::usage),
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|error| Failure::Usage(format!("{error}; 5, 5s or 1m30s are times"))),
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
             ("1EiB", 1 << 60),
         ];
         for (text, bytes) in rows {
-            assert_eq!(size(text), Ok(ByteSize(bytes)), "{text}");
+            assert_eq!(size(text).ok(), Some(ByteSize(bytes)), "{text}");
         }
         for text in ["much", "", "4x", "4kbit", "-1", "0.3", "99999EiB", "1..2", "k"] {
             assert!(size(text).is_err(), "{text}");
@@ -88,7 +88,7 @@ mod tests {
     fn a_bare_number_is_seconds() {
         let rows = [("5", 5_000), ("0.5", 500), ("5s", 5_000), ("1m30s", 90_000), ("500ms", 500)];
         for (text, ms) in rows {
-            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(time(text).ok(), Some(Duration::from_millis(ms)), "{text}");
         }
         for text in ["-1", "long", "5x", "NaN", "1e30"] {
             assert!(time(text).is_err(), "{text}");

@@ -2,48 +2,37 @@
 //!
 //! Invariant: nothing is written before the plan was checked and the announcement printed.
 
-use crate::args::Bench;
+use crate::bench_args::{Bench, Common, Outputs};
 use crate::exit::{self, Failure};
 use crate::job::{Job, Measured, verdict};
-use crate::output;
-use crate::selection::{Selection, check_options, select};
+use crate::output::{self, Form};
+use crate::scenario_args::{AllArgs, ScenarioArgs};
 use crate::signals;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::{SCENARIOS, Scenario};
+use seawall_gauge::scenario::Scenario;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::pin;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
-    options.color.choose();
+    let common = &options.common;
+    common.color.choose();
     if options.list {
         output::print(&report::preview::scenarios(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let selection = select(&options.words, Path::is_dir).map_err(Failure::usage)?;
-    check_options(&selection, options).map_err(Failure::usage)?;
-    check_pins(&options.pin)?;
-    if !options.dry_run {
-        options.check_outputs()?;
+    let wanted = options.wanted()?;
+    check_pins(&common.pin)?;
+    if let Some(outputs) = options.outputs().filter(|_| !common.dry_run) {
+        output::check_all(&outputs.named())?;
     }
-    match selection {
-        Selection::One(scenario, folders) => one(options, &Job::prepare(options, scenario, &folders)?),
-        Selection::All(folder) => {
-            let folders = [folder];
-            // No cluster is spoken to that was not named, and `all` takes no names.
-            let (named, own): (Vec<&'static Scenario>, Vec<_>) =
-                SCENARIOS.iter().partition(|scenario| scenario.study.is_some_and(|study| study.clusters));
-            let jobs = own.into_iter().map(|scenario| Job::prepare(options, scenario, &folders));
-            let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
-            if !options.quiet {
-                let shares: Vec<Share> = jobs.iter().map(Job::share).collect();
-                anstream::eprintln!("{}{}", preflight::joint_announcement(&shares), left_out(&named));
-            }
-            all(options, &jobs)
-        }
+    match (wanted, &options.scenario) {
+        (None, Some(ScenarioArgs::All(options_of_all))) => all(options, options_of_all),
+        (None, _) => Ok(ExitCode::SUCCESS),
+        (Some(wanted), _) => one(options, &Job::prepare(common, wanted)?),
     }
 }
 
@@ -55,9 +44,9 @@ fn left_out(scenarios: &[&Scenario]) -> String {
     words.collect()
 }
 
-/// What is destroyed is told even if nothing else is.
-fn announce(options: &Bench, job: &Job) {
-    if !options.quiet || options.raw_device_overwrite.is_some() {
+/// Prints what is about to happen; with `--quiet` only what is destroyed.
+fn announce(common: &Common, job: &Job) {
+    if !common.quiet || job.destroys() {
         anstream::eprintln!("{}", job.announcement());
     }
 }
@@ -73,7 +62,7 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
         });
         pinned.and_then(|pinned| pinned.map(drop)).map_err(|error: seawall_sys::Error| {
             Failure::Message(format!(
-                "--pin {cpu}: {error}; `nproc` and `taskset -p $$` tell which CPUs there are"
+                "--pin {cpu}: {error}; `nproc` and `taskset -p $$` print which CPUs there are"
             ))
         })?;
     }
@@ -82,24 +71,33 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
 
 /// Announces one job, and runs it unless only a preview was asked for.
 fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
-    announce(options, job);
-    if options.dry_run {
+    announce(&options.common, job);
+    if options.common.dry_run {
         output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     carry_out(options, job)
 }
 
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
-fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
-    if options.dry_run {
+fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
+    let common = &options.common;
+    let commit = all.commit();
+    let (wanted, left) = all.wanted(options, &commit);
+    let jobs = wanted.into_iter().map(|wanted| Job::prepare(common, wanted));
+    let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
+    if !common.quiet {
+        let shares: Vec<Share> = jobs.iter().map(Job::share).collect();
+        anstream::eprintln!("{}{}", preflight::joint_announcement(&shares), left_out(&left));
+    }
+    if common.dry_run {
         jobs.iter().try_for_each(|job| output::print(&job.preview(output::width())))?;
         return Ok(ExitCode::SUCCESS);
     }
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     let mut code = ExitCode::SUCCESS;
-    for job in jobs {
+    for job in &jobs {
         match carry_out(options, job) {
             Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
             Ok(ended) if ended == ExitCode::SUCCESS => {}
@@ -120,21 +118,22 @@ fn all(options: &Bench, jobs: &[Job]) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Measures, tells, keeps and judges.
+/// Measures, reports, keeps and judges.
 fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
-    let kept = results_folder(options, job.scenario.name)?;
-    let measured = job.measure(options, kept.as_deref());
+    let common = &options.common;
+    let kept = results_folder(common, job.scenario.name)?;
+    let measured = job.measure(common, kept.as_deref());
     if let (Err(_), Some(folder)) = (&measured, &kept) {
-        // Nothing was measured: what is in there tells nothing, and the folder is ours alone.
+        // Nothing was measured: what is in there is of no use, and the folder is new.
         let _ = std::fs::remove_file(folder.join("result.json"));
         let _ = std::fs::remove_dir(folder);
     }
     let Measured { result, left_behind } = measured?;
-    tell(options, &result, kept.as_deref())?;
+    write(options, &result, kept.as_deref())?;
     let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
-    if options.prints_a_format() {
+    if options.outputs().is_some_and(Outputs::are_printed) {
         anstream::eprint!("{words}");
     } else {
         output::print(&words)?;
@@ -146,35 +145,33 @@ fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the files that were asked for and prints the report, unless one of them goes to standard output.
-fn tell(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), Failure> {
-    let json = || result.to_json();
-    let csv = || Ok(report::csv::csv(result));
-    let markdown = || Ok(report::markdown::markdown(result));
-    let html = || Ok(report::html::html(result));
-    let files = &options.files;
-    let to_standard_output = output::give_all(&[
-        (&files.json, &json),
-        (&files.csv, &csv),
-        (&files.markdown, &markdown),
-        (&options.html, &html),
-    ])?;
-    if !to_standard_output {
+fn write(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), Failure> {
+    let forms: [&dyn Fn() -> Result<String, Failure>; 4] = [
+        &|| result.to_json().map_err(Failure::message),
+        &|| Ok(report::csv::csv(result)),
+        &|| Ok(report::markdown::markdown(result)),
+        &|| Ok(report::html::html(result)),
+    ];
+    let files = options.outputs().map(Outputs::named);
+    let asked: Vec<Form<'_>> =
+        files.iter().flatten().zip(forms).map(|((_, file), form)| (*file, form)).collect();
+    if !output::give_all(&asked)? {
         output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
         output::keep(&folder.join("report.md"), &report)?;
         output::keep(&folder.join("report.html"), &report::html::html(result))?;
-        if !options.quiet {
+        if !options.common.quiet {
             anstream::eprintln!("kept in {}", folder.display());
         }
     }
     Ok(())
 }
 
-/// The folder for this run's results, new and made now, so that a wrong name is told before the run, not after it. If
+/// The folder for this run's results, new and made now, so that a wrong name ends the command before the run, not after it. If
 /// none was asked for and none can be made here, the run goes on without.
-fn results_folder(options: &Bench, scenario: &str) -> Result<Option<PathBuf>, Failure> {
+fn results_folder(options: &Common, scenario: &str) -> Result<Option<PathBuf>, Failure> {
     if options.no_out {
         return Ok(None);
     }
@@ -233,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_told_before_the_run() {
+    fn a_cpu_that_is_not_there_is_refused_before_the_run() {
         assert!(check_pins(&[]).is_ok());
         let refused = check_pins(&[1_000_000]).expect_err("no such CPU").to_string();
         assert!(refused.contains("--pin 1000000"), "{refused}");

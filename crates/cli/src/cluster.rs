@@ -24,11 +24,11 @@ pub(crate) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Starts three nodes on 127.0.0.1; the first time their program is fetched and built
+    /// Start three nodes on 127.0.0.1; the first time their program is fetched and built
     Up(Up),
-    /// Ends them and removes what they stored; their logs stay
+    /// End them and remove what they stored; their logs stay
     Down(Which),
-    /// Shows which nodes run, where they listen, when they sync
+    /// Print which nodes run, where they listen, when they sync
     Status(Which),
 }
 
@@ -93,15 +93,15 @@ pub(crate) fn run(options: &ClusterArgs) -> Result<ExitCode, Failure> {
 }
 
 fn up(options: &Up) -> Result<ExitCode, Failure> {
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     let order = Order {
         kind: options.engine.into(),
         sync: options.sync,
         folder: options.folder.dir.clone(),
         first_port: options.port,
     };
-    let mut tell = |line: &str| anstream::eprintln!("{}", printable(line));
-    let state = cluster::up(&order, &mut tell, &STOP).map_err(|error| {
+    let mut say = |line: &str| anstream::eprintln!("{}", printable(line));
+    let state = cluster::up(&order, &mut say, &STOP).map_err(|error| {
         if STOP.load(Ordering::Relaxed) {
             anstream::eprintln!("{}", printable(&error.to_string()));
             Failure::Interrupted
@@ -152,12 +152,12 @@ fn status(options: &Which) -> Result<ExitCode, Failure> {
             Standing::None => "no node runs".to_owned(),
         };
         whole &= cluster::state_of(state) == Standing::All;
-        output::print(&told(&home.display().to_string(), state, &standing))?;
+        output::print(&listed(&home.display().to_string(), state, &standing))?;
     }
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn told(home: &str, state: &State, standing: &str) -> String {
+fn listed(home: &str, state: &State, standing: &str) -> String {
     let mut text = format!("{} · sync {} · {standing} · {home}\n", state.engine, state.sync);
     for node in &state.nodes {
         let runs = if node.process.runs() { "runs" } else { "ended" };

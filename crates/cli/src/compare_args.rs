@@ -1,23 +1,12 @@
 //! Defines the arguments of `seawall compare`.
 
 use crate::args::Colour;
-use crate::exit;
 use crate::output::Files;
 use clap::Args;
 use std::path::PathBuf;
 
-const EXAMPLES: &str = "Examples:
-  seawall compare old.json new.json                       two runs, with confidence
-  seawall compare --list                                  the published tables that ship
-  seawall compare mine.json --with published:i2.2xlarge-linux-ssd
-  seawall compare --with published:i2.2xlarge-linux-ssd,published:i2.2xlarge-windows-ssd
-  seawall compare a.json b.json --by p99 --csv -          by another figure, for other tools
-  seawall compare main.json pr.json --fail-if 'p99>+20%,commits/s<-10%'   in CI: exit code 3
-";
-
 /// Options of `seawall compare`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n{}", exit::CODES))]
 pub(crate) struct Compare {
     /// Results of `seawall bench`; all others are held against the first
     #[arg(value_name = "RESULT.json")]

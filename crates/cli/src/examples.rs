@@ -1,96 +1,150 @@
-//! Lists the examples of `--help`, for all commands that bring none of their own.
+//! Lists the examples and exit codes of `--help`, for every command.
 //!
-//! Invariants (tested below): every command shows examples, and the parser accepts each of them.
+//! Invariants (tested below and by running each example): every command shows examples and the codes that it can end
+//! with; the parser accepts each example.
 
 use crate::args::Cli;
-use crate::exit;
+use crate::exit::{self, BROKEN, INTERRUPTED, MISSED, NOT_JUDGED};
 use clap::{Command, CommandFactory as _};
 
-/// A command by its words, and its examples: the line, and what it is for.
-type Row = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+/// A command by its words, its exit codes beside 0, 1 and 2, and its examples: the line, and what it is for.
+type Row = (&'static [&'static str], &'static [u8], &'static [(&'static str, &'static str)]);
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    (&[], &[
+    (&[], &[MISSED, BROKEN, NOT_JUDGED, INTERRUPTED], &[
         ("seawall bench", "what a durable commit costs under this folder"),
         ("seawall advise", "what to set in PostgreSQL, MySQL, SQLite and others, and why"),
         ("seawall help bench", "all about one command"),
     ]),
-    (&["methods"], &[
+    (&["bench"], &[MISSED, NOT_JUDGED, INTERRUPTED], &[
+        ("seawall bench", "the disk under this folder, about 30 s"),
+        ("seawall bench /var/lib/db --full", "the published experiment: 65,536 transactions a method"),
+        ("seawall bench --methods published", "only the methods of the published experiment"),
+        ("seawall bench --size 2300 --file-state appending --methods fdatasync", "as a log that grows writes"),
+        ("seawall bench --require 'p99<10ms'", "for scripts: exit code 3 if missed"),
+        ("seawall bench --require etcd", "is this disk fit for etcd?"),
+        ("seawall bench --list", "the scenarios and their defaults"),
+        ("seawall bench stall", "another scenario"),
+        ("seawall bench ./stall", "a folder that is called like one"),
+    ]),
+    (&["bench", "commit"], &[MISSED, NOT_JUDGED, INTERRUPTED], &[
+        ("seawall bench commit /var/lib/db --methods published", "the same as without `commit`"),
+    ]),
+    (&["bench", "stall"], &[INTERRUPTED], &[
+        ("seawall bench stall", "appends beside fsync, as published"),
+        ("seawall bench stall /var/lib/db --size 4k --sync-sleep 1000", "larger appends, fewer syncs"),
+    ]),
+    (&["bench", "cached"], &[INTERRUPTED], &[
+        ("seawall bench cached", "one file system"),
+        ("seawall bench cached /mnt/ext4 /mnt/xfs", "two beside each other"),
+    ]),
+    (&["bench", "path"], &[INTERRUPTED], &[
+        ("seawall bench path", "the native ways"),
+        ("seawall bench path --jvm", "JVMs write too, in every way they have"),
+    ]),
+    (&["bench", "group"], &[INTERRUPTED], &[
+        ("seawall bench group --writers 1,8,64", "three numbers of writers"),
+    ]),
+    (&["bench", "interfere"], &[INTERRUPTED], &[
+        ("seawall bench interfere --time 1m", "longer than by default"),
+    ]),
+    (&["bench", "replicated"], &[INTERRUPTED], &[
+        ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster of `seawall cluster up nats`"),
+        ("seawall bench replicated --kafka 127.0.0.1:9092", "a cluster of `seawall cluster up kafka`"),
+    ]),
+    (&["bench", "all"], &[INTERRUPTED], &[
+        ("seawall bench all", "every scenario that needs nothing but a folder"),
+        ("seawall bench all --time 10 --out results", "10 s each, kept in a folder"),
+    ]),
+    (&["compare"], &[MISSED], &[
+        ("seawall compare old.json new.json", "two runs, with confidence"),
+        ("seawall compare --list", "the published tables that ship"),
+        ("seawall compare mine.json --with published:i2.2xlarge-linux-ssd", "against a published table"),
+        ("seawall compare --with published:i2.2xlarge-linux-ssd,published:i2.2xlarge-windows-ssd", "two published tables"),
+        ("seawall compare a.json b.json --by p99 --csv -", "by another figure, for other tools"),
+        ("seawall compare main.json pr.json --fail-if 'p99>+20%,commits/s<-10%'", "in CI: exit code 3"),
+    ]),
+    (&["report"], &[], &[
+        ("seawall report result.json -o report.html", "one run, with pictures"),
+        ("seawall report old.json new.json -o both.html", "two runs beside each other"),
+        ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "beside a published table"),
+    ]),
+    (&["methods"], &[], &[
         ("seawall methods", "the commit methods of this system"),
         ("seawall methods /var/lib/db", "what each outlives in that folder"),
         ("seawall methods --json", "for programs"),
     ]),
-    (&["advise"], &[
+    (&["advise"], &[INTERRUPTED], &[
         ("seawall advise", "measures the disk under this folder for 10 s"),
         ("seawall advise --dir /var/lib/db", "the disk under another folder"),
         ("seawall advise result.json", "from a result of `seawall bench --json`"),
         ("seawall advise --only postgresql,etcd", "these products only, with notes and sources"),
         ("seawall advise result.json --json", "for programs"),
     ]),
-    (&["probe"], &[
+    (&["probe"], &[INTERRUPTED], &[
         ("seawall probe /var/lib/db", "at most 64 commits in at most one second"),
         ("seawall probe /var/lib/db --json", "for services, at their start"),
         ("seawall probe --budget 200ms --json", "in less time"),
         ("seawall probe /var/lib/db --format openmetrics", "for Prometheus' textfile collector"),
     ]),
-    (&["completions"], &[
+    (&["completions"], &[], &[
         ("seawall completions bash", "into ~/.local/share/bash-completion/completions/seawall"),
         ("seawall completions zsh", "into a file _seawall in a folder of $fpath"),
         ("seawall completions fish", "into ~/.config/fish/completions/seawall.fish"),
         ("seawall completions powershell", "to be run by the profile"),
     ]),
-    (&["man"], &[
+    (&["man"], &[], &[
         ("seawall man", "the page of seawall itself; `| man -l -` shows it"),
         ("seawall man log append", "the page of one command"),
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
-    (&["cluster"], &[
+    (&["cluster"], &[INTERRUPTED], &[
         ("seawall cluster up nats", "three nodes on this machine; prints how to measure them"),
         ("seawall cluster status", "which run, and where"),
         ("seawall cluster down", "ends them all"),
     ]),
-    (&["cluster", "up"], &[
+    (&["cluster", "up"], &[INTERRUPTED], &[
         ("seawall cluster up nats --sync always", "synced before each acknowledgement"),
         ("seawall cluster up kafka --foreground", "until Ctrl-C"),
     ]),
-    (&["cluster", "down"], &[("seawall cluster down nats", "every cluster of that engine")]),
-    (&["cluster", "status"], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
-    (&["powercut"], &[
+    (&["cluster", "down"], &[], &[("seawall cluster down nats", "every cluster of that engine")]),
+    (&["cluster", "status"], &[], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
+    (&["powercut"], &[BROKEN, INTERRUPTED], &[
         ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "on the host that keeps its power"),
         ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
         ("seawall powercut check /data --witness HOST --token-file token", "when the power is back"),
     ]),
-    (&["powercut", "witness"], &[
+    (&["powercut", "witness"], &[INTERRUPTED], &[
         ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "lets other hosts in, until interrupted"),
     ]),
-    (&["powercut", "run"], &[
+    (&["powercut", "run"], &[INTERRUPTED], &[
         ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes"),
         ("seawall powercut run /data --witness HOST --token-file token --method all", "every commit method in turn"),
     ]),
-    (&["powercut", "check"], &[
+    (&["powercut", "check"], &[BROKEN], &[
         ("seawall powercut check /data --witness HOST --token-file token", "exit code 4 if a promise was broken, 1 if no cut came"),
         ("seawall powercut check /data --witness HOST --token-file token --json -", "for programs"),
     ]),
-    (&["log"], &[
+    (&["log"], &[INTERRUPTED], &[
         ("seawall log append orders", "a line of standard input is a record"),
         ("seawall log cat orders", "prints them"),
         ("seawall log verify orders", "checks every byte"),
     ]),
-    (&["log", "append"], &[
+    (&["log", "append"], &[], &[
         ("seawall log append orders", "prints the LSN of each line when it is durable"),
         ("seawall log append orders --format raw --quiet", "records of any bytes, framed by their length"),
     ]),
-    (&["log", "cat"], &[
+    (&["log", "cat"], &[], &[
         ("seawall log cat orders", "all records, one a line"),
         ("seawall log cat orders --from 7 --limit 10 --format json", "ten of them, from an LSN on"),
     ]),
-    (&["log", "follow"], &[("seawall log follow orders --format json", "goes on until interrupted")]),
-    (&["log", "stat"], &[("seawall log stat orders", "its LSNs and segments")]),
-    (&["log", "verify"], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
-    (&["log", "salvage"], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
-    (&["log", "trim"], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
-    (&["log", "bench"], &[
+    (&["log", "follow"], &[], &[("seawall log follow orders --format json", "goes on until interrupted")]),
+    (&["log", "stat"], &[], &[("seawall log stat orders", "its LSNs and segments")]),
+    (&["log", "verify"], &[], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
+    (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
+    (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
+    (&["log", "bench"], &[INTERRUPTED], &[
         ("seawall log bench /var/lib/db", "all workloads, beside the raw disk"),
         ("seawall log bench --only W1 --rounds 3", "one of them"),
     ]),
@@ -98,34 +152,60 @@ const TABLE: &[Row] = &[
 
 /// The whole command line, with its examples and exit codes.
 pub(crate) fn command() -> Command {
-    TABLE.iter().fold(Cli::command(), |command, (words, examples)| with(command, words, &text(examples)))
+    TABLE.iter().fold(Cli::command(), |command, (words, codes, examples)| {
+        with(command, words, &text(examples), &exit::codes(codes))
+    })
 }
 
+/// The examples in columns; where a line is too long for them, what it is for stands below it.
 fn text(examples: &[(&str, &str)]) -> String {
-    let width = examples.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
-    let lines = examples.iter().map(|(line, why)| format!("  {line:width$}  {why}\n"));
+    /// Of a line, so that the help does not break it.
+    const WIDTH_MAX: usize = 98;
+    const COLUMN_MAX: usize = 56;
+    let lengths = examples.iter().map(|(line, _)| line.len());
+    let width = lengths.filter(|length| *length <= COLUMN_MAX).max().unwrap_or(0);
+    let lines = examples.iter().map(|(line, why)| {
+        let fits = line.len() <= width && width + why.len() + 4 <= WIDTH_MAX;
+        if fits { format!("  {line:width$}  {why}\n") } else { format!("  {line}\n      {why}\n") }
+    });
     lines.fold("Examples:\n".to_owned(), |text, line| text + &line)
 }
 
 /// Puts the examples into the command that the words lead to. One that is not there (yet) is left alone: the test
 /// below finds it.
-fn with(command: Command, words: &[&str], examples: &str) -> Command {
+fn with(command: Command, words: &[&str], examples: &str, codes: &str) -> Command {
     match words.split_first() {
-        None if command.get_name() == "seawall" => command.after_help(format!("{examples}\n{}", exit::CODES)),
-        None => {
-            command.after_help(examples.to_owned()).after_long_help(format!("{examples}\n{}", exit::CODES))
-        }
+        None if command.get_name() == "seawall" => command.after_help(format!("{examples}\n{codes}")),
+        None => command.after_help(examples.to_owned()).after_long_help(format!("{examples}\n{codes}")),
         Some((first, rest)) if command.find_subcommand(first).is_some() => {
-            command.mut_subcommand(first, |subcommand| with(subcommand, rest, examples))
+            command.mut_subcommand(first, |subcommand| with(subcommand, rest, examples, codes))
         }
         Some(_) => command,
     }
 }
 
-/// The lines of a command's examples.
+/// A command's examples, each with what it is for behind two spaces.
 pub(crate) fn of(command: &Command) -> Vec<String> {
-    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let lines = text.lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
+    let mut examples: Vec<String> = Vec::new();
+    for line in below(command, "Examples:") {
+        match examples.last_mut() {
+            Some(last) if !line.starts_with("seawall") => *last += &format!("  {line}"),
+            _ => examples.push(line),
+        }
+    }
+    examples
+}
+
+/// The lines of a command's exit codes.
+pub(crate) fn codes(command: &Command) -> Vec<String> {
+    below(command, exit::HEADING)
+}
+
+/// The indented lines below a heading at the end of a command's help.
+fn below(command: &Command, heading: &str) -> Vec<String> {
+    let text = command.get_after_long_help().or(command.get_after_help());
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    let lines = text.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
     lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()).collect()
 }
 
@@ -176,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_of_a_command() {
-        for (words, _) in TABLE {
+        for (words, ..) in TABLE {
             let mut at = command();
             for word in *words {
                 at = at.find_subcommand(word).unwrap_or_else(|| panic!("there is no {words:?}")).clone();
@@ -194,12 +274,28 @@ mod tests {
     }
 
     #[test]
-    fn the_long_help_of_every_command_tells_the_exit_codes() {
+    fn the_long_help_of_every_command_lists_its_exit_codes_and_no_other() {
         let mut all = Vec::new();
         every_command(&command(), &mut all);
         for mut one in all {
             let help = one.render_long_help().to_string();
-            assert!(help.contains("Exit codes:") && help.contains("130"), "{}", one.get_name());
+            assert!(help.contains("Exit codes:"), "{}", one.get_name());
+            for line in of(&one).iter().chain(&codes(&one)) {
+                let is_whole = line.split("  ").all(|part| help.contains(part.trim()));
+                assert!(is_whole, "the help breaks {line}");
+            }
+            let listed: Vec<String> =
+                codes(&one).iter().filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect();
+            assert_eq!(listed[..3], ["0", "1", "2"], "{}", one.get_name());
+            let judges = ["seawall", "bench", "commit", "compare"].contains(&one.get_name());
+            assert_eq!(
+                listed.iter().any(|code| code == "3"),
+                judges && !help.contains("seawall log"),
+                "{}",
+                one.get_name()
+            );
+            let breaks = ["seawall", "powercut", "check"].contains(&one.get_name());
+            assert_eq!(listed.iter().any(|code| code == "4"), breaks, "{}", one.get_name());
         }
     }
 }

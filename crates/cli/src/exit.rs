@@ -4,15 +4,26 @@ use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::process::ExitCode;
 
-/// The text at the end of `--help`.
-pub(crate) const CODES: &str = "Exit codes:
-  0    done
-  1    could not be done: the message says what and why; powercut check: no cut came, or nothing to judge
-  2    the command line is wrong
-  3    a requirement (--require, --fail-if) was missed or could not be judged
-  4    powercut check: a promise was broken, acknowledged data is lost
-  5    no requirement (--require) was missed, but one was not judged, because commits waited for a CPU
-  130  interrupted; what `seawall bench` had measured until then was kept";
+/// What each exit code means.
+const MEANINGS: [(u8, &str); 7] = [
+    (0, "done"),
+    (1, "could not be done: the message says what and why"),
+    (2, "the command line is wrong"),
+    (MISSED, "a requirement (--require, --fail-if) was missed or could not be judged"),
+    (BROKEN, "a promise was broken: acknowledged data is lost"),
+    (NOT_JUDGED, "no requirement was missed, but one was not judged: commits waited for a CPU"),
+    (INTERRUPTED, "interrupted; a result that was measured until then is kept"),
+];
+
+/// The text at the end of `--help` of a command that ends with 0, 1, 2 and these `more`.
+pub(crate) fn codes(more: &[u8]) -> String {
+    let rows = MEANINGS.iter().filter(|(code, _)| *code < MISSED || more.contains(code));
+    let lines: Vec<String> = rows.map(|(code, meaning)| format!("  {code:<3}  {meaning}")).collect();
+    format!("{HEADING}\n{}", lines.join("\n"))
+}
+
+/// The line above the codes.
+pub(crate) const HEADING: &str = "Exit codes:";
 
 /// The colour of `error:`.
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -27,7 +38,7 @@ pub(crate) const BROKEN: u8 = 4;
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command could not be done.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It could not be done; the text says what and why.
     Message(String),
@@ -57,6 +68,8 @@ impl Failure {
         }
     }
 }
+
+impl std::error::Error for Failure {}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,17 +2,16 @@
 //!
 //! Invariant: what is offered comes from the tables that the values are looked up in, so that none can be missing.
 
-use clap::builder::{PathBufValueParser, PossibleValue, StringValueParser, TypedValueParser};
+use crate::exit::Failure;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use seawall_gauge::advise::products::PRODUCTS;
 use seawall_gauge::plan::ALIASES;
 use seawall_gauge::require::PRESETS;
-use seawall_gauge::scenario::SCENARIOS;
 use seawall_sys::durability::FileState;
 use seawall_sys::methods;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
 /// A parser of strings that offers `values`.
 #[derive(Clone)]
@@ -52,35 +51,26 @@ pub(crate) fn products() -> Offered {
     Offered { values: || PRODUCTS.iter().flat_map(|product| product.words).copied().collect() }
 }
 
-/// A parser of paths that offers the scenarios: the shell adds the folders.
+/// A parser of file states that offers every one.
 #[derive(Clone)]
-pub(crate) struct ScenarioOrFolder;
+pub(crate) struct States;
 
-impl TypedValueParser for ScenarioOrFolder {
-    type Value = PathBuf;
+impl TypedValueParser for States {
+    type Value = FileState;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<PathBuf, Error> {
-        PathBufValueParser::new().parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).map(PossibleValue::new)))
-    }
-}
-
-/// `--file-state`: every state, checked by its own parser.
-#[derive(Clone)]
-pub(crate) struct States<T>(pub(crate) fn(&str) -> Result<T, String>);
-
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for States<T> {
-    type Value = T;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, Error> {
-        let parser = self.0;
-        (move |text: &str| parser(text)).parse_ref(command, arg, value)
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<FileState, Error> {
+        file_state.parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(FileState::ALL.into_iter().map(|state| PossibleValue::new(state.name()))))
     }
+}
+
+/// The file state of that name.
+fn file_state(text: &str) -> Result<FileState, Failure> {
+    FileState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
+        let known: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();
+        Failure::Usage(format!("the file states are {}", known.join(", ")))
+    })
 }

@@ -2,10 +2,10 @@
 //!
 //! Invariant: preparing inspects and refuses, and writes nothing; `all` prepares every job before the first is run.
 
-use crate::args::Bench;
+use crate::bench_args::{CommitArgs, Common};
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
-use crate::selection::settings;
+use crate::scenario_args::{Machines, Wanted, What};
 use crate::signals::STOP;
 use crate::{leftovers, paths};
 use seawall_gauge::figures::bytes;
@@ -46,7 +46,7 @@ enum Kind {
         requirement: Requirement,
         folder: PathBuf,
         environment: Box<Environment>,
-        /// Held from here on, so that nobody takes it into use before the run.
+        /// Held from here on, so that no other program uses it before the run.
         device: Option<RawDevice>,
     },
     Study {
@@ -55,27 +55,30 @@ enum Kind {
         places: Vec<(PathBuf, Environment)>,
         needs_bytes: u64,
         jdks: Vec<Jdk>,
+        jar: Option<PathBuf>,
         clusters: Named,
     },
 }
 
 impl Job {
     /// Looks and refuses.
-    pub(crate) fn prepare(
-        options: &Bench,
-        scenario: &'static Scenario,
-        folders: &[PathBuf],
-    ) -> Result<Self, Failure> {
-        let kind = match scenario.study {
-            None => Self::commit(options, &folders[0])?,
-            Some(of) => Self::study(options, scenario, of, folders)?,
+    pub(crate) fn prepare(common: &Common, wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let Wanted { scenario, folders, what } = wanted;
+        let kind = match (what, scenario.study) {
+            (What::Commit(options), _) => Self::commit(common, options, &folders[0])?,
+            (What::Study { settings, machines, clusters }, Some(of)) => {
+                Self::study(common, scenario, of, settings, &machines, clusters, &folders)?
+            }
+            (What::Study { .. }, None) => {
+                return Err(Failure::Message(format!("`{}` has no table", scenario.name)));
+            }
         };
         Ok(Self { scenario, kind })
     }
 
-    fn commit(options: &Bench, folder: &Path) -> Result<Kind, Failure> {
-        let requirement = options.requirement().map_err(Failure::usage)?;
-        let plan = options.plan(&requirement).map_err(Failure::usage)?;
+    fn commit(common: &Common, options: &CommitArgs, folder: &Path) -> Result<Kind, Failure> {
+        let requirement = options.requirement()?;
+        let plan = options.plan(common, &requirement)?;
         plan.check().map_err(Failure::usage)?;
         let environment = match &options.raw_device_overwrite {
             Some(device) => inspect::environment(device).map_err(Failure::message)?,
@@ -83,26 +86,27 @@ impl Job {
         };
         let device = options.raw_device_overwrite.as_deref().map(RawDevice::open).transpose();
         let device = device.map_err(Failure::message)?;
-        preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::message)?;
+        preflight::check(&plan, &environment, common.allow_memory).map_err(Failure::message)?;
         let folder = folder.to_path_buf();
         let (plan, environment) = (Box::new(plan), Box::new(environment));
         Ok(Kind::Commit { plan, requirement, folder, environment, device })
     }
 
     fn study(
-        options: &Bench,
+        common: &Common,
         scenario: &'static Scenario,
         of: StudyOf,
+        settings: Settings,
+        machines: &Machines,
+        clusters: Named,
         folders: &[PathBuf],
     ) -> Result<Kind, Failure> {
-        let settings = settings(&of, options).map_err(Failure::usage)?;
         settings.check().map_err(Failure::usage)?;
-        let jdks = if options.scenario.jvm {
-            find::find(&options.scenario.jdk, &find::Here).map_err(Failure::message)?
+        let jdks = if machines.jvm {
+            find::find(&machines.jdk, &find::Here).map_err(Failure::message)?
         } else {
             Vec::new()
         };
-        let clusters = options.scenario.clusters();
         clusters.check().map_err(Failure::usage)?;
         if of.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(
@@ -117,10 +121,11 @@ impl Job {
         let free_bytes = places.iter().map(|(_, environment)| environment.file_system.free_bytes).min();
         let needs_bytes = (of.needs_bytes)(&settings, available_memory_bytes(), free_bytes.unwrap_or(0));
         for (_, environment) in &places {
-            preflight::check_scenario(scenario, needs_bytes, environment, options.allow_memory)
+            preflight::check_scenario(scenario, needs_bytes, environment, common.allow_memory)
                 .map_err(Failure::message)?;
         }
-        Ok(Kind::Study { of, settings: Box::new(settings), places, needs_bytes, jdks, clusters })
+        let (settings, jar) = (Box::new(settings), machines.jar.clone());
+        Ok(Kind::Study { of, settings, places, needs_bytes, jdks, jar, clusters })
     }
 
     /// What is about to happen, in words.
@@ -131,19 +136,24 @@ impl Job {
                 None => preflight::announcement(plan),
             },
             Kind::Study { settings, needs_bytes, jdks, clusters, .. } => {
-                let mut told = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
+                let mut words = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
                 if settings.jvms.is_some() {
-                    told = format!("{told} {}", writers(jdks));
+                    words = format!("{words} {}", writers(jdks));
                 }
                 if !clusters.is_empty() {
-                    told = format!(
-                        "{told}\nWill write to streams of its own (removed afterwards) in {}.",
+                    words = format!(
+                        "{words}\nWill write to streams of its own (removed afterwards) in {}.",
                         clusters.redacted()
                     );
                 }
-                told
+                words
             }
         }
+    }
+
+    /// Whether what is there is lost.
+    pub(crate) fn destroys(&self) -> bool {
+        matches!(self.kind, Kind::Commit { device: Some(_), .. })
     }
 
     /// What it takes, beside others.
@@ -169,11 +179,11 @@ impl Job {
     }
 
     /// Measures; the result is rewritten below `kept` after every round.
-    pub(crate) fn measure(&self, options: &Bench, kept: Option<&Path>) -> Result<Measured, Failure> {
+    pub(crate) fn measure(&self, common: &Common, kept: Option<&Path>) -> Result<Measured, Failure> {
         self.sweep();
-        let shown = !options.no_progress && !options.quiet;
+        let shown = !common.no_progress && !common.quiet;
         let kept = kept.map(|folder| folder.join("result.json"));
-        let mut progress = Progress::new(shown, kept).called(options.label.clone());
+        let mut progress = Progress::new(shown, kept).called(common.label.clone());
         let mut left_behind = None;
         let result = match &self.kind {
             Kind::Commit { plan, folder, environment, device, .. } => {
@@ -187,11 +197,11 @@ impl Job {
                 };
                 commit::run(plan, &mut rig, &mut progress)
             }
-            Kind::Study { of, settings, places, jdks, clusters, .. } => {
+            Kind::Study { of, settings, places, jdks, jar, clusters, .. } => {
                 let mut stage = RealStage::in_folders(places.clone()).with_engines(connect(clusters)?);
                 let mut settings = settings.as_ref().clone();
                 if settings.jvms.is_some() {
-                    let started = start(options, jdks);
+                    let started = start(jar.as_deref(), jdks);
                     settings.jvms = Some(started.jvms);
                     stage = stage.with_machines(started.machines);
                 }
@@ -202,7 +212,7 @@ impl Job {
             }
         };
         progress.done();
-        let named = |result| RunResult { label: options.label.clone(), ..result };
+        let named = |result| RunResult { label: common.label.clone(), ..result };
         measured(result.map(named), left_behind)
     }
 
@@ -229,11 +239,11 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) result: RunResult,
-    /// What could not be removed again, and how to: the result is told all the same, and the command fails.
+    /// What could not be removed again, and how to; the result is reported all the same, and the command fails.
     pub(crate) left_behind: Option<String>,
 }
 
-/// What became of a run. What was left behind is told whatever else there is to tell.
+/// The outcome of a run; what was left behind is named beside every other error.
 fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) -> Result<Measured, Failure> {
     match (result, left_behind) {
         (Ok(result), left_behind) => Ok(Measured { result, left_behind }),
@@ -263,9 +273,9 @@ fn overwritten(device: &RawDevice, plan: &Plan) -> String {
 }
 
 /// The JVMs of a run, started; the jar is built first if need be.
-fn start(options: &Bench, jdks: &[Jdk]) -> Started {
+fn start(jar: Option<&Path>, jdks: &[Jdk]) -> Started {
     let exe = std::env::current_exe().ok();
-    let place = jar::place(options.scenario.jar.as_deref(), exe.as_deref(), &|path| path.is_file());
+    let place = jar::place(jar, exe.as_deref(), &|path| path.is_file());
     seawall_jvm::start(jdks, &place, &mut |words| anstream::eprintln!("{words}"))
 }
 
@@ -311,10 +321,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_behind_is_told_beside_whatever_else_went_wrong() {
+    fn what_was_left_behind_is_named_beside_every_other_error() {
         let left = || Some("the stream seawall-1 may be left behind".to_owned());
-        let told = |error, left| match measured(Err(error), left) {
-            Err(Failure::Message(told)) => told,
+        let message = |error, left| match measured(Err(error), left) {
+            Err(Failure::Message(message)) => message,
             other => format!("{other:?}"),
         };
         let full = seawall_gauge::Error::Io {
@@ -322,9 +332,9 @@ mod tests {
             path: "result.json".into(),
             source: std::io::ErrorKind::StorageFull.into(),
         };
-        let both = told(RunError::NotKept(full), left());
+        let both = message(RunError::NotKept(full), left());
         assert!(both.contains("result.json") && both.contains("seawall-1"), "{both}");
-        assert!(told(RunError::Stopped, left()).contains("seawall-1"));
+        assert!(message(RunError::Stopped, left()).contains("seawall-1"));
         assert!(matches!(measured(Err(RunError::Stopped), None), Err(Failure::Interrupted)));
     }
 }

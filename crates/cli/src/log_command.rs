@@ -27,7 +27,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 /// The longest record that `append` takes.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Writes, reads, checks and measures transaction logs
+/// Write, read, check and measure transaction logs
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
@@ -36,21 +36,21 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, Subcommand)]
 enum LogCommand {
-    /// Appends records from standard input and prints the LSN of each when it is durable
+    /// Append records from standard input and print the LSN of each when it is durable
     Append(Append),
-    /// Prints records
+    /// Print records
     Cat(Cat),
-    /// Prints records and waits for more
+    /// Print records and wait for more
     Follow(Cat),
-    /// Tells what is in a log
+    /// Print what is in a log
     Stat(Look),
-    /// Checks every byte of a log; exit code 1 and the places if anything is damaged
+    /// Check every byte of a log; exit code 1 and the places if anything is damaged
     Verify(Look),
-    /// Copies what is intact into a new log
+    /// Copy what is intact into a new log
     Salvage(Salvage),
-    /// Forgets everything before an LSN
+    /// Forget everything before an LSN
     Trim(Trim),
-    /// Measures the log beside the raw disk
+    /// Measure the log beside the raw disk
     Bench(Bench),
 }
 
@@ -61,11 +61,11 @@ struct Look {
     dir: PathBuf,
     /// How the result is printed
     #[arg(long, value_enum, default_value = "text")]
-    format: Told,
+    format: Answer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Told {
+enum Answer {
     /// Lines of text
     Text,
     /// One JSON object
@@ -77,7 +77,7 @@ struct Append {
     /// The log's folder; a log is made if there is none
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// How records are told apart on standard input
+    /// Form of the records on standard input
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -102,7 +102,7 @@ enum Readers {
     Owner,
     /// Its group too
     Group,
-    /// Whoever the umask does not keep out
+    /// All that the umask allows
     Umask,
 }
 
@@ -119,7 +119,7 @@ impl Readers {
 /// Where a log may lie.
 #[derive(Debug, Default, Args)]
 struct Network {
-    /// Lets the log lie on a network file system, whose server decides what locks and syncs are worth
+    /// Let the log lie on a network file system, whose server decides what locks and syncs are worth
     #[arg(long)]
     network_file_system: bool,
 }
@@ -143,20 +143,20 @@ impl Way {
 }
 
 /// A method of this system by its id.
-fn method(id: &str) -> Result<String, String> {
+fn method(id: &str) -> Result<String, Failure> {
     let is_known = seawall_sys::methods::here().iter().any(|method| method.id == id);
-    let refusal = || "this system has no method of that id; `seawall methods` lists them".to_owned();
+    let refusal = || Failure::usage("this system has no method of that id; `seawall methods` lists them");
     is_known.then(|| id.to_owned()).ok_or_else(refusal)
 }
 
 /// An engine by its name.
-fn engine(name: &str) -> Result<EngineChoice, String> {
+fn engine(name: &str) -> Result<EngineChoice, Failure> {
     if name == "probe" {
         return Ok(EngineChoice::Probe);
     }
     Engine::find(name).map(EngineChoice::Only).ok_or_else(|| {
         let known: Vec<&str> = Engine::ALL.into_iter().map(Engine::name).collect();
-        format!("the engines are {}, or probe to choose by measuring", known.join(", "))
+        Failure::Usage(format!("the engines are {}, or probe to choose by measuring", known.join(", ")))
     })
 }
 
@@ -171,7 +171,7 @@ struct Cat {
     /// How records are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
-    /// Ends after this many records
+    /// End after this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -251,7 +251,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
 
 /// Why a command ends early.
 enum Stop {
-    /// Nobody reads our output any more.
+    /// The output pipe is closed.
     Gone,
     Failed(String),
 }
@@ -259,6 +259,12 @@ enum Stop {
 impl From<seawall::Error> for Stop {
     fn from(error: seawall::Error) -> Self {
         Self::Failed(plain(&error.to_string()))
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.to_string())
     }
 }
 
@@ -273,22 +279,22 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// No engine takes over in silence: what is slower here than elsewhere should be known to be.
-fn tell_refusal(reason: Option<&str>) {
+/// No engine takes over in silence: a slower one must be visible.
+fn print_refusal(reason: Option<&str>) {
     if let Some(reason) = reason {
         anstream::eprintln!("the portable engine takes over, io_uring is refused: {reason}");
     }
 }
 
-/// Why `io_uring` is refused to this process, where the log is opened by the library and cannot be asked.
+/// Why `io_uring` is refused to this process, where the library opens the log and does not report it.
 fn forbidden(way: &Way) -> Option<String> {
     let is_wanted =
         way.method.is_none() && way.engine == EngineChoice::Probe && Engine::IoUring.is_known_here();
     Engine::IoUring.probe().err().filter(|_| is_wanted).map(|reason| reason.to_string())
 }
 
-/// Whatever goes wrong, what was accepted until then is committed and told, and the log is closed, so that its tail is
-/// clean. The first thing that went wrong is the error; behind it stands what became of the input.
+/// Whatever goes wrong, what was accepted until then is committed and its LSNs are printed, and the log is closed, so
+/// that its tail is clean. The first failure is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
     let mut settings = settings.method(options.way.method()).engine(options.way.engine);
@@ -300,18 +306,18 @@ fn append(options: &Append) -> Result<(), Stop> {
     }
     let log = Log::open(&options.dir, settings)?;
     if !options.quiet {
-        tell_refusal(log.opened().engine_refused.as_deref());
+        print_refusal(log.opened().engine_refused.as_deref());
     }
     let output = (!options.quiet).then(|| io::BufWriter::new(io::stdout().lock()));
     let mut intake = Intake { output, ..Intake::default() };
     let taken = intake.take(&log, options.format);
-    // After a failure of the log itself this one fails too, and tells nothing that is not known then.
-    let settled = intake.waiting.last().map_or(Ok(()), |last| log.commit(*last)).map_err(Stop::from);
+    // After a failure of the log itself this one fails too, and adds nothing that is not known then.
+    let committed = intake.waiting.last().map_or(Ok(()), |last| log.commit(*last)).map_err(Stop::from);
     let durable = log.durable_lsn();
     let closed = log.close().map_err(Stop::from);
     let known = intake.waiting.iter().filter(|lsn| closed.is_ok() || **lsn <= durable).count();
-    let told = intake.tell(known);
-    match taken.and(settled).and(closed).and(told) {
+    let printed = intake.acknowledge(known);
+    match taken.and(committed).and(closed).and(printed) {
         Err(Stop::Failed(error)) => Err(Stop::Failed(format!("{error}; {}", intake.account(options.format)))),
         done => done,
     }
@@ -331,7 +337,7 @@ fn refused(error: seawall::Error) -> Stop {
 struct Intake<W> {
     /// The first records of a transaction whose last one has not been read.
     open: Vec<Vec<u8>>,
-    /// Where LSNs are printed, if anybody wants to know them.
+    /// Where LSNs are printed; none with `--quiet`, and once the pipe is closed.
     output: Option<W>,
     /// The ends of the records that were appended and are not known to be durable.
     waiting: Vec<Lsn>,
@@ -356,7 +362,7 @@ impl<W: Write> Intake<W> {
         let mut input = records::Input::new(io::stdin().lock(), form, RECORD_BYTES_MAX);
         let mut record = Vec::new();
         while !self.is_at_end {
-            self.is_at_end = !input.next(&mut record).map_err(Stop::Failed)?;
+            self.is_at_end = !input.next(&mut record)?;
             if !self.is_at_end {
                 bytes += record.len();
                 self.append(log, &mut record, input.ends_transaction())?;
@@ -370,7 +376,7 @@ impl<W: Write> Intake<W> {
             let is_due = self.is_at_end || input.would_wait() || is_large;
             if let Some(last) = self.waiting.last().filter(|_| is_due) {
                 log.commit(*last)?;
-                self.tell(self.waiting.len())?;
+                self.acknowledge(self.waiting.len())?;
                 bytes = 0;
             }
         }
@@ -395,7 +401,7 @@ impl<W: Write> Intake<W> {
         let start = log.appended_lsn();
         let appended =
             log.transaction(|transaction| self.open.iter().try_for_each(|record| transaction.append(record)));
-        // Nobody else appends: what the records take more than their bytes, each takes the same of.
+        // There is no other writer, and every record of a transaction has the same overhead.
         let taken = appended.map_err(refused)?.since(start);
         let header = (taken - bytes as u64) / self.open.len() as u64;
         let mut end = start;
@@ -406,9 +412,9 @@ impl<W: Write> Intake<W> {
         Ok(())
     }
 
-    /// Prints the LSNs of the first `count` records that wait: they are durable. When nobody reads them any more, the
-    /// rest of the input is appended nevertheless: it was not given to us for their sake.
-    fn tell(&mut self, count: usize) -> Result<(), Stop> {
+    /// Prints the LSNs of the first `count` records that wait: they are durable. When the pipe is closed, the rest of the
+    /// input is appended nevertheless, because appending it is the purpose.
+    fn acknowledge(&mut self, count: usize) -> Result<(), Stop> {
         self.durable += count as u64;
         let ends = self.waiting.drain(..count);
         let Some(output) = &mut self.output else { return Ok(()) };
@@ -454,7 +460,7 @@ fn printer(form: Form) -> Result<Output<impl Write>, Stop> {
 fn cat(options: &Cat) -> Result<(), Stop> {
     let mut output = printer(options.format)?;
     let view = View::open(&options.dir)?;
-    tell_loss(&view);
+    print_loss(&view);
     let from = options.from.unwrap_or(view.first_lsn());
     let limit = usize::try_from(options.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     for record in view.read(from)?.take(limit) {
@@ -484,7 +490,7 @@ fn follow(options: &Cat) -> Result<(), Stop> {
 fn stat(look: &Look) -> Result<(), Stop> {
     let view = View::open(&look.dir)?;
     let mut output = io::stdout().lock();
-    if look.format == Told::Json {
+    if look.format == Answer::Json {
         return Ok(writeln!(output, "{}", records::stat(&view, view.remembered_method()?))?);
     }
     writeln!(output, "identity     {}", view.log_id())?;
@@ -517,8 +523,8 @@ fn loss(tail: Tail) -> Option<String> {
     ))
 }
 
-/// Whoever reads the records learns that there were more.
-fn tell_loss(view: &View) {
+/// Prints on standard error that there were more records.
+fn print_loss(view: &View) {
     if let Some(text) = view.tail().and_then(loss) {
         anstream::eprintln!("lost: {text}");
     }
@@ -532,17 +538,17 @@ fn tail(report: &Report) -> String {
     }
 }
 
-/// Damage ends the command with exit code 1, whoever reads the report.
+/// Damage ends the command with exit code 1, even if the report cannot be printed.
 fn check(look: &Look) -> Result<(), Stop> {
     let report = verify(&look.dir)?;
-    let told = match look.format {
-        Told::Text => print_report(&report),
-        Told::Json => writeln!(io::stdout().lock(), "{}", records::report(&report)).map_err(Stop::from),
+    let printed = match look.format {
+        Answer::Text => print_report(&report),
+        Answer::Json => writeln!(io::stdout().lock(), "{}", records::report(&report)).map_err(Stop::from),
     };
-    let Some(first) = report.damage.first() else { return told };
+    let Some(first) = report.damage.first() else { return printed };
     let mut text =
         format!("{} damaged place(s), the first one in {}", report.damage.len(), plain(&first.to_string()));
-    if let Err(Stop::Failed(unwritten)) = told {
+    if let Err(Stop::Failed(unwritten)) = printed {
         text = format!("{text}; {unwritten}");
     }
     Err(Stop::Failed(text))
@@ -575,7 +581,7 @@ fn save(options: &Salvage) -> Result<(), Stop> {
         &options.to,
         Options::default().network_file_system(options.place.network_file_system),
     )?;
-    tell_refusal(forbidden(&Way::default()).as_deref());
+    print_refusal(forbidden(&Way::default()).as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
@@ -612,7 +618,7 @@ fn trim(options: &Trim) -> Result<(), Stop> {
     let settings = Options::default().create(false);
     let settings = settings.network_file_system(options.place.network_file_system);
     let log = Log::open(&options.dir, settings)?;
-    tell_refusal(log.opened().engine_refused.as_deref());
+    print_refusal(log.opened().engine_refused.as_deref());
     let trimmed = log.trim(options.lsn);
     log.close()?;
     let first = trimmed?;
@@ -620,7 +626,7 @@ fn trim(options: &Trim) -> Result<(), Stop> {
 }
 
 fn bench(options: &Bench) -> Result<(), Stop> {
-    tell_refusal(forbidden(&options.way).as_deref());
+    print_refusal(forbidden(&options.way).as_deref());
     let plan = seawall::bench::Plan {
         rounds: usize::from(options.rounds),
         percent: options.percent,
@@ -630,12 +636,12 @@ fn bench(options: &Bench) -> Result<(), Stop> {
         network_file_system: options.place.network_file_system,
     };
     crate::leftovers::sweep(&options.dir);
-    interrupt::listen(&options.dir).map_err(Stop::Failed)?;
+    interrupt::listen(&options.dir)?;
     let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
         interrupt::check();
         anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
     });
-    // One whose files are taken away may fail over it; that is not to be told.
+    // A run whose files are removed by the signal's thread may fail over it; that failure is not printed.
     interrupt::check();
     let rows = rows?;
     let mut output = io::stdout().lock();
@@ -651,17 +657,17 @@ mod tests {
     use super::{Form, Intake, Lsn};
 
     #[test]
-    fn an_account_tells_what_is_durable_what_is_unknown_and_what_is_missing() {
+    fn an_account_lists_what_is_durable_what_is_unknown_and_what_is_missing() {
         let mut intake =
             Intake { output: Some(Vec::new()), waiting: vec![Lsn::ZERO; 5], ..Intake::default() };
-        assert!(intake.tell(2).is_ok());
+        assert!(intake.acknowledge(2).is_ok());
         assert_eq!(intake.output.as_deref(), Some(&b"0\n0\n"[..]));
         assert_eq!(
             intake.account(Form::Raw),
             "durable: 2 record(s) of the input; not known to be durable until the log is opened again: record 3 to 5; \
              not appended: record 6 and everything behind it"
         );
-        assert!(intake.tell(3).is_ok());
+        assert!(intake.acknowledge(3).is_ok());
         intake.is_at_end = true;
         assert_eq!(intake.account(Form::Text), "durable: 5 line(s) of the input");
     }

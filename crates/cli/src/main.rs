@@ -7,6 +7,7 @@ mod advise;
 mod amounts;
 mod args;
 mod bench;
+mod bench_args;
 mod cluster;
 mod compare;
 mod compare_args;
@@ -25,7 +26,7 @@ mod probe;
 mod progress;
 mod report;
 mod report_args;
-mod selection;
+mod scenario_args;
 mod signals;
 
 use clap::FromArgMatches as _;

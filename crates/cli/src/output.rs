@@ -15,7 +15,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The files that a report goes into, beside the terminal.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Files {
     /// Write it as JSON to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -37,19 +37,19 @@ impl Files {
     }
 }
 
-/// A file, if it was asked for, and what makes its text.
-pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, seawall_gauge::Error>);
+/// A file, if one is given, and what makes its text.
+pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, Failure>);
 
 /// Whether `file` stands for standard output.
 pub(crate) fn is_standard(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
 
-/// Writes every form that was asked for; whether one of them went to standard output.
+/// Writes every form that has a file; whether one of them went to standard output.
 pub(crate) fn give_all(forms: &[Form<'_>]) -> Result<bool, Failure> {
     for (file, text) in forms {
         let Some(file) = file else { continue };
-        give(file, &text().map_err(Failure::message)?)?;
+        give(file, &text()?)?;
     }
     Ok(forms.iter().any(|(file, _)| is_standard(file.as_deref())))
 }

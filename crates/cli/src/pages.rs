@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is duplicated here: options come from the parser, examples and exit codes from the help.
 
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::{examples, output};
 use clap::builder::Resettable;
 use clap::{Args, Command};
@@ -26,7 +26,7 @@ pub(crate) struct ManArgs {
     /// The command whose page is printed, such as `log append`; by default the page of seawall itself
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Writes all pages into this folder, which must exist
+    /// Write all pages into this folder, which must exist
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -84,8 +84,8 @@ fn page(command: &Command) -> (String, String) {
         roff.text([roman(why.trim())]);
     }
     roff.control("SH", ["EXIT STATUS"]);
-    for line in exit::CODES.lines().skip(1) {
-        let (code, meaning) = line.trim().split_once(' ').unwrap_or((line, ""));
+    for line in examples::codes(command) {
+        let (code, meaning) = line.split_once(' ').unwrap_or((&line, ""));
         roff.control("TP", []);
         roff.text([bold(code)]);
         roff.text([roman(meaning.trim())]);

@@ -49,7 +49,7 @@ fn is_open_elsewhere(path: &Path) -> bool {
     ["/dev", "/proc"].iter().any(|place| path.starts_with(place))
 }
 
-/// Refuses what cannot be read as a file without waiting for somebody.
+/// Refuses what cannot be read as a file at once.
 pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Message(format!("cannot read {}: {why}", path.display())));
     match std::fs::metadata(path).map(|metadata| kind(metadata.file_type())) {

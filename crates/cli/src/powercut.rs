@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Shows by real power cuts, with a witness on another host, whether what was acknowledged is kept
+/// Test by real power cuts, with a witness on another host, whether acknowledged data is kept
 #[derive(Debug, Args)]
 pub(crate) struct PowercutArgs {
     #[command(subcommand)]
@@ -29,11 +29,11 @@ pub(crate) struct PowercutArgs {
 
 #[derive(Debug, Subcommand)]
 enum PowercutCommand {
-    /// Keeps the ledger of acknowledgements, on a host that keeps its power
+    /// Keep the ledger of acknowledgements, on a host that keeps its power
     Witness(WitnessArgs),
-    /// Writes and has every acknowledgement witnessed, until the power goes
+    /// Write, and have every acknowledgement witnessed, until the power goes
     Run(RunArgs),
-    /// Judges what is left when the power is back; exit code 4 if a promise was broken, 1 if no cut came
+    /// Judge what is left when the power is back; exit code 4 if a promise was broken, 1 if no cut came
     Check(CheckArgs),
 }
 
@@ -76,7 +76,7 @@ struct RunArgs {
     /// How long one method writes before the next one's turn
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     turn: Duration,
-    /// Ends by itself after this time
+    /// End by itself after this time
     #[arg(long, value_name = "TIME", value_parser = amounts::time)]
     duration: Option<Duration>,
     /// Threads that commit to the log at the same time
@@ -98,7 +98,7 @@ struct CheckArgs {
     /// The run to judge [default: the one that began last]
     #[arg(long, value_name = "ID")]
     run: Option<RunId>,
-    /// Holds every method to this class, whatever it promised
+    /// Hold every method to this class, whatever it promised
     #[arg(long, value_name = "CLASS")]
     hold_to: Option<HoldTo>,
     /// The file system is mounted: a run's folder that is not there counts as lost
@@ -155,7 +155,7 @@ fn announce(line: &str) -> Result<(), Failure> {
 }
 
 fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     let token = token(&options.token_file)?;
     let say = |line: &str| anstream::eprintln!("{line}");
     let listen = with_port(&options.listen);
@@ -176,7 +176,7 @@ fn begun(run: &Begun) {
     for (method, class) in &run.methods {
         anstream::eprintln!("writes by {method}, which promises to outlive: {}", class.name());
     }
-    // Whoever waited for the line may have gone; the run goes on.
+    // The run goes on if the pipe is closed.
     let mut stdout = std::io::stdout().lock();
     let line = format!("run {} writes in {}\n", run.run, printable(&run.folder.display().to_string()));
     let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
@@ -184,7 +184,7 @@ fn begun(run: &Begun) {
 
 fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
     paths::check_folder(&options.folder, "name one on the disk under test")?;
-    signals::listen().map_err(Failure::message)?;
+    signals::listen()?;
     let plan = Plan {
         folder: options.folder.clone(),
         witness: with_port(&options.witness),
@@ -224,7 +224,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
         disk_cut: options.disk_cut,
     };
     let judgement = check(&question).map_err(Failure::message)?;
-    tell(&judgement, options.json.as_deref())?;
+    print(&judgement, options.json.as_deref())?;
     if judgement.is_broken() {
         return Ok(ExitCode::from(BROKEN));
     }
@@ -249,7 +249,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(judgement: &Judgement, json: Option<&Path>) -> Result<(), Failure> {
+fn print(judgement: &Judgement, json: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = json else { return output::print(&judgement.text()) };
     let text = serde_json::to_string_pretty(judgement).map_err(Failure::message)? + "\n";
     if output::is_standard(json) {

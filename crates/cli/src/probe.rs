@@ -27,13 +27,13 @@ const FORMAT: &str = "seawall-probe";
 /// Options of `seawall probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// The folder whose disk is asked; a file of 256 KiB is made there and removed again
+    /// Folder whose disk is measured; a file of 256 KiB is made there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// How long it may take, at most 1s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     budget: Duration,
-    /// Answers in JSON; the same as --format json
+    /// Print JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// How to answer
@@ -58,14 +58,13 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
             "--budget: a probe takes 1s at most; `seawall bench --time` measures longer".to_owned(),
         ));
     }
-    // Its folder must not stay behind because somebody grew impatient.
+    // Its folder must not stay behind after Ctrl-C.
     take_over(|| {
         for left in scratch::remove_all() {
             anstream::eprintln!("remove {}", printable(&left.display().to_string()));
         }
         std::process::exit(i32::from(INTERRUPTED));
-    })
-    .map_err(Failure::message)?;
+    })?;
     let probe = seawall::probe(&options.dir, options.budget);
     let text = match options.format {
         Format::Openmetrics => metrics::text(&probe),
@@ -79,11 +78,34 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a preset says, or why it says nothing.
+enum Verdict {
+    Is(&'static str),
+    CannotBeJudged(String),
+}
+
+impl Verdict {
+    /// The verdict in words.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Is(name) => name,
+            Self::CannotBeJudged(_) => "cannot be judged",
+        }
+    }
+
+    fn why_none(&self) -> Option<&str> {
+        match self {
+            Self::Is(_) => None,
+            Self::CannotBeJudged(why) => Some(why),
+        }
+    }
+}
+
 /// What a well-known system would say: its name, the method it is about, and the verdict, or why there is none.
 struct Judged {
     preset: &'static Preset,
     method: String,
-    verdict: Result<&'static str, String>,
+    verdict: Verdict,
 }
 
 fn judged(probe: &Probe) -> Vec<Judged> {
@@ -97,11 +119,13 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
         require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
     let verdict = match (tried, bound) {
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
-            Err("nothing here outlives a power cut, whatever it costs".to_owned())
+            Verdict::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
         }
-        (Some(tried), Some(bound_ns)) => Ok(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name()),
-        _ if method == "none" => Err("no method was tried here".to_owned()),
-        _ => Err(format!("{method} was not tried here")),
+        (Some(tried), Some(bound_ns)) => {
+            Verdict::Is(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name())
+        }
+        _ if method == "none" => Verdict::CannotBeJudged("no method was tried here".to_owned()),
+        _ => Verdict::CannotBeJudged(format!("{method} was not tried here")),
     };
     Judged { preset, method: method.to_owned(), verdict }
 }
@@ -124,8 +148,8 @@ fn as_json(probe: &Probe) -> Value {
                 "preset": one.preset.name,
                 "demand": one.preset.conditions,
                 "method": one.method,
-                "verdict": one.verdict.as_ref().ok(),
-                "why_none": one.verdict.as_ref().err(),
+                "verdict": one.verdict.why_none().is_none().then(|| one.verdict.name()),
+                "why_none": one.verdict.why_none(),
             })
         })
         .collect();
@@ -168,10 +192,11 @@ fn as_text(probe: &Probe) -> String {
     }
     for one in judged(probe) {
         let demand = one.preset.conditions.join(", ");
-        let verdict = one.verdict.map_or_else(
-            |why| format!("cannot tell: {why}"),
-            |verdict| format!("{verdict}, by {}", one.method),
-        );
+        let name = one.verdict.name();
+        let verdict = match one.verdict.why_none() {
+            Some(why) => format!("{name}: {why}"),
+            None => format!("{name}, by {}", one.method),
+        };
         lines.push(("verdict", format!("{} ({demand}): {verdict}", one.preset.name)));
     }
     lines.push(("took", ns(probe.elapsed)));
@@ -199,7 +224,7 @@ mod tests {
         assert_eq!(verdicts.len(), PRESETS.len());
         assert!(verdicts.iter().all(|one| one["verdict"].is_null() && one["why_none"].is_string()));
         let text = as_text(&probe);
-        assert!(text.starts_with("problem") && text.contains("cannot tell"), "{text}");
+        assert!(text.starts_with("problem") && text.contains("cannot be judged"), "{text}");
     }
 
     #[test]

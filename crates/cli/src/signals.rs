@@ -1,9 +1,9 @@
-//! Handles Ctrl-C: asks the run to stop, so that it keeps its result and removes its journal.
+//! Handles Ctrl-C: stops the run, so that it keeps its result and removes its journal.
 //!
 //! Invariant: the first signals only ask; from the third on the process ends at once, because a device that hangs
 //! must not take the terminal with it, and then prints the journal's name.
 
-use crate::exit::INTERRUPTED;
+use crate::exit::{Failure, INTERRUPTED};
 use seawall_sys::text::printable;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -13,16 +13,17 @@ pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin: each sets [`STOP`], then `heard` does the rest.
-pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), String> {
+pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     let handler = move || {
         STOP.store(true, Ordering::SeqCst);
         heard();
     };
-    ctrlc::set_handler(handler).map_err(|error| format!("cannot take over the signals: {error}"))
+    ctrlc::set_handler(handler)
+        .map_err(|error| Failure::Message(format!("cannot take over the signals: {error}")))
 }
 
-/// Has a run stop when it is asked to.
-pub(crate) fn listen() -> Result<(), String> {
+/// Stops a run at the first signal.
+pub(crate) fn listen() -> Result<(), Failure> {
     take_over(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();

@@ -1,6 +1,6 @@
-//! Keeps the place of `seawall log follow` in a log: what was read is not read again, and a trim that overtakes it is told.
+//! Keeps the place of `seawall log follow` in a log: what was read is not read again, and a trim that overtakes it is reported.
 //!
-//! Invariants: records come in order and none twice; a gap is told on standard error, with its LSNs, once.
+//! Invariants: records come in order and none twice; a gap is printed once on standard error, with its LSNs.
 
 use super::Stop;
 use seawall::{Error, Lsn, Record, View, ViewReader};

@@ -4,7 +4,7 @@
 //! scratch folders of this process are touched; the workload's thread starts nothing new and ends nothing meanwhile; the process ends within [`PATIENCE_MAX`] attempts, and prints the folders that it
 //! could not remove.
 
-use crate::exit::INTERRUPTED;
+use crate::exit::{Failure, INTERRUPTED};
 use crate::signals::{STOP, take_over};
 use seawall_sys::scratch;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const PATIENCE_MAX: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens for the signals while a benchmark runs in `dir`.
-pub(super) fn listen(dir: &Path) -> Result<(), String> {
+pub(super) fn listen(dir: &Path) -> Result<(), Failure> {
     let dir = dir.to_path_buf();
     take_over(move || {
         match remove() {
@@ -30,7 +30,7 @@ pub(super) fn listen(dir: &Path) -> Result<(), String> {
     })
 }
 
-/// Returns if no signal came; otherwise never, for the process is about to be ended by whoever heard it.
+/// Returns if no signal came; otherwise never, because the signal's thread is about to end the process.
 pub(super) fn check() {
     while STOP.load(Ordering::SeqCst) {
         std::thread::sleep(PAUSE);

@@ -6,6 +6,7 @@
 //! | json | a line: `{"lsn":…,"end":…,"ends_transaction":…,"text":…}`, or `"base64"` for what is not UTF-8 |
 //! | raw | its length as four little-endian bytes, then its bytes: what `append --format raw` reads |
 
+use crate::exit::Failure;
 use base64::Engine as _;
 use clap::ValueEnum;
 use seawall::bench::Row;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 
-/// How records are told apart.
+/// The forms of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
     /// One line a record
@@ -56,7 +57,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads the next record into `record`; returns whether there was one. The error names it by its number.
-    pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<bool, String> {
+    pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<bool, Failure> {
         record.clear();
         let read = match self.form {
             Form::Text => self.next_line(record, self.bytes_max),
@@ -64,11 +65,7 @@ impl<R: Read> Input<R> {
             Form::Raw => self.next_framed(record),
         };
         let one = || format!("{} {} of the input", self.form.unit(), self.count + 1);
-        let was_one = match read {
-            Ok(Ok(was_one)) => was_one,
-            Ok(Err(wrong)) => return Err(format!("{}: {wrong}", one())),
-            Err(error) => return Err(format!("{}: cannot read it: {error}", one())),
-        };
+        let was_one = read.map_err(|wrong| Failure::Message(format!("{}: {wrong}", one())))?;
         self.count += u64::from(was_one);
         Ok(was_one)
     }
@@ -78,52 +75,50 @@ impl<R: Read> Input<R> {
         self.ends_transaction
     }
 
-    fn next_object(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
+    fn next_object(&mut self, record: &mut Vec<u8>) -> Result<bool, Failure> {
         // Each byte may be escaped in six.
         let line_max = self.bytes_max.saturating_mul(6).saturating_add(1024);
-        let was_one = match self.next_line(record, line_max)? {
-            Ok(true) => object(record),
-            other => return Ok(other),
-        };
-        Ok(was_one.and_then(|(payload, ends_transaction)| {
-            if payload.len() > self.bytes_max {
-                return Err(format!("its record is longer than the bound of {} bytes", self.bytes_max));
-            }
-            (*record, self.ends_transaction) = (payload, ends_transaction);
-            Ok(true)
-        }))
+        if !self.next_line(record, line_max)? {
+            return Ok(false);
+        }
+        let (payload, ends_transaction) = object(record)?;
+        if payload.len() > self.bytes_max {
+            return Err(wrong(format!("its record is longer than the bound of {} bytes", self.bytes_max)));
+        }
+        (*record, self.ends_transaction) = (payload, ends_transaction);
+        Ok(true)
     }
 
-    fn next_line(&mut self, record: &mut Vec<u8>, bytes_max: usize) -> io::Result<Result<bool, String>> {
+    fn next_line(&mut self, record: &mut Vec<u8>, bytes_max: usize) -> Result<bool, Failure> {
         // With its line end a line of the greatest length is one byte longer.
         let line_max = bytes_max;
         let bytes_max = bytes_max as u64;
-        let read = self.reader.by_ref().take(bytes_max + 1).read_until(b'\n', record)?;
+        let read = self.reader.by_ref().take(bytes_max + 1).read_until(b'\n', record).map_err(unread)?;
         if record.last() == Some(&b'\n') {
             record.pop();
         } else if record.len() > line_max {
-            return Ok(Err(format!("it is longer than the bound of {bytes_max} bytes")));
+            return Err(wrong(format!("it is longer than the bound of {bytes_max} bytes")));
         }
-        Ok(Ok(read > 0))
+        Ok(read > 0)
     }
 
-    fn next_framed(&mut self, record: &mut Vec<u8>) -> io::Result<Result<bool, String>> {
-        let read = self.reader.by_ref().take(4).read_to_end(record)?;
+    fn next_framed(&mut self, record: &mut Vec<u8>) -> Result<bool, Failure> {
+        let read = self.reader.by_ref().take(4).read_to_end(record).map_err(unread)?;
         let Ok(length) = <[u8; 4]>::try_from(record.as_slice()) else {
             let cut = format!("its length is cut: {} of 4 bytes are missing", 4 - read);
-            return Ok(if read == 0 { Ok(false) } else { Err(cut) });
+            return if read == 0 { Ok(false) } else { Err(wrong(cut)) };
         };
         record.clear();
         let (length, bytes_max) = (u64::from(u32::from_le_bytes(length)), self.bytes_max as u64);
         if length > bytes_max {
-            return Ok(Err(format!(
+            return Err(wrong(format!(
                 "its length of {length} bytes is more than the bound of {bytes_max}; before each record stand four \
                  bytes of its length, little-endian"
             )));
         }
-        let read = self.reader.by_ref().take(length).read_to_end(record)? as u64;
+        let read = self.reader.by_ref().take(length).read_to_end(record).map_err(unread)? as u64;
         let cut = || format!("it is cut: {} of its {length} bytes are missing", length - read);
-        Ok(if read == length { Ok(true) } else { Err(cut()) })
+        if read == length { Ok(true) } else { Err(wrong(cut())) }
     }
 
     /// Whether the next record would have to be waited for.
@@ -132,32 +127,44 @@ impl<R: Read> Input<R> {
     }
 }
 
+fn wrong(what: String) -> Failure {
+    Failure::Message(what)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
+fn unread(error: io::Error) -> Failure {
+    Failure::Message(format!("cannot read it: {error}"))
+}
+
 /// The bytes of the record in a line of JSON, and whether it ends its transaction.
-fn object(line: &[u8]) -> Result<(Vec<u8>, bool), String> {
+fn object(line: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     const WANTED: &str = "a line is what `log cat --format json` prints: {\"text\":\"…\"} or {\"base64\":\"…\"}, with \"lsn\", \
                           \"end\" and \"ends_transaction\" or without";
-    let value = serde_json::from_slice(line).map_err(|error| format!("it is no JSON: {error}; {WANTED}"))?;
-    let Value::Object(mut fields) = value else { return Err(format!("it is no JSON object; {WANTED}")) };
+    let value =
+        serde_json::from_slice(line).map_err(|error| wrong(format!("it is no JSON: {error}; {WANTED}")))?;
+    let Value::Object(mut fields) = value else {
+        return Err(wrong(format!("it is no JSON object; {WANTED}")));
+    };
     let ends_transaction = match fields.remove("ends_transaction") {
         None => true,
         Some(Value::Bool(ends)) => ends,
-        Some(_) => return Err(format!("\"ends_transaction\" is neither true nor false; {WANTED}")),
+        Some(_) => return Err(wrong(format!("\"ends_transaction\" is neither true nor false; {WANTED}"))),
     };
     // The log gives new ones.
     for name in ["lsn", "end"] {
         if fields.remove(name).is_some_and(|value| !value.is_u64()) {
-            return Err(format!("\"{name}\" is no LSN; {WANTED}"));
+            return Err(wrong(format!("\"{name}\" is no LSN; {WANTED}")));
         }
     }
     let payload = match (fields.remove("text"), fields.remove("base64")) {
         (Some(Value::String(text)), None) => text.into_bytes(),
         (None, Some(Value::String(text))) => base64::engine::general_purpose::STANDARD
             .decode(text)
-            .map_err(|error| format!("its \"base64\" is none: {error}"))?,
-        _ => return Err(format!("it has not one string \"text\" or \"base64\"; {WANTED}")),
+            .map_err(|error| wrong(format!("its \"base64\" is none: {error}")))?,
+        _ => return Err(wrong(format!("it has not one string \"text\" or \"base64\"; {WANTED}"))),
     };
     match fields.keys().next() {
-        Some(name) => Err(format!("nothing is known of \"{name}\"; {WANTED}")),
+        Some(name) => Err(wrong(format!("nothing is known of \"{name}\"; {WANTED}"))),
         None => Ok((payload, ends_transaction)),
     }
 }
@@ -233,7 +240,7 @@ fn tail(tail: Tail) -> (&'static str, Option<Value>) {
     }
 }
 
-/// What `stat` tells, as JSON; `tail` is null while there may be a writer.
+/// What `stat` prints, as JSON; `tail` is null while there may be a writer.
 pub(super) fn stat(view: &View, method: Option<(&str, Engine)>) -> Value {
     let (tail, lost) = view.tail().map(tail).unzip();
     serde_json::json!({
@@ -316,11 +323,11 @@ pub(super) fn row(row: &Row) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Input, shown};
+    use super::{Failure, Form, Input, shown};
 
     const BYTES_MAX: usize = 6;
 
-    fn read(form: Form, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    fn read(form: Form, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         let mut input = Input::new(bytes, form, BYTES_MAX);
         let (mut all, mut record) = (Vec::new(), Vec::new());
         while input.next(&mut record)? {
@@ -340,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told_with_its_number_and_what_is_wrong() {
+    fn what_is_no_record_is_named_by_its_number_with_what_is_wrong() {
         let wrong: [(Form, &[u8], &str); 6] = [
             (Form::Raw, b"\x05\0\0\0a", "record 1 of the input: it is cut: 4 of its 5 bytes are missing"),
             (Form::Raw, b"\x01\0\0\0a\x05", "record 2 of the input: its length is cut: 3 of 4 bytes"),
@@ -353,9 +360,9 @@ mod tests {
                 "line 1 of the input: its record is longer than the bound of 6",
             ),
         ];
-        for (form, bytes, told) in wrong {
-            let error = read(form, bytes).expect_err("is wrong");
-            assert!(error.contains(told), "{error}");
+        for (form, bytes, words) in wrong {
+            let error = read(form, bytes).expect_err("is wrong").to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 
@@ -364,7 +371,7 @@ mod tests {
         let lines: &[u8] =
             b"{\"text\":\"a\\nb\",\"lsn\":0,\"end\":7,\"ends_transaction\":true}\n{\"base64\":\"/w==\"}";
         assert_eq!(read(Form::Json, lines), Ok(vec![b"a\nb".to_vec(), vec![0xFF]]));
-        for (line, told) in [
+        for (line, words) in [
             ("not json", "line 1 of the input: it is no JSON"),
             ("", "it is no JSON"),
             ("[1]", "it is no JSON object"),
@@ -376,8 +383,8 @@ mod tests {
             (r#"{"text":"a","lsn":-1}"#, "\"lsn\" is no LSN"),
             (r#"{"text":"a","txet":"b"}"#, "nothing is known of \"txet\""),
         ] {
-            let error = read(Form::Json, format!("{line}\n").as_bytes()).expect_err("is wrong");
-            assert!(error.contains(told), "{line}: {error}");
+            let error = read(Form::Json, format!("{line}\n").as_bytes()).expect_err("is wrong").to_string();
+            assert!(error.contains(words), "{line}: {error}");
         }
     }
 

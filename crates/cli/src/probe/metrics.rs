@@ -43,10 +43,7 @@ pub(super) fn text(probe: &Probe) -> String {
     family(&mut out, "seawall_probe_outlives", "What an acknowledged commit outlives here.", &class);
     let verdicts: Vec<_> = judged(probe)
         .iter()
-        .map(|one| {
-            let verdict = one.verdict.as_ref().map_or("cannot tell", |verdict| verdict);
-            (labels(&[("preset", one.preset.name), ("verdict", verdict)]), "1".to_owned())
-        })
+        .map(|one| (labels(&[("preset", one.preset.name), ("verdict", one.verdict.name())]), "1".to_owned()))
         .collect();
     family(&mut out, "seawall_probe_verdict", "What well-known systems would say to it.", &verdicts);
     let took = probe.elapsed.as_secs_f64().to_string();
@@ -81,7 +78,7 @@ mod tests {
         let text = text(&probe);
         assert!(text.ends_with("# EOF\n") && text.contains("\nseawall_probe_success 0\n"), "{text}");
         assert!(!text.contains("seawall_probe_commit_seconds{"), "nothing was measured: {text}");
-        assert!(text.contains("preset=\"etcd\",verdict=\"cannot tell\""), "{text}");
+        assert!(text.contains("preset=\"etcd\",verdict=\"cannot be judged\""), "{text}");
     }
 
     #[test]

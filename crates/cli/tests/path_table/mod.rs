@@ -72,6 +72,7 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Input,  "powercut check . TOKEN @"),
     (Role::Input,  "powercut run . TOKEN @"),
     (Role::Input,  "powercut witness --listen 127.0.0.1:0 --ledger ledger --token-file @"),
+    (Role::Output, "bench commit . SMALL --json @"),
     (Role::Output, "bench . SMALL --json @"),
     (Role::Output, "bench . SMALL --csv @"),
     (Role::Output, "bench . SMALL --markdown @"),
@@ -252,6 +253,10 @@ pub(crate) fn try_all(
             let before = (tree(work.path()), tree(shelf.path()));
             let ended = runner.run(work.path(), &words);
             let after = (tree(work.path()), tree(shelf.path()));
+            let codes = codes(runner, work.path(), &words);
+            if ended.code.is_some_and(|code| !codes.contains(&code)) {
+                wrong.push(format!("{kind:?} {role:?} `{line}`: {:?} is not in its help", ended.code));
+            }
             if let Some(what) = judged(&words, *kind, &path, &ended) {
                 wrong.push(format!("{kind:?} {role:?} `{line}`: {what}: {:?} {}", ended.code, ended.said));
             }
@@ -263,6 +268,18 @@ pub(crate) fn try_all(
         }
     }
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The exit codes that the help of a command lists.
+fn codes(runner: &Runner<'_>, folder: &Path, words: &[String]) -> Vec<i32> {
+    let subcommands = ["cluster", "log", "powercut"].contains(&words[0].as_str());
+    let is_scenario =
+        words[0] == "bench" && words[1].chars().all(|c| c.is_ascii_lowercase()) && !words[1].is_empty();
+    let count = if subcommands || is_scenario { 2 } else { 1 };
+    let help: Vec<String> = words[..count].iter().cloned().chain(["--help".to_owned()]).collect();
+    let said = runner.run(folder, &help).said;
+    let lines = said.lines().skip_while(|line| *line != "Exit codes:").skip(1);
+    lines.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
 /// What is wrong with how a command ended.
@@ -282,6 +299,7 @@ fn judged(words: &[String], kind: Kind, path: &Path, ended: &Ended) -> Option<&'
         Kind::Empty => said.contains("value is required"),
         // That it is full is found when it is written.
         Kind::Device if words.iter().any(|word| word == "check") && said.contains("witness") => true,
+        Kind::WrongType if said.starts_with('{') => said.contains("x\\u001b[2J"),
         _ => said.contains(&*printable(shown)) || said.contains(shown.trim_start_matches("/dev/")),
     };
     if said.contains("panicked") {

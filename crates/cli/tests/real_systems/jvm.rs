@@ -244,7 +244,7 @@ fn seawall(arguments: &[&str], path: Option<&str>) -> (Option<i32>, String) {
 fn what_cannot_be_is_refused_before_anything_is_written() {
     let cases: [(&[&str], i32, &[&str]); 5] = [
         (&["bench", "path", ".", "--jdk", "x"], 2, &["--jvm"]),
-        (&["bench", "stall", ".", "--jvm"], 2, &["--jvm is no option of `stall`"]),
+        (&["bench", "stall", ".", "--jvm"], 2, &["--jvm", "bench stall"]),
         (&["bench", "path", ".", "--jvm", "--pin", "0"], 2, &["--pin", "taskset"]),
         (
             &["bench", "path", ".", "--jvm", "--jdk", "no-such-folder"],

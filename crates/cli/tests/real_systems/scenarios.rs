@@ -166,16 +166,16 @@ fn the_list_names_every_scenario_and_measures_nothing() {
 }
 
 #[test]
-fn a_word_that_is_a_scenario_and_a_folder_is_refused_and_a_wrong_option_too() {
+fn a_word_that_is_no_scenario_and_an_option_of_another_one_are_refused() {
     let work = folder();
     std::fs::create_dir(work.path().join("stall")).expect("a folder");
     let cases: [(&[&str], &[&str]); 6] = [
-        (&["stall"], &["./stall", "stall ."]),
+        (&["--journal", "1MiB", "stall"], &["`stall`", "behind its name"]),
         (&["stal", "."], &["`stal` is no scenario", "stall"]),
-        (&["group", "--file", "1GiB"], &["--file", "--writers"]),
-        (&["cached", "--time", "5s"], &["--time", "--rewrites"]),
+        (&["group", "--file", "1GiB"], &["--file", "--help"]),
+        (&["cached", "--time", "5s"], &["--time", "--help"]),
         (&["cached", "--file", "17GiB"], &["--file", "16 GiB"]),
-        (&["all", "--json", "-"], &["--json", "all"]),
+        (&["all", "--json", "-"], &["--json", "bench all"]),
     ];
     for (arguments, words) in cases {
         let (code, told) = seawall(work.path(), &[&["bench"], arguments].concat());
@@ -185,6 +185,16 @@ fn a_word_that_is_a_scenario_and_a_folder_is_refused_and_a_wrong_option_too() {
         }
     }
     assert_eq!(names(work.path()), ["stall"]);
+}
+
+#[test]
+fn a_folder_that_is_called_like_a_scenario_is_written_with_its_place() {
+    let work = folder();
+    std::fs::create_dir(work.path().join("stall")).expect("a folder");
+    for (word, announced) in [("./stall", "commit transactions"), ("stall", "Will run `stall`")] {
+        let (code, told) = seawall(work.path(), &["bench", word, "--dry-run", "--allow-memory"]);
+        assert!(code == Some(0) && told.contains(announced), "{word}: {told}");
+    }
 }
 
 #[test]

@@ -1,0 +1,298 @@
+//! Defines the arguments of `seawall bench`: those of all scenarios, and those of `commit`, the default.
+//!
+//! ```text
+//!   bench [DIR] [OPTIONS]             commit, in DIR
+//!   bench SCENARIO [DIR] [OPTIONS]    the scenario, in DIR; its options are those of its row in scenario_args
+//!   bench all [DIR]                   every scenario
+//! ```
+//!
+//! Invariants: the first word is a scenario if it is the name of one, and a folder otherwise (`./stall` is a folder);
+//! defaults are those of [`Plan::default`], so that the help and the library never disagree.
+
+use crate::args::Colour;
+use crate::exit::Failure;
+use crate::output::{self, Files};
+use crate::scenario_args::{Length, ScenarioArgs};
+use crate::{amounts, hints};
+use bytesize::ByteSize;
+use clap::Args;
+use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
+use seawall_gauge::require::{self, Requirement};
+use seawall_sys::durability::FileState;
+use seawall_sys::journal::Recipe;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of `seawall bench`.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    subcommand_help_heading = "Scenarios",
+    override_usage = "seawall bench [DIR] [OPTIONS]\n       seawall bench SCENARIO [DIR] [OPTIONS]"
+)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) scenario: Option<ScenarioArgs>,
+
+    /// Of the scenario that is run if none is named.
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+
+    /// List the scenarios and their defaults, and measure nothing
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every scenario, before its name or behind it.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct Common {
+    /// Pin the writers to these CPUs, in turn, such as 0,1
+    #[arg(long, global = true, value_name = "CPUS", value_delimiter = ',', help_heading = "What")]
+    pub(crate) pin: Vec<usize>,
+
+    /// Seed of the order of methods and of the data
+    #[arg(long, global = true, value_name = "N", default_value_t = 1, help_heading = "What")]
+    pub(crate) seed: u64,
+
+    /// Folder for the results, rewritten after every round [default: seawall-results]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Keep no results in a folder
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) no_out: bool,
+
+    /// Name of this run, kept in its result and shown in reports
+    #[arg(long, global = true, value_name = "TEXT", value_parser = label, help_heading = "Output")]
+    pub(crate) label: Option<String>,
+
+    /// Print nothing but the report and what went wrong
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// Draw no progress bar
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) no_progress: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub(crate) color: Colour,
+
+    /// Print what would be done and what is under the folder, and do nothing
+    #[arg(long, global = true, help_heading = "Safety")]
+    pub(crate) dry_run: bool,
+
+    /// Measure on a file system that keeps nothing: memory, or syncs turned off
+    #[arg(long, global = true, help_heading = "Safety")]
+    pub(crate) allow_memory: bool,
+}
+
+/// The files that a result goes into, beside the terminal.
+#[derive(Debug, Default, PartialEq, Args)]
+pub(crate) struct Outputs {
+    #[command(flatten)]
+    files: Files,
+
+    /// Write the report as one HTML page with pictures to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+}
+
+impl Outputs {
+    /// Each with its option.
+    pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 4] {
+        let [json, csv, markdown] = self.files.named();
+        [json, csv, markdown, ("--html", &self.html)]
+    }
+
+    /// Whether one of them goes to standard output.
+    pub(crate) fn are_printed(&self) -> bool {
+        self.named().into_iter().any(|(_, file)| output::is_standard(file.as_deref()))
+    }
+}
+
+/// Options of the scenario `commit`.
+#[derive(Debug, Default, PartialEq, Args)]
+pub(crate) struct CommitArgs {
+    /// Folder whose disk is measured [default: .]; files are made there and removed again. A folder that is called
+    /// like a scenario is written ./NAME
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Vec<PathBuf>,
+
+    /// Measure exactly the published experiment's amount: 65,536 transactions of 16 KiB per method
+    #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
+    full: bool,
+
+    /// Size of a transaction, such as 16k or 2300; k, KiB, M and so on are powers of 1,024 [default: 16KiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
+    size: Option<ByteSize>,
+
+    /// Size of the journal [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
+    journal: Option<ByteSize>,
+
+    /// Transactions per method, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "time", help_heading = "How much")]
+    transactions: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) length: Length,
+
+    /// Rounds, each over all methods in an order of its own [default: 5, or 16 with a fixed number of transactions]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    rounds: Option<u32>,
+
+    /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
+    /// [default: all]
+    #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
+    methods: Option<String>,
+
+    /// State of the journal's blocks before they are written: appending, unwritten, zero-filled, write-zeroes
+    /// or recycled [default: zero-filled]
+    #[arg(long, value_name = "STATE", value_parser = hints::States, hide_possible_values = true, help_heading = "What")]
+    file_state: Option<FileState>,
+
+    /// Size of the writes that fill the journal [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "What")]
+    fill_size: Option<ByteSize>,
+
+    /// Leave the journal's pages in the cache after filling and between blocks
+    #[arg(long, help_heading = "What")]
+    keep_cached: bool,
+
+    /// Writers, each with its own descriptor and part of the journal [default: 1]
+    #[arg(long, value_name = "N", help_heading = "What")]
+    threads: Option<usize>,
+
+    /// Scheduled commits per second and writer (open loop), instead of one after the other
+    #[arg(long, value_name = "PER_S", help_heading = "What")]
+    rate: Option<f64>,
+
+    /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
+    /// openshift, openshift-heavy, cockroachdb), which also sets --size, --methods and --file-state unless they are given
+    #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
+          help_heading = "Verdict")]
+    require: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) outputs: Outputs,
+
+    /// DESTROYS DATA: measure this raw block device instead of a folder, overwriting its first --journal bytes
+    #[arg(long, value_name = "DEVICE", conflicts_with = "dir", help_heading = "Safety")]
+    pub(crate) raw_device_overwrite: Option<PathBuf>,
+}
+
+impl CommitArgs {
+    /// What is measured by default, for so long.
+    pub(crate) fn lasting(length: Length) -> Self {
+        Self { length, ..Self::default() }
+    }
+
+    /// All that `--require` demands.
+    pub(crate) fn requirement(&self) -> Result<Requirement, Failure> {
+        if self.require.is_empty() {
+            return Ok(Requirement::default());
+        }
+        require::parse(&self.require.join(",")).map_err(Failure::usage)
+    }
+
+    /// The plan that the options describe, unchecked. What is not given comes from the first preset demanded,
+    /// then from the defaults.
+    pub(crate) fn plan(&self, common: &Common, requirement: &Requirement) -> Result<Plan, Failure> {
+        let defaults = Plan::default();
+        let preset = requirement.presets.first();
+        let transaction_bytes = match self.size {
+            Some(size) => usize::try_from(size.as_u64()).unwrap_or(usize::MAX),
+            None => preset.and_then(|preset| preset.transaction_bytes).unwrap_or(defaults.transaction_bytes),
+        };
+        let methods = self.methods.as_deref().or(preset.and_then(|preset| preset.method)).unwrap_or("all");
+        let state = self.file_state.or(preset.and_then(|preset| preset.file_state));
+        let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
+            Some(transactions) => Amount::Transactions(transactions),
+            None => self.length.time_ns().map_or(defaults.amount, Amount::TimeNs),
+        };
+        let rounds = self.rounds.unwrap_or(match amount {
+            Amount::TimeNs(_) => defaults.rounds,
+            Amount::Transactions(n) => u32::try_from(n.clamp(1, 16)).unwrap_or(16),
+        });
+        Ok(Plan {
+            methods: choose_methods(methods).map_err(Failure::usage)?,
+            transaction_bytes,
+            journal: Recipe {
+                state: state.unwrap_or(defaults.journal.state),
+                bytes: self.journal.map_or(defaults.journal.bytes, |size| size.as_u64()),
+                fill_bytes: self.fill_size.map_or(defaults.journal.fill_bytes, |size| size.as_u64()),
+                keep_cached: self.keep_cached,
+            },
+            amount,
+            rounds,
+            threads: self.threads.unwrap_or(defaults.threads),
+            rate_per_s: self.rate,
+            seed: common.seed,
+            pin_to: common.pin.clone(),
+            raw_device: self.raw_device_overwrite.is_some(),
+        })
+    }
+}
+
+/// A label is one line that a report can show.
+fn label(text: &str) -> Result<String, Failure> {
+    const CHARACTERS_MAX: usize = 200;
+    if text.trim().is_empty() || text.chars().count() > CHARACTERS_MAX || text.chars().any(char::is_control) {
+        return Err(Failure::Usage(format!("a label has 1 to {CHARACTERS_MAX} characters on one line")));
+    }
+    Ok(text.trim().to_owned())
+}
+
+/// Nanoseconds of a time, as far as they can be counted.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::{CommandFactory as _, Parser as _};
+
+    #[test]
+    fn the_command_line_is_consistent_and_its_defaults_are_the_library_s() {
+        Cli::command().debug_assert();
+        assert_eq!(plan(&["seawall", "bench"]), Plan::default());
+        assert_eq!(plan(&["seawall", "bench", "commit"]), Plan::default());
+    }
+
+    fn plan(words: &[&str]) -> Plan {
+        let Command::Bench(bench) = Cli::parse_from(words).command else { panic!("bench was asked for") };
+        let commit = match &bench.scenario {
+            Some(ScenarioArgs::Commit(commit)) => commit,
+            _ => &bench.commit,
+        };
+        commit.plan(&bench.common, &commit.requirement().expect("a requirement")).expect("a plan")
+    }
+
+    #[test]
+    fn a_preset_is_measured_as_its_system_writes_unless_told_otherwise() {
+        let etcd = plan(&["seawall", "bench", "--require", "etcd"]);
+        assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Unwritten));
+        assert_eq!(
+            plan(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).transaction_bytes,
+            4096
+        );
+    }
+
+    #[test]
+    fn common_options_stand_before_a_scenario_or_behind_it() {
+        for words in [
+            ["seawall", "bench", "--seed", "7", "commit", "--pin", "0"],
+            ["seawall", "bench", "commit", "--pin", "0", "--seed", "7"],
+        ] {
+            let plan = plan(&words);
+            assert_eq!((plan.seed, plan.pin_to), (7, vec![0]), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,583 @@
+//! Defines the scenarios of `seawall bench` as subcommands: one row and one set of options each.
+//!
+//! Invariant: an option that is not given keeps the scenario's own default; a scenario takes no option of another one.
+
+use crate::bench_args::{Bench, CommitArgs, Outputs, nanoseconds};
+use crate::exit::Failure;
+use crate::{amounts, hints};
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
+use seawall_gauge::plan::choose_methods;
+use seawall_gauge::scenario::path::jvm;
+use seawall_gauge::scenario::settings::Settings;
+use seawall_gauge::scenario::{
+    self, SCENARIOS, Scenario, cached, commit, group, interfere, path, replicated, stall,
+};
+use seawall_replicated::Named;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an acknowledgement may take, unless given.
+const ACK_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScenarioArgs {
+    /// Measure one durable commit by every method; the default
+    Commit(Box<CommitArgs>),
+    /// Measure what a sync in one thread does to the appends of another
+    Stall(StallArgs),
+    /// Measure whether a sync costs more, the more of the file is in the cache; several folders are compared
+    Cached(CachedArgs),
+    /// Measure seek+write, pwrite and their kin with no disk in them, also from JVMs
+    Path(PathArgs),
+    /// Measure what group commit gains with 1 to 64 writers
+    Group(GroupArgs),
+    /// Measure what other work on the same disk does to commits
+    Interfere(InterfereArgs),
+    /// Measure Kafka and NATS beside local methods
+    Replicated(Box<ReplicatedArgs>),
+    /// Run every scenario with its own parameters, one after the other
+    All(AllArgs),
+}
+
+/// The folder of a scenario.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Folder whose disk is measured; files are made there and removed again
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+/// How long a run takes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Args)]
+pub(crate) struct Length {
+    /// Time of the whole run, such as 30 (seconds) or 5m [default: see `seawall bench --list`]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
+    time: Option<Duration>,
+}
+
+impl Length {
+    pub(crate) fn time_ns(self) -> Option<u64> {
+        self.time.map(nanoseconds)
+    }
+}
+
+/// What is written in each block, and how many there are.
+#[derive(Debug, Args)]
+pub(crate) struct Blocks {
+    /// Size of a write, such as 4k or 2300 [default: see `seawall bench --list`]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
+    size: Option<ByteSize>,
+
+    /// Rounds, each over all rows in an order of its own [default: see `seawall bench --list`]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    rounds: Option<u32>,
+}
+
+impl Blocks {
+    fn apply(&self, settings: &mut Settings) {
+        let bytes = self.size.map(|size| usize::try_from(size.as_u64()).unwrap_or(usize::MAX));
+        set(&mut settings.bytes, bytes);
+        set(&mut settings.rounds, self.rounds);
+    }
+}
+
+/// Which methods commit.
+#[derive(Debug, Args)]
+pub(crate) struct Chosen {
+    /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
+    /// [default: a plain data sync, and a write-through write]
+    #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
+    methods: Option<String>,
+}
+
+impl Chosen {
+    fn apply(&self, settings: &mut Settings) -> Result<(), Failure> {
+        if let Some(ids) = &self.methods {
+            settings.methods = choose_methods(ids).map_err(Failure::usage)?;
+        }
+        Ok(())
+    }
+}
+
+/// Options of `stall`.
+#[derive(Debug, Args)]
+pub(crate) struct StallArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+
+    /// Microseconds from one append to the next [default: 100]
+    #[arg(long, value_name = "µs", help_heading = "What")]
+    write_sleep: Option<u64>,
+
+    /// Microseconds that the syncing thread sleeps between syncs [default: 500]
+    #[arg(long, value_name = "µs", help_heading = "What")]
+    sync_sleep: Option<u64>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Options of `cached`.
+#[derive(Debug, Args)]
+pub(crate) struct CachedArgs {
+    /// Folders whose disks are measured, several to be compared; files are made there and removed again
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: Vec<PathBuf>,
+    #[command(flatten)]
+    blocks: Blocks,
+
+    /// Size of the file, up to 16GiB [default: what memory and space allow, at most 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
+    file: Option<ByteSize>,
+
+    /// Rewrites of each row in a round [default: 100]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    rewrites: Option<u64>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Options of `path`.
+#[derive(Debug, Args)]
+pub(crate) struct PathArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+
+    /// Iterations before the counted ones [default: 20]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    warm_up: Option<u32>,
+
+    /// Microseconds before each write, spent spinning [default: 50]
+    #[arg(long, value_name = "µs", help_heading = "What")]
+    write_sleep: Option<u64>,
+
+    /// Size of the writes that fill the files [default: 4KiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "What")]
+    fill_size: Option<ByteSize>,
+
+    #[command(flatten)]
+    machines: Machines,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// The JVMs of `path`.
+#[derive(Debug, Default, Clone, Args)]
+pub(crate) struct Machines {
+    /// Let JVMs write too, in every way that they have; takes about 150 s, and Maven the first time
+    #[arg(long, help_heading = "What")]
+    pub(crate) jvm: bool,
+
+    /// A JDK for --jvm; may be given several times [default: one of each version found]
+    #[arg(long, value_name = "DIR", requires = "jvm", help_heading = "What")]
+    pub(crate) jdk: Vec<PathBuf>,
+
+    /// The program that JVMs run; built there by Maven if it is not there [default: below the build folder]
+    #[arg(long, value_name = "FILE", requires = "jvm", help_heading = "What")]
+    pub(crate) jar: Option<PathBuf>,
+}
+
+/// Options of `group`.
+#[derive(Debug, Args)]
+pub(crate) struct GroupArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+    #[command(flatten)]
+    chosen: Chosen,
+
+    /// Numbers of writers, such as 1,8,64 [default: 1,2,4,8,16,32,64]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "What")]
+    writers: Option<Vec<usize>>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Options of `interfere`.
+#[derive(Debug, Args)]
+pub(crate) struct InterfereArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Options of `replicated`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplicatedArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+    #[command(flatten)]
+    chosen: Chosen,
+
+    /// Numbers of records in flight [default: 1,64]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "What")]
+    writers: Option<Vec<usize>>,
+
+    /// A Kafka cluster, as HOST:PORT[,HOST:PORT…]; once for each cluster
+    #[arg(long, value_name = "BOOTSTRAP", help_heading = "Clusters")]
+    kafka: Vec<String>,
+
+    /// Properties for Kafka's client as librdkafka knows them, for TLS and credentials
+    #[arg(long, value_name = "FILE", help_heading = "Clusters")]
+    kafka_config: Option<PathBuf>,
+
+    /// A NATS cluster, as nats://HOST:PORT[,…]; once for each cluster. Credentials come from `NATS_CREDS`,
+    /// `NATS_USER`, `NATS_CA`, `NATS_CONTEXT` and the others that its tool knows
+    #[arg(long, value_name = "URL", help_heading = "Clusters")]
+    nats: Vec<String>,
+
+    /// Monitoring ports of NATS servers, as HOST:PORT[,…], which alone tell their `sync_interval`
+    #[arg(long, value_name = "PORTS", help_heading = "Clusters")]
+    nats_monitor: Vec<String>,
+
+    /// Send a NATS password or token unencrypted to another host
+    #[arg(long, help_heading = "Clusters")]
+    nats_plain_password: bool,
+
+    /// How long an acknowledgement may take [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Clusters")]
+    ack_timeout: Option<Duration>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Options of `all`.
+#[derive(Debug, Args)]
+pub(crate) struct AllArgs {
+    #[command(flatten)]
+    place: Place,
+
+    /// Time of each scenario, such as 30 (seconds) or 5m [default: its own]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
+    time: Option<Duration>,
+}
+
+/// A scenario with all that the command line says of it, unchecked.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) scenario: &'static Scenario,
+    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) what: What<'a>,
+}
+
+/// How a scenario is run.
+#[derive(Debug)]
+pub(crate) enum What<'a> {
+    Commit(&'a CommitArgs),
+    Study { settings: Settings, machines: Machines, clusters: Named },
+}
+
+impl Bench {
+    /// The scenario that is run, or none if all are.
+    pub(crate) fn wanted(&self) -> Result<Option<Wanted<'_>>, Failure> {
+        let Some(named) = &self.scenario else { return commit_in(&self.commit).map(Some) };
+        if self.commit != CommitArgs::default() {
+            return Err(Failure::Usage(format!(
+                "what is given before `{0}` is for `commit`: give the folder and the options of `{0}` behind its name",
+                named.name()
+            )));
+        }
+        match named {
+            ScenarioArgs::Commit(commit) => commit_in(commit).map(Some),
+            ScenarioArgs::All(_) => Ok(None),
+            study => study.study(self).map(Some),
+        }
+    }
+
+    /// The files that the result goes into.
+    pub(crate) fn outputs(&self) -> Option<&Outputs> {
+        match &self.scenario {
+            None => Some(&self.commit.outputs),
+            Some(ScenarioArgs::Commit(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Stall(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Cached(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Path(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Group(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Interfere(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::Replicated(own)) => Some(&own.outputs),
+            Some(ScenarioArgs::All(_)) => None,
+        }
+    }
+}
+
+/// `commit` in its folder.
+fn commit_in(options: &CommitArgs) -> Result<Wanted<'_>, Failure> {
+    let folders = match options.dir.as_slice() {
+        [] => vec![PathBuf::from(".")],
+        [dir] => vec![dir.clone()],
+        [first, ..] => {
+            return Err(Failure::Usage(format!(
+                "`commit` takes one folder: only `cached` compares several; `{}` is no scenario: those are {}",
+                first.display(),
+                names()
+            )));
+        }
+    };
+    Ok(Wanted { scenario: &SCENARIOS[0], folders, what: What::Commit(options) })
+}
+
+/// The words that name scenarios.
+fn names() -> String {
+    let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).collect();
+    names.join(", ")
+}
+
+/// Puts what is given into its place.
+fn set<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
+    }
+}
+
+fn no_clusters() -> Named {
+    Named { ack_timeout: ACK_TIMEOUT, ..Named::default() }
+}
+
+fn micros(us: Option<u64>) -> Option<u64> {
+    us.map(|us| us.saturating_mul(1000))
+}
+
+impl ScenarioArgs {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Commit(_) => commit::NAME,
+            Self::Stall(_) => stall::NAME,
+            Self::Cached(_) => cached::NAME,
+            Self::Path(_) => path::NAME,
+            Self::Group(_) => group::NAME,
+            Self::Interfere(_) => interfere::NAME,
+            Self::Replicated(_) => replicated::NAME,
+            Self::All(_) => "all",
+        }
+    }
+
+    /// A scenario other than `commit` and `all`.
+    fn study(&self, bench: &Bench) -> Result<Wanted<'_>, Failure> {
+        let found = scenario::find(self.name()).and_then(|found| Some((found, found.study?)));
+        let Some((scenario, of)) = found else {
+            return Err(Failure::Usage(format!("`{}` is no scenario: those are {}", self.name(), names())));
+        };
+        let mut settings = (of.settings)();
+        (settings.seed, settings.pin_to) = (bench.common.seed, bench.common.pin.clone());
+        let (mut machines, mut clusters) = (Machines::default(), no_clusters());
+        let folders = match self {
+            Self::Commit(_) | Self::All(_) => Vec::new(),
+            Self::Stall(own) => {
+                own.blocks.apply(&mut settings);
+                set(&mut settings.time_ns, own.length.time_ns());
+                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
+                set(&mut settings.sync_sleep_ns, micros(own.sync_sleep));
+                vec![own.place.dir.clone()]
+            }
+            Self::Cached(own) => {
+                own.blocks.apply(&mut settings);
+                settings.file_bytes = own.file.map(|size| size.as_u64()).or(settings.file_bytes);
+                set(&mut settings.rewrites, own.rewrites);
+                own.dir.clone()
+            }
+            Self::Path(own) => {
+                if own.machines.jvm {
+                    // More rows: more time, shared among fewer rounds.
+                    (settings.time_ns, settings.rounds, settings.warm_up) =
+                        (jvm::TIME_NS, jvm::ROUNDS, jvm::WARM_UP);
+                    settings.jvms = Some(Vec::new());
+                }
+                own.blocks.apply(&mut settings);
+                set(&mut settings.time_ns, own.length.time_ns());
+                set(&mut settings.warm_up, own.warm_up);
+                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
+                set(&mut settings.fill_bytes, own.fill_size.map(|size| size.as_u64()));
+                machines = own.machines.clone();
+                vec![own.place.dir.clone()]
+            }
+            Self::Group(own) => {
+                own.blocks.apply(&mut settings);
+                own.chosen.apply(&mut settings)?;
+                set(&mut settings.time_ns, own.length.time_ns());
+                set(&mut settings.writers, own.writers.clone());
+                vec![own.place.dir.clone()]
+            }
+            Self::Interfere(own) => {
+                own.blocks.apply(&mut settings);
+                own.chosen.apply(&mut settings)?;
+                set(&mut settings.time_ns, own.length.time_ns());
+                vec![own.place.dir.clone()]
+            }
+            Self::Replicated(own) => {
+                own.blocks.apply(&mut settings);
+                own.chosen.apply(&mut settings)?;
+                set(&mut settings.time_ns, own.length.time_ns());
+                set(&mut settings.writers, own.writers.clone());
+                clusters = own.clusters();
+                vec![own.place.dir.clone()]
+            }
+        };
+        Ok(Wanted { scenario, folders, what: What::Study { settings, machines, clusters } })
+    }
+}
+
+impl ReplicatedArgs {
+    /// The clusters that were named, unchecked.
+    fn clusters(&self) -> Named {
+        Named {
+            kafka: self.kafka.clone(),
+            kafka_config: self.kafka_config.clone(),
+            nats: self.nats.clone(),
+            nats_monitors: self.nats_monitor.clone(),
+            nats_plain_password: self.nats_plain_password,
+            ack_timeout: self.ack_timeout.unwrap_or(ACK_TIMEOUT),
+        }
+    }
+}
+
+impl AllArgs {
+    /// Every scenario that needs nothing but a folder, with its own parameters, and those that need more.
+    pub(crate) fn wanted<'a>(
+        &self,
+        bench: &Bench,
+        commit: &'a CommitArgs,
+    ) -> (Vec<Wanted<'a>>, Vec<&'static Scenario>) {
+        let mut wanted = Vec::new();
+        let mut left_out = Vec::new();
+        for scenario in &SCENARIOS {
+            let what = match scenario.study {
+                None => What::Commit(commit),
+                Some(study) if study.clusters => {
+                    left_out.push(scenario);
+                    continue;
+                }
+                Some(study) => {
+                    let mut settings = (study.settings)();
+                    (settings.seed, settings.pin_to) = (bench.common.seed, bench.common.pin.clone());
+                    set(&mut settings.time_ns, self.time.map(nanoseconds));
+                    What::Study { settings, machines: Machines::default(), clusters: no_clusters() }
+                }
+            };
+            wanted.push(Wanted { scenario, folders: vec![self.place.dir.clone()], what });
+        }
+        (wanted, left_out)
+    }
+
+    /// What `all` runs `commit` with.
+    pub(crate) fn commit(&self) -> CommitArgs {
+        CommitArgs::lasting(Length { time: self.time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser as _;
+
+    fn bench(words: &[&str]) -> Result<Bench, Failure> {
+        let line = ["seawall", "bench"].iter().chain(words);
+        match Cli::try_parse_from(line).map_err(Failure::usage)?.command {
+            Command::Bench(bench) => Ok(*bench),
+            _ => Err(Failure::usage("another command")),
+        }
+    }
+
+    /// The name of what is run, and its folders.
+    fn selected(words: &[&str]) -> Result<(String, Vec<String>), Failure> {
+        let bench = bench(words)?;
+        let is = |name: &str, folders: &[PathBuf]| {
+            (name.to_owned(), folders.iter().map(|folder| folder.display().to_string()).collect())
+        };
+        Ok(match bench.wanted()? {
+            Some(wanted) => is(wanted.scenario.name, &wanted.folders),
+            None => is("all", &[]),
+        })
+    }
+
+    #[test]
+    fn the_first_word_is_a_scenario_if_it_is_the_name_of_one_and_a_folder_otherwise() {
+        let cases: [(&[&str], &str, &[&str]); 14] = [
+            (&[], "commit", &["."]),
+            (&["data"], "commit", &["data"]),
+            (&["data", "--journal", "1M"], "commit", &["data"]),
+            (&["--journal", "1M", "data"], "commit", &["data"]),
+            (&["help"], "commit", &["help"]),
+            (&["./stall"], "commit", &["./stall"]),
+            (&["commit", "stall"], "commit", &["stall"]),
+            (&["stall"], "stall", &["."]),
+            (&["-q", "stall"], "stall", &["."]),
+            (&["stall", "stall"], "stall", &["stall"]),
+            (&["group", "data", "--time", "5"], "group", &["data"]),
+            (&["cached"], "cached", &["."]),
+            (&["cached", "data", "stall"], "cached", &["data", "stall"]),
+            (&["all", "data"], "all", &[]),
+        ];
+        for (words, name, folders) in cases {
+            let folders = folders.iter().map(|folder| (*folder).to_owned()).collect();
+            assert_eq!(selected(words), Ok((name.to_owned(), folders)), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_scenario_does_not_take_is_refused() {
+        let cases: [(&[&str], &str); 13] = [
+            (&["stall", "--journal", "1MiB"], "--journal"),
+            (&["--sync-sleep", "5"], "--sync-sleep"),
+            (&["group", "--require", "etcd"], "--require"),
+            (&["group", "--file", "1GiB"], "--file"),
+            (&["all", "--size", "1KiB"], "--size"),
+            (&["all", "--json", "-"], "--json"),
+            (&["all", "--html", "x.html"], "--html"),
+            (&["cached", "--time", "60s"], "--time"),
+            (&["stall", "--jvm"], "--jvm"),
+            (&["group", "data", "stall"], "stall"),
+            (&["stal", "data"], "`stal` is no scenario"),
+            (&["--journal", "1M", "stall"], "behind its name"),
+            (&["data", "stall"], "`data` is no scenario"),
+        ];
+        for (words, said) in cases {
+            let refusal = selected(words).expect_err(said).to_string();
+            assert!(refusal.contains(said), "{words:?}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn every_scenario_has_a_subcommand_and_the_library_s_defaults() {
+        for scenario in &SCENARIOS {
+            let bench = bench(&[scenario.name]).expect(scenario.name);
+            let wanted = bench.wanted().expect(scenario.name).expect("one");
+            assert_eq!(wanted.scenario.name, scenario.name);
+            if let (Some(study), What::Study { settings, .. }) = (scenario.study, &wanted.what) {
+                assert_eq!(*settings, (study.settings)(), "{}", scenario.name);
+            }
+        }
+        let bench = bench(&["all"]).expect("all");
+        let Some(ScenarioArgs::All(all)) = &bench.scenario else { panic!("all") };
+        let commit = all.commit();
+        let (wanted, left_out) = all.wanted(&bench, &commit);
+        assert_eq!(wanted.len() + left_out.len(), SCENARIOS.len());
+    }
+}

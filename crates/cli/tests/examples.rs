@@ -1,0 +1,168 @@
+//! Tests that every example of every `--help` does what it says, on names of a folder made for it.
+//!
+//! Invariants: the lines are those that the program prints; what is put in place of their names and what shortens
+//! them are the tables below.
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
+
+/// Names in examples, and what is there in the test.
+const NAMES: &[(&str, &str)] = &[
+    ("/var/lib/db", "db"),
+    ("/data", "db"),
+    ("/mnt/ext4", "db"),
+    ("/mnt/xfs", "stall"),
+    ("/usr/local/share/man/man1", "pages"),
+    ("1048576", "7"),
+];
+
+/// What is added behind examples that begin so, to end them soon; the first row that fits counts.
+const SHORTENED: &[(&str, &str)] = &[
+    ("bench --list", ""),
+    ("bench", "--dry-run --allow-memory"),
+    ("advise result.json", ""),
+    ("advise", "--time 1 --allow-memory"),
+    ("log follow", "--limit 1"),
+    ("log bench --only", "--percent 1"),
+    ("log bench", "--only W1 --rounds 1 --percent 1"),
+    ("powercut run", "--duration 1"),
+];
+
+/// Exit codes of examples that do not end with 0 here; the first row that fits counts.
+const CODES: &[(&str, i32)] = &[
+    // There is no cluster to show.
+    ("cluster status", 1),
+    // No power was cut.
+    ("powercut check", 1),
+    ("bench replicated --kafka", if cfg!(feature = "kafka") { 0 } else { 2 }),
+    ("bench replicated --nats", if cfg!(feature = "nats") { 0 } else { 2 }),
+];
+
+/// Examples that are not run: they fetch and build servers, which `cargo xtask replicated` does.
+const NOT_RUN: &str = "cluster up";
+
+fn seawall(folder: &Path, arguments: &[String]) -> Output {
+    let mut child = Command::new(SEAWALL)
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let is_raw = arguments.iter().any(|word| word == "raw");
+    let input: &[u8] = if is_raw { b"\x03\0\0\0one" } else { b"one\ntwo\n" };
+    // A command that reads nothing may have ended by now.
+    let _ = child.stdin.take().expect("is piped").write_all(input);
+    child.wait_with_output().expect("ends")
+}
+
+/// The words of a line as a shell sees them; what it is for stands behind two spaces.
+fn words(line: &str) -> Vec<String> {
+    let line = line.split("  ").next().expect("a line");
+    let parts = line.split('\'').enumerate().map(|(number, part)| match number % 2 {
+        1 => vec![part.to_owned()],
+        _ => part.split_whitespace().map(str::to_owned).collect(),
+    });
+    parts.flatten().collect()
+}
+
+/// The examples of every command.
+fn examples(folder: &Path) -> BTreeSet<String> {
+    let pages = seawall(folder, &["man", "--dir", "pages"].map(str::to_owned));
+    assert!(pages.status.success());
+    let mut found = BTreeSet::new();
+    for page in std::fs::read_dir(folder.join("pages")).expect("reads") {
+        let name = page.expect("reads").file_name().into_string().expect("is text");
+        let command = name.strip_suffix(".1").expect("a page").split('-').skip(1).map(str::to_owned);
+        let help = seawall(folder, &command.chain(["--help".to_owned()]).collect::<Vec<_>>());
+        let help = String::from_utf8(help.stdout).expect("is text");
+        let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        // What a long line is for stands below it.
+        let lines = lines.take_while(|line| line.starts_with("  ")).map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| line.starts_with("seawall ")).collect();
+        assert!(!lines.is_empty(), "{name} has no examples");
+        found.extend(lines.into_iter().map(str::to_owned));
+    }
+    found
+}
+
+fn row<T: Copy>(table: &[(&str, T)], line: &str) -> Option<T> {
+    table.iter().find(|(begin, _)| line.starts_with(begin)).map(|(_, value)| *value)
+}
+
+/// A witness, and the address that it listens on.
+fn witness(folder: &Path) -> (Child, String) {
+    let mut child = Command::new(SEAWALL)
+        .args([
+            "powercut",
+            "witness",
+            "--listen",
+            "127.0.0.1:0",
+            "--token-file",
+            "token",
+            "--ledger",
+            "ledger",
+        ])
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut line).expect("reads");
+    let address = line.trim().strip_prefix("listening on ").expect("an address").to_owned();
+    (child, address)
+}
+
+#[test]
+fn every_example_does_what_it_says() {
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = work.path();
+    for name in ["db", "stall", "pages"] {
+        std::fs::create_dir(folder.join(name)).expect("made");
+    }
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
+    for name in ["result", "old", "new", "mine", "a", "b", "main", "pr"] {
+        std::fs::copy(results.join("published.json"), folder.join(format!("{name}.json"))).expect("copied");
+    }
+    std::fs::write(folder.join("token"), "0123456789abcdef").expect("written");
+    let (mut witness, address) = witness(folder);
+    let mut wrong = Vec::new();
+    let examples = examples(folder);
+    assert!(examples.len() > 50, "{}", examples.len());
+    for example in &examples {
+        let line = example.strip_prefix("seawall ").expect("an example");
+        // The witness was started above as its example says.
+        if line.starts_with(NOT_RUN) || line.starts_with("powercut witness") {
+            continue;
+        }
+        let mut words = words(line);
+        for word in &mut words {
+            if let Some((_, here)) = NAMES.iter().find(|(name, _)| name == word) {
+                *word = (*here).to_owned();
+            } else if word == "HOST" {
+                word.clone_from(&address);
+            }
+        }
+        let more = row(SHORTENED, line).unwrap_or_default();
+        words.extend(more.split_whitespace().map(str::to_owned));
+        let ended = seawall(folder, &words);
+        let expected = row(CODES, line).unwrap_or(0);
+        if ended.status.code() != Some(expected) {
+            wrong.push(format!(
+                "`{example}` as {words:?}: {:?} instead of {expected}: {}",
+                ended.status.code(),
+                String::from_utf8_lossy(&ended.stderr)
+            ));
+        }
+    }
+    witness.kill().expect("is ours");
+    witness.wait().expect("ends");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
