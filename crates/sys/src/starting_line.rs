@@ -149,12 +149,12 @@ pub fn run_together<W: Send, P, T: Send, B>(
         }
         // Called off only by a panic, which the joins below pass on.
         let _ = ready.wait();
-        let begun = begin();
+        let between = begin();
         let _ = go.wait();
         let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
         let results = joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         let results: Result<Vec<Option<T>>> = results.collect();
-        Ok((begun, results?.into_iter().flatten().collect()))
+        Ok((between, results?.into_iter().flatten().collect()))
     })
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn probe() -> std::result::Result<(), Unavailable> {
 pub(crate) struct Rings {
     method: &'static Method,
     settings: Settings,
-    rings: Vec<Arc<Mutex<Ring>>>,
+    by_writer: Vec<Arc<Mutex<Ring>>>,
     next_file: AtomicU64,
 }
 
@@ -76,8 +76,8 @@ impl Rings {
             }
             Ok(Arc::new(Mutex::new(Ring { queue, holds: None })))
         };
-        let rings = (0..writers.max(1)).map(ring).collect::<std::result::Result<_, OpenError>>()?;
-        Ok(Self { method, settings, rings, next_file: AtomicU64::new(0) })
+        let by_writer = (0..writers.max(1)).map(ring).collect::<std::result::Result<_, OpenError>>()?;
+        Ok(Self { method, settings, by_writer, next_file: AtomicU64::new(0) })
     }
 
     pub(crate) fn open(
@@ -88,7 +88,7 @@ impl Rings {
     ) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         let file = super::open_journal(self.method, target, directory)?;
         Ok(Box::new(RingFile {
-            ring: Arc::clone(&self.rings[writer % self.rings.len()]),
+            ring: Arc::clone(&self.by_writer[writer % self.by_writer.len()]),
             number: self.next_file.fetch_add(1, Ordering::Relaxed),
             file,
             path: target.path.clone(),
