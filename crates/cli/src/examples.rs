@@ -189,7 +189,7 @@ pub(crate) fn of(command: &Command) -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     for line in below(command, "Examples:") {
         match examples.last_mut() {
-            Some(last) if !line.starts_with("seawall") => *last += &format!("  {line}"),
+            Some(last) if !line.starts_with("seawall") => last.extend(["  ", &line]),
             _ => examples.push(line),
         }
     }

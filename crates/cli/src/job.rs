@@ -96,7 +96,7 @@ impl Job {
         common: &Common,
         scenario: &'static Scenario,
         of: StudyOf,
-        settings: Settings,
+        settings: Box<Settings>,
         machines: &Machines,
         clusters: Named,
         folders: &[PathBuf],
@@ -124,7 +124,7 @@ impl Job {
             preflight::check_scenario(scenario, needs_bytes, environment, common.allow_memory)
                 .map_err(Failure::message)?;
         }
-        let (settings, jar) = (Box::new(settings), machines.jar.clone());
+        let jar = machines.jar.clone();
         Ok(Kind::Study { of, settings, places, needs_bytes, jdks, jar, clusters })
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn json(document: &Value) -> String {
     for c in format!("{document:#}\n").chars() {
         // Those of ASCII are escaped already, and the others stand within strings.
         if !c.is_ascii() && matches!(printable(c.encode_utf8(&mut [0; 4])), Cow::Owned(_)) {
-            text += &format!("\\u{:04x}", u32::from(c));
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
         } else {
             text.push(c);
         }

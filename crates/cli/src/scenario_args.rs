@@ -291,7 +291,7 @@ pub(crate) struct Wanted<'a> {
 #[derive(Debug)]
 pub(crate) enum What<'a> {
     Commit(&'a CommitArgs),
-    Study { settings: Settings, machines: Machines, clusters: Named },
+    Study { settings: Box<Settings>, machines: Machines, clusters: Named },
 }
 
 impl Bench {
@@ -439,6 +439,7 @@ impl ScenarioArgs {
                 vec![own.place.dir.clone()]
             }
         };
+        let settings = Box::new(settings);
         Ok(Wanted { scenario, folders, what: What::Study { settings, machines, clusters } })
     }
 }
@@ -477,6 +478,7 @@ impl AllArgs {
                     let mut settings = (study.settings)();
                     (settings.seed, settings.pin_to) = (bench.common.seed, bench.common.pin.clone());
                     set(&mut settings.time_ns, self.time.map(nanoseconds));
+                    let settings = Box::new(settings);
                     What::Study { settings, machines: Machines::default(), clusters: no_clusters() }
                 }
             };
@@ -571,7 +573,7 @@ mod tests {
             let wanted = bench.wanted().expect(scenario.name).expect("one");
             assert_eq!(wanted.scenario.name, scenario.name);
             if let (Some(study), What::Study { settings, .. }) = (scenario.study, &wanted.what) {
-                assert_eq!(*settings, (study.settings)(), "{}", scenario.name);
+                assert_eq!(**settings, (study.settings)(), "{}", scenario.name);
             }
         }
         let bench = bench(&["all"]).expect("all");

@@ -115,7 +115,7 @@ const ARGUMENTS: &[(Role, &str)] = &[
 const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\r\nok: nothing wrong\u{202e}\u{9b}1m";
 
 /// Longer than any of these commands needs on a slow machine.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE_NS: u64 = 120_000_000_000;
 
 /// Who runs the commands.
 pub(crate) struct Runner<'a> {
@@ -145,7 +145,7 @@ impl Runner<'_> {
         let (out, err) = std::thread::scope(|scope| {
             let out = scope.spawn(move || read(&mut stdout));
             let err = scope.spawn(move || read(&mut stderr));
-            let until = seawall_sys::clock::monotonic_ns() + DEADLINE.as_nanos() as u64;
+            let until = seawall_sys::clock::monotonic_ns() + DEADLINE_NS;
             while child.try_wait().expect("is ours").is_none() {
                 if seawall_sys::clock::monotonic_ns() > until {
                     child.kill().expect("is ours");
@@ -196,7 +196,7 @@ fn put(folder: &Path, role: Role, kind: Kind) -> PathBuf {
         Kind::Unreadable => {
             let made = if wants_folder { fs::create_dir(&path) } else { fs::write(&path, "precious") };
             made.expect("made");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("a mode");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("a mode");
         }
         Kind::Empty => return PathBuf::new(),
     }

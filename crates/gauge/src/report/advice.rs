@@ -110,7 +110,9 @@ impl<'a> Told<'a> {
                 format!("{name:<names$}  {:<set$}  {rate}", elided(lines, set))
             };
             page.line(Role::Dim, &line(&HEADS.map(str::to_owned)));
-            rows.iter().for_each(|row| page.line(Role::Plain, &line(row)));
+            for row in &rows {
+                page.line(Role::Plain, &line(row));
+            }
         }
         page.blank();
         self.withheld(page);
