@@ -387,8 +387,7 @@ fn refused(mut command: Command, words: &[&str]) -> Result {
 fn commits(result: &Value, id: &str) -> Option<f64> {
     let rows = result["study"]["rows"].as_array()?;
     let row = rows.iter().find(|row| row["id"] == id)?;
-    let figures = row["outcome"]["measured"]["figures"].as_array()?;
-    figures.iter().find(|figure| figure["name"] == "commits")?["value"].as_f64()
+    row["outcome"]["measured"]["commits"].as_f64()
 }
 
 fn get(address: &str, path: &str) -> Result<String> {
@@ -408,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_row_s_records_are_found_in_a_result() {
-        let text = r#"{"study":{"rows":[{"id":"nats/2m/1","outcome":{"measured":{"figures":[{"name":"commits","value":7.0}]}}}]}}"#;
+        let text = r#"{"study":{"rows":[{"id":"nats/2m/1","outcome":{"measured":{"commits":7}}}]}}"#;
         let json: Value = serde_json::from_str(text).expect("JSON");
         assert_eq!(commits(&json, "nats/2m/1"), Some(7.0));
         assert_eq!(commits(&json, "nats/always/1"), None);

@@ -114,7 +114,7 @@ fn not_believed(result: &Value, report: &str) -> Result {
     if result["environment"]["wine"].is_null() || !report.contains("Wine") {
         return Err(Error::check(format!("seawall bench did not see that it ran under Wine:\n{report}")));
     }
-    let rows = result["methods"].as_array().filter(|rows| !rows.is_empty());
+    let rows = result["study"]["rows"].as_array().filter(|rows| !rows.is_empty());
     for row in rows.ok_or_else(|| Error::check("seawall bench under Wine has no rows"))? {
         let (id, measured) = (row["id"].as_str().unwrap_or_default(), &row["outcome"]["measured"]);
         if measured.is_null() {
@@ -136,7 +136,7 @@ mod tests {
     fn a_flag_that_is_believed_under_wine_is_a_failure() {
         let result = |wine: &str, id: &str, class: &str| {
             let text = format!(
-                r#"{{"environment":{{"wine":{wine}}},"methods":[{{"id":"{id}","outcome":{{"measured":{{"durability":{{"class":"{class}"}}}}}}}}]}}"#
+                r#"{{"environment":{{"wine":{wine}}},"study":{{"rows":[{{"id":"{id}","outcome":{{"measured":{{"durability":{{"class":"{class}"}}}}}}}}]}}}}"#
             );
             not_believed(&serde_json::from_str(&text).expect("JSON"), "Wine 9")
         };
@@ -145,10 +145,9 @@ mod tests {
         let believed = result(r#""9.0""#, "direct", "power-loss");
         assert!(matches!(believed, Err(Error::Check(text)) if text.contains("believed")));
         assert!(result("null", "direct", "process-crash").is_err());
-        let failed =
-            r#"{"environment":{"wine":"9"},"methods":[{"id":"direct","outcome":{"failed":{"error":"x"}}}]}"#;
+        let failed = r#"{"environment":{"wine":"9"},"study":{"rows":[{"id":"direct","outcome":{"failed":{"error":"x"}}}]}}"#;
         assert!(not_believed(&serde_json::from_str(failed).expect("JSON"), "Wine").is_err());
-        let none = r#"{"environment":{"wine":"9"},"methods":[]}"#;
+        let none = r#"{"environment":{"wine":"9"},"study":{"rows":[]}}"#;
         assert!(not_believed(&serde_json::from_str(none).expect("JSON"), "Wine").is_err());
     }
 }

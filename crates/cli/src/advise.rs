@@ -13,8 +13,8 @@ use seawall_gauge::preflight;
 use seawall_gauge::report::Style;
 use seawall_gauge::report::advice::{self, Scope};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::rig::real::RealRig;
 use seawall_gauge::scenario::{RunError, commit};
+use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
 use seawall_sys::method::Method;
@@ -121,9 +121,9 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
     anstream::eprintln!("{}", preflight::announcement(&plan));
     signals::listen()?;
     leftovers::sweep(dir);
-    let mut rig = RealRig::in_folder(dir, environment, plan.journal, plan.transaction_bytes);
+    let mut testbed = RealTestbed::in_folder(dir, environment);
     let mut progress = Progress::new(true, None);
-    let result = commit::run(&plan, &mut rig, &mut progress);
+    let result = commit::run(&plan, &mut testbed, &mut progress);
     progress.done();
     result.map_err(|error| match error {
         RunError::Stopped => Failure::Interrupted,

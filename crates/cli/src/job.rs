@@ -15,12 +15,11 @@ use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
 use seawall_gauge::require::{self, Checked, Outcome, Requirement};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::rig::real::RealRig;
-use seawall_gauge::scenario::replicated::Engine;
+use seawall_gauge::scenario::path::jvm::StartedJvms;
+use seawall_gauge::scenario::replicated::{Engine, Engines};
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
-use seawall_gauge::stage::real::RealStage;
-use seawall_gauge::study::Study;
+use seawall_gauge::testbed::real::RealTestbed;
 use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
 use seawall_replicated::Named;
@@ -187,26 +186,30 @@ impl Job {
         let mut left_behind = None;
         let result = match &self.kind {
             Kind::Commit { plan, folder, environment, device, .. } => {
-                let (environment, size) = (environment.as_ref().clone(), plan.transaction_bytes);
-                let mut rig = match device {
+                let environment = environment.as_ref().clone();
+                let mut testbed = match device {
                     Some(device) => device
                         .try_clone()
-                        .and_then(|device| RealRig::on_raw_device(device, environment, plan.journal, size))
+                        .and_then(|device| {
+                            RealTestbed::on_raw_device(device, environment, plan.journal.bytes)
+                        })
                         .map_err(Failure::message)?,
-                    None => RealRig::in_folder(folder, environment, plan.journal, size),
+                    None => RealTestbed::in_folder(folder, environment),
                 };
-                commit::run(plan, &mut rig, &mut progress)
+                commit::run(plan, &mut testbed, &mut progress)
             }
             Kind::Study { of, settings, places, jdks, jar, clusters, .. } => {
-                let mut stage = RealStage::in_folders(places.clone()).with_engines(connect(clusters)?);
+                let mut testbed = RealTestbed::in_folders(places.clone());
+                testbed.attach(Engines(connect(clusters)?));
                 let mut settings = settings.as_ref().clone();
                 if settings.jvms.is_some() {
                     let started = start(jar.as_deref(), jdks);
                     settings.jvms = Some(started.jvms);
-                    stage = stage.with_machines(started.machines);
+                    testbed.attach(StartedJvms(started.machines));
                 }
-                let result = (of.run)(&settings, &mut stage, &mut progress);
-                let left: Vec<String> = stage.close_engines().iter().map(ToString::to_string).collect();
+                let result = (of.run)(&settings, &mut testbed, &mut progress);
+                let left = testbed.attached::<Engines>().map_or_else(Vec::new, Engines::close);
+                let left: Vec<String> = left.iter().map(ToString::to_string).collect();
                 left_behind = (!left.is_empty()).then(|| left.join("; "));
                 result
             }
@@ -298,18 +301,13 @@ fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
 
 /// The exit code of a run.
 pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
-    let study_measured = |study: &Study| study.measured().any(|(_, measured)| !measured.rounds.is_empty());
-    let measured = match &result.study {
-        Some(study) => study_measured(study),
-        None => result.measured().next().is_some(),
-    };
     if !result.complete {
         ExitCode::from(exit::INTERRUPTED)
     } else if checked.iter().any(|one| matches!(one.outcome, Outcome::Missed | Outcome::CannotTell)) {
         ExitCode::from(exit::MISSED)
     } else if checked.iter().any(|one| one.outcome == Outcome::NotJudged) {
         ExitCode::from(exit::NOT_JUDGED)
-    } else if !measured {
+    } else if result.measured().next().is_none() {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

@@ -206,14 +206,14 @@ fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
     };
     let p99 = best
         .measured
-        .latency
+        .main()
         .percentile(99.0)
         .ns()
         .map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
     format!(
         "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.{why}",
         best.id(),
-        best.row.calls,
+        best.calls(),
         duration_ns(best.p50_ns()),
         rate(best.measured.commits_per_s())
     )
@@ -236,8 +236,8 @@ fn why_none(ranking: &Ranking<'_>) -> String {
     let reasons = |standing: Standing| {
         ranking
             .of(standing)
-            .filter(|row| row.measured.letter == 'D')
-            .flat_map(|row| row.measured.durability.because.iter().map(String::as_str))
+            .filter(|row| row.measured.letter == Some('D'))
+            .flat_map(|row| row.durability.because.iter().map(String::as_str))
     };
     if ranking.result.environment.wine.is_some() {
         return "No method can be recommended: Wine promises for nothing that it outlives a power cut."
@@ -314,9 +314,10 @@ fn better(row: &Ranked<'_>, default: &Ranked<'_>) -> bool {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::result::{MethodResult, Outcome, RunResult};
-    use crate::rig::sim::Plant;
-    use crate::sample::{measured, run, volatile};
+    use crate::result::RunResult;
+    use crate::row::{Outcome, Row};
+    use crate::sample::{latency, measured, run, volatile};
+    use crate::testbed::sim::Plant;
     use seawall_sys::durability::classify;
     use seawall_sys::method::System;
     use seawall_sys::methods;
@@ -333,8 +334,8 @@ mod tests {
         for id in ["buffered+fdatasync", "buffered+fsync"] {
             let slower = measured(&mut result, id);
             slower.rounds.iter_mut().for_each(|round| round.p50_ns *= 2);
-            let p50_ns = slower.latency.p50_ns();
-            (0..40_000).for_each(|_| slower.latency.record(p50_ns * 2));
+            let p50_ns = slower.main().p50_ns();
+            (0..40_000).for_each(|_| latency(slower).record(p50_ns * 2));
         }
         assert_eq!(lines(&result), ["wal_sync_method = open_datasync"]);
         let set = setting(&result, "PostgreSQL").expect("set");
@@ -346,7 +347,7 @@ mod tests {
     fn without_the_default_s_row_or_with_too_few_commits_there_is_no_setting_and_that_is_said() {
         let mut result = volatile(Vec::new());
         let withheld = |result: &RunResult| advise(&Ranking::new(result)).withheld_words().join("; ");
-        result.methods.retain(|row| row.id != "buffered+fdatasync");
+        result.study.rows.retain(|row| row.id != "buffered+fdatasync");
         assert_eq!(setting(&result, "PostgreSQL"), None);
         assert!(withheld(&result).contains("its default's row, buffered+fdatasync was not measured"));
         let mut result = volatile(Vec::new());
@@ -368,7 +369,7 @@ mod tests {
             ("waited for a CPU", |result| {
                 for id in ["dsync", "buffered+fdatasync", "buffered+fsync"] {
                     let one = measured(result, id);
-                    one.cpu.wait_ns = Some(one.latency.p50_ns() / 2 * one.commits);
+                    one.cpu.wait_ns = Some(one.main().p50_ns() / 2 * one.commits);
                 }
             }),
             ("too noisy", |result| {
@@ -396,11 +397,15 @@ mod tests {
         let rows = methods::of(system).iter().map(|method| {
             let model = if method.splits() { "buffered+fdatasync" } else { "dsync" };
             let mut figures = measured(&mut result, model).clone();
-            figures.durability = classify(method, &around);
-            let (id, calls) = (method.id.to_owned(), method.calls.to_owned());
-            MethodResult { id, calls, outcome: Outcome::Measured(Box::new(figures)) }
+            figures.durability = Some(classify(method, &around));
+            Row {
+                what: method.calls.to_owned(),
+                method: Some(method.into()),
+                outcome: Outcome::Measured(Box::new(figures)),
+                ..Row::waiting(method.id, method.id)
+            }
         });
-        result.methods = rows.collect();
+        result.study.rows = rows.collect();
         name.clone_into(&mut result.environment.system);
         result
     }

@@ -30,8 +30,9 @@
 //! and subtracted; counters are the whole device's, so a busy baseline is reported with every verdict.
 
 use crate::lookup;
-use crate::result::{Measured, MethodResult, Outcome, RunResult};
-use seawall_sys::durability::{Class, DeviceCache};
+use crate::result::RunResult;
+use crate::row::{Measured, Row};
+use seawall_sys::durability::{Class, DeviceCache, Durability};
 use seawall_sys::method::{Cache, Method, OpenSync, Write, WriteFlag};
 use std::fmt;
 
@@ -147,11 +148,15 @@ pub fn idle_rates(result: &RunResult) -> Option<IdleRates> {
     })
 }
 
-/// The evidence for one method of `result`.
+/// The evidence for one row of `result`, which claims `durability`.
 #[must_use]
-pub fn of(result: &RunResult, row: &MethodResult, measured: &Measured) -> Evidence {
+pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Durability) -> Evidence {
     let per_commit = per_commit(result, measured);
-    Evidence { per_commit, verdict: verdict(result, row, measured, per_commit) }
+    let verdict = match durability.class {
+        Class::PowerLoss => verdict(result, row, measured, per_commit),
+        Class::SystemCrash | Class::ProcessCrash => Verdict::NothingClaimed,
+    };
+    Evidence { per_commit, verdict }
 }
 
 fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
@@ -176,23 +181,20 @@ fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
     })
 }
 
-fn verdict(
-    result: &RunResult,
-    row: &MethodResult,
-    measured: &Measured,
-    per_commit: Option<PerCommit>,
-) -> Verdict {
+/// How many writers commit at once in a row.
+pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
+    f64::from(row.writers.unwrap_or(result.plan.threads).max(1))
+}
+
+fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Option<PerCommit>) -> Verdict {
     let cache = result.environment.device_cache();
-    if measured.durability.class < Class::PowerLoss {
-        return Verdict::NothingClaimed;
-    }
     if cache == DeviceCache::WriteThrough {
         return Verdict::NotNeeded;
     }
     let Some(each) = per_commit else {
         return Verdict::CannotTell("this system shows no counters for the device");
     };
-    let writers = f64::from(result.plan.threads.max(1));
+    let writers = writers(result, row);
     let counted = measured.counts.map_or(0, |counts| counts.flushes);
     let missing = |writers: f64| flushes_missing(measured.commits, counted, measured.rounds.len(), writers);
     if counters_stand_still(result) {
@@ -236,11 +238,12 @@ pub fn convict(result: &mut RunResult) {
     if result.environment.leaves().next().is_none() || counters_stand_still(result) {
         return;
     }
-    for row in &mut result.methods {
-        let Outcome::Measured(measured) = &mut row.outcome else { continue };
-        if measured.durability.class > Class::ProcessCrash && bytes_missing(measured) {
-            measured.durability.class = Class::ProcessCrash;
-            measured.durability.because.insert(0, BYTES_MISSING.to_owned());
+    for measured in result.study.rows.iter_mut().filter_map(Row::measured_mut) {
+        let missing = bytes_missing(measured);
+        let Some(durability) = measured.durability.as_mut().filter(|_| missing) else { continue };
+        if durability.class > Class::ProcessCrash {
+            durability.class = Class::ProcessCrash;
+            durability.because.insert(0, BYTES_MISSING.to_owned());
         }
     }
 }
@@ -254,7 +257,7 @@ fn bytes_missing(measured: &Measured) -> bool {
 
 /// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
 /// by direct I/O under `O_DSYNC`. `O_SYNC` and everything through the cache get a flush instead.
-fn forced_by_fua(result: &RunResult, row: &MethodResult) -> bool {
+fn forced_by_fua(result: &RunResult, row: &Row) -> bool {
     let environment = &result.environment;
     let mut leaves = environment.leaves().peekable();
     leaves.peek().is_some()
@@ -276,15 +279,15 @@ fn is_direct_dsync(method: &Method) -> bool {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::rig::sim::Plant;
-    use crate::sample::{measured, run, volatile};
+    use crate::sample::{durability, measured, run, volatile};
+    use crate::testbed::sim::Plant;
     use Verdict::{ByFua, Contradicted};
     use seawall_sys::counters::Counts;
     use seawall_sys::durability::FileState;
 
     fn verdict_of(result: &RunResult, id: &str) -> Evidence {
         let (row, measured) = result.measured().find(|(row, _)| row.id == id).expect("measured");
-        of(result, row, measured)
+        of(result, row, measured, measured.durability.as_ref().expect("a class"))
     }
 
     #[test]
@@ -364,7 +367,7 @@ mod tests {
 
     #[test]
     fn bytes_that_never_reached_the_device_cost_the_class_and_dead_counters_prove_nothing() {
-        let class = |result: &mut RunResult, id: &str| measured(result, id).durability.class;
+        let class = |result: &mut RunResult, id: &str| durability(result, id).class;
         let mut result = volatile(Vec::new());
         convict(&mut result);
         assert_eq!(
@@ -377,7 +380,7 @@ mod tests {
         convict(&mut result);
         for id in ["direct", "dsync"] {
             assert_eq!(class(&mut result, id), Class::ProcessCrash, "{id}");
-            assert_eq!(measured(&mut result, id).durability.because[0], BYTES_MISSING);
+            assert_eq!(durability(&mut result, id).because[0], BYTES_MISSING);
         }
         let mut few = volatile(Vec::new());
         measured(&mut few, "direct").counts.as_mut().expect("counts").sectors = 0;

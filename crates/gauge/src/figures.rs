@@ -148,6 +148,13 @@ fn thousands(digits: &str) -> String {
     out
 }
 
+/// The same with a capital letter.
+#[must_use]
+pub fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

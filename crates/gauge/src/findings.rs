@@ -2,18 +2,21 @@
 //!
 //! [`RULES`] is a table: each row inspects the ranking and yields nothing, or one sentence with its figures and a
 //! remedy. `trust` checks that the figures are valid, `machine` whether the machine disturbed them, `cost` why they
-//! are as high as they are.
+//! are as high as they are. What is special to a scenario comes from its row of the table of scenarios, found by the name
+//! in the result, so that an old result is judged by a newer program.
 //!
 //! Invariants: a finding prevents a wrong conclusion; a healthy run prints few; a finding that holds for many methods
 //! is printed once; rules are pure and tested alone.
 
 mod cost;
 mod machine;
-pub mod study;
 mod trust;
 
 use crate::figures::listing;
 use crate::rank::Ranking;
+use crate::row::Row;
+use crate::scenario;
+use About::{Durable, Every, Ranked};
 pub use machine::CPU_WAIT_SHARE_MAX;
 
 /// How much a finding weighs. The gravest first.
@@ -55,67 +58,88 @@ pub struct Finding {
 /// What a rule says: nothing, or weight, sentence and remedy.
 pub type Found = Option<(Severity, String, String)>;
 
+/// The results that a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// All.
+    Every,
+    /// Those whose figures mean nothing where nothing outlives a crash.
+    Durable,
+    /// Those whose rows are ranked methods.
+    Ranked,
+}
+
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Unique.
     pub id: &'static str,
+    /// Where it applies.
+    pub about: About,
     /// Looks for it.
     pub find: fn(&Ranking<'_>) -> Found,
 }
 
-const fn rule(id: &'static str, find: fn(&Ranking<'_>) -> Found) -> Rule {
-    Rule { id, find }
+const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -> Rule {
+    Rule { id, about, find }
 }
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
 pub const RULES: [Rule; 33] = [
-    rule("cpu-wait",            machine::cpu_wait),
-    rule("ticks",               machine::ticks),
-    rule("lies",                trust::lies),
-    rule("wine",                trust::wine),
-    rule("memory",              trust::memory),
-    rule("contradicted",        trust::contradicted),
-    rule("bytes-missing",       trust::bytes_missing),
-    rule("too-fast",            trust::too_fast),
-    rule("file-state",          trust::file_state),
-    rule("failed",              trust::failed),
-    rule("promiser",            trust::promiser),
-    rule("unvouched",           trust::unvouched),
-    rule("direct-trap",         trust::direct_trap),
-    rule("interrupted",         machine::interrupted),
-    rule("busy",                machine::busy),
-    rule("stolen",              machine::stolen),
-    rule("not-idle",            machine::not_idle),
-    rule("drift",               machine::drift),
-    rule("few-samples",         machine::few_samples),
-    rule("single-round",        machine::single_round),
-    rule("clock",               machine::clock),
-    rule("queueing",            machine::queueing),
-    rule("outside-range",       trust::outside_range),
-    rule("free-flush",          trust::free_flush),
-    rule("stalls",              cost::stalls),
-    rule("metadata",            cost::metadata),
-    rule("amplification",       cost::amplification),
-    rule("copy-on-write",       cost::copy_on_write),
-    rule("fsync-dearer",        cost::fsync_dearer),
-    rule("same-within-noise",   machine::same_within_noise),
-    rule("burst-credits",       machine::burst_credits),
-    rule("write-buffer",        machine::write_buffer),
-    rule("small-journal",       machine::small_journal),
+    rule("cpu-wait",             Every,   machine::cpu_wait),
+    rule("ticks",                Ranked,  machine::ticks),
+    rule("lies",                 Durable, trust::lies),
+    rule("wine",                 Durable, trust::wine),
+    rule("memory",               Durable, trust::memory),
+    rule("contradicted",         Durable, trust::contradicted),
+    rule("bytes-missing",        Durable, trust::bytes_missing),
+    rule("too-fast",             Ranked,  trust::too_fast),
+    rule("file-state",           Ranked,  trust::file_state),
+    rule("failed",               Every,   trust::failed),
+    rule("promiser",             Ranked,  trust::promiser),
+    rule("unvouched",            Ranked,  trust::unvouched),
+    rule("direct-trap",          Ranked,  trust::direct_trap),
+    rule("interrupted",          Every,   machine::interrupted),
+    rule("busy",                 Every,   machine::busy),
+    rule("stolen",               Every,   machine::stolen),
+    rule("not-idle",             Durable, machine::not_idle),
+    rule("drift",                Ranked,  machine::drift),
+    rule("few-samples",          Ranked,  machine::few_samples),
+    rule("single-round",         Ranked,  machine::single_round),
+    rule("clock",                Ranked,  machine::clock),
+    rule("queueing",             Ranked,  machine::queueing),
+    rule("outside-range",        Ranked,  trust::outside_range),
+    rule("free-flush",           Ranked,  trust::free_flush),
+    rule("stalls",               Ranked,  cost::stalls),
+    rule("metadata",             Ranked,  cost::metadata),
+    rule("amplification",        Ranked,  cost::amplification),
+    rule("copy-on-write",        Ranked,  cost::copy_on_write),
+    rule("fsync-dearer",         Ranked,  cost::fsync_dearer),
+    rule("same-within-noise",    Ranked,  machine::same_within_noise),
+    rule("burst-credits",        Ranked,  machine::burst_credits),
+    rule("write-buffer",         Ranked,  machine::write_buffer),
+    rule("small-journal",        Ranked,  machine::small_journal),
 ];
 
 /// Everything found, gravest first; a wait for CPUs leads its severity, because it changes the headline.
 #[must_use]
 pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES
-        .iter()
+    let study = &ranking.result.study;
+    let of = scenario::find(&ranking.result.scenario).and_then(|scenario| scenario.study);
+    let applies = |about: About| match about {
+        Every => true,
+        Durable => study.ranked || of.is_some_and(|of| of.durable),
+        Ranked => study.ranked,
+    };
+    let rules = RULES.iter().filter(|rule| applies(rule.about));
+    let mut found: Vec<Finding> = rules
         .filter_map(|rule| {
             let (severity, sentence, remedy) = (rule.find)(ranking)?;
             Some(Finding { rule: rule.id, severity, sentence, remedy })
         })
         .collect();
+    found.extend(of.into_iter().flat_map(|of| (of.judge)(study)));
     found.sort_by_key(|finding| finding.severity);
     found
 }
@@ -131,7 +155,7 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
         ("bytes-missing", "Bytes never reached the device: what was acknowledged is in memory only."),
         ("too-fast", "Too fast for any device: this was answered from memory."),
     ];
-    ranking.result.measured().next()?;
+    ranking.result.measured().next().filter(|_| ranking.result.study.ranked)?;
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
     if let Some((_, sentence)) = HEADLINES.iter().find(|(id, _)| says(id)) {
         return Some((*sentence).to_owned());
@@ -143,6 +167,11 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
     }
     machine::is_too_noisy(ranking)
         .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())
+}
+
+/// A row's name as its table shows it; those of a group share their labels with other groups' and are named by id.
+fn shown(row: &Row) -> &str {
+    if row.group.is_empty() { &row.label } else { &row.id }
 }
 
 /// What a rule says when it has something to say.

@@ -4,8 +4,7 @@
 //!
 //! 1. [`plan`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot be
 //!    measured here.
-//! 2. [`rig`] is the measured machine: the real one, or a simulated one with a virtual clock.
-//!    [`stage`] is the same for scenarios that need more than one journal and one loop.
+//! 2. [`testbed`] is the measured machine: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
 //! 4. [`result`] holds environment, histograms and counters; it is written after every round. Scenarios other
@@ -40,12 +39,12 @@ pub mod rank;
 pub mod report;
 pub mod require;
 pub mod result;
-pub mod rig;
+pub mod row;
 #[cfg(all(test, target_os = "linux"))]
 mod sample;
 pub mod scenario;
-pub mod stage;
 pub mod stats;
 pub mod study;
+pub mod testbed;
 
 pub use error::{Error, Result};

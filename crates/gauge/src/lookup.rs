@@ -3,7 +3,8 @@
 //! Invariant: a row that this program does not know (a newer program's) is `None`, and code that would need its calls
 //! omits it.
 
-use crate::result::{MethodResult, RunResult};
+use crate::result::RunResult;
+use crate::row::Row;
 use seawall_sys::method::{Method, System};
 use seawall_sys::methods;
 
@@ -20,8 +21,8 @@ pub fn system(result: &RunResult) -> System {
     let name = result.environment.system.as_str();
     let named = SYSTEMS.iter().find(|(_, names)| names.iter().any(|known| name.starts_with(known)));
     let known = |system: System| {
-        let knows = |row: &&MethodResult| find_in(system, row).is_some();
-        result.methods.iter().filter(knows).count()
+        let knows = |row: &&Row| find_in(system, row).is_some();
+        result.study.rows.iter().filter(knows).count()
     };
     named.map_or_else(
         || {
@@ -39,12 +40,13 @@ pub fn system(result: &RunResult) -> System {
 
 /// The method that `row` of `result` names.
 #[must_use]
-pub fn method(result: &RunResult, row: &MethodResult) -> Option<&'static Method> {
+pub fn method(result: &RunResult, row: &Row) -> Option<&'static Method> {
     find_in(system(result), row)
 }
 
-fn find_in(system: System, row: &MethodResult) -> Option<&'static Method> {
-    methods::of(system).iter().find(|method| method.id == row.id && method.calls == row.calls)
+fn find_in(system: System, row: &Row) -> Option<&'static Method> {
+    let name = row.method.as_ref()?;
+    methods::of(system).iter().find(|method| method.id == name.id && method.calls == name.calls)
 }
 
 /// The one of `known` that `word` was probably meant to be: a slip or two away, not more.

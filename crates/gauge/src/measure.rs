@@ -1,4 +1,4 @@
-//! Runs and times commits in the one loop that every method and every rig share.
+//! Runs and times commits in the one loop that every method and every testbed share.
 //!
 //! ```text
 //!        t0            t1           t2
@@ -17,8 +17,8 @@
 //! ends.
 
 use crate::latency::Latency;
-use crate::result::Tail;
-use crate::rig::Lane;
+use crate::row::Tail;
+use crate::testbed::Lane;
 use seawall_sys::Error;
 use seawall_sys::thread::Times;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +42,8 @@ pub struct Slice {
     pub splits: bool,
     /// The latency above which a commit counts as slow, if known from earlier blocks, nanoseconds.
     pub slow_ns: Option<u64>,
+    /// Transactions to warm before the first, because they are expected to be written.
+    pub warm: u64,
 }
 
 /// What a writer measured in a block.

@@ -182,8 +182,8 @@ pub fn announcement(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig as _;
-    use crate::rig::sim::SimRig;
+    use crate::testbed::Testbed as _;
+    use crate::testbed::sim::SimTestbed;
     use seawall_sys::inspect::FoundLie;
 
     /// How an environment is spoiled, and words that the refusal must hold.
@@ -201,16 +201,16 @@ mod tests {
             (|e| e.file_system.free_bytes = 1 << 20, &["1.0 MiB free", "--journal"]),
         ];
         let plan = Plan::default();
-        let mut rig = SimRig::new(plan.journal, 1, Vec::new());
-        assert!(check(&plan, rig.environment(), false).is_ok());
+        let mut testbed = SimTestbed::new(1, Vec::new());
+        assert!(check(&plan, testbed.environment(0), false).is_ok());
         for (spoil, words) in cases {
-            let mut environment = rig.environment_mut().clone();
+            let mut environment = testbed.environments_mut()[0].clone();
             spoil(&mut environment);
             let refusal = check(&plan, &environment, false).expect_err(words[0]).to_string();
             assert!(words.iter().all(|word| refusal.contains(word)), "{refusal}");
         }
-        rig.environment_mut().file_system.medium = Medium::Memory;
-        assert!(check(&plan, rig.environment(), true).is_ok(), "if asked, the calls are measured");
+        testbed.environments_mut()[0].file_system.medium = Medium::Memory;
+        assert!(check(&plan, testbed.environment(0), true).is_ok(), "if asked, the calls are measured");
     }
 
     #[test]
@@ -234,18 +234,19 @@ mod tests {
 
     #[test]
     fn a_scenario_is_refused_where_it_would_lie_or_not_fit() {
-        let mut rig = SimRig::new(Plan::default().journal, 1, Vec::new());
+        let mut testbed = SimTestbed::new(1, Vec::new());
         let check = |name: &str, needs: u64, environment: &Environment, allow| {
             check_scenario(crate::scenario::find(name).expect(name), needs, environment, allow)
         };
-        assert!(check("stall", 1 << 30, rig.environment(), false).is_ok());
-        let refusal = check("stall", 1 << 40, rig.environment(), false).expect_err("no space").to_string();
+        assert!(check("stall", 1 << 30, testbed.environment(0), false).is_ok());
+        let refusal =
+            check("stall", 1 << 40, testbed.environment(0), false).expect_err("no space").to_string();
         assert!(refusal.contains("`stall`") && refusal.contains("free"), "{refusal}");
-        rig.environment_mut().file_system.medium = Medium::Memory;
-        assert!(matches!(check("stall", 1, rig.environment(), false), Err(Error::InMemory { .. })));
-        assert!(check("stall", 1, rig.environment(), true).is_ok());
-        assert!(check("path", 1, rig.environment(), false).is_ok(), "the published test ran on tmpfs");
-        rig.environment_mut().file_system.read_only = true;
-        assert!(matches!(check("path", 1, rig.environment(), false), Err(Error::ReadOnly { .. })));
+        testbed.environments_mut()[0].file_system.medium = Medium::Memory;
+        assert!(matches!(check("stall", 1, testbed.environment(0), false), Err(Error::InMemory { .. })));
+        assert!(check("stall", 1, testbed.environment(0), true).is_ok());
+        assert!(check("path", 1, testbed.environment(0), false).is_ok(), "the published test ran on tmpfs");
+        testbed.environments_mut()[0].file_system.read_only = true;
+        assert!(matches!(check("path", 1, testbed.environment(0), false), Err(Error::ReadOnly { .. })));
     }
 }

@@ -214,7 +214,7 @@ fn site(result: &RunResult) -> Option<Site> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::sample::{healthy, measured};
+    use crate::sample::{healthy, latency, measured};
     use seawall_sys::inspect::Environment;
 
     fn names(change: fn(&mut Environment)) -> Vec<&'static str> {
@@ -259,7 +259,7 @@ mod tests {
     fn a_result_is_within_below_above_or_memory() {
         let with = |id: &str, p50_ns| {
             let mut result = healthy();
-            let latency = &mut measured(&mut result, id).latency;
+            let latency = latency(measured(&mut result, id));
             *latency = crate::latency::Latency::new();
             (0..100).for_each(|_| latency.record(p50_ns));
             expected(&Ranking::new(&result)).verdict
@@ -274,10 +274,10 @@ mod tests {
         let verdict = |p50_ns, change: fn(&mut RunResult)| {
             let mut result = healthy();
             result.environment.hypervisor = Some("KVM".to_owned());
-            let latency = &mut measured(&mut result, "direct").latency;
+            let latency = latency(measured(&mut result, "direct"));
             *latency = crate::latency::Latency::new();
             (0..200).for_each(|_| latency.record(p50_ns));
-            result.methods.retain(|row| row.id == "direct");
+            result.study.rows.retain(|row| row.id == "direct");
             change(&mut result);
             let expected = expected(&Ranking::new(&result));
             (expected.verdict, expected.is_unknown_disk)

@@ -15,9 +15,10 @@
 
 use crate::evidence::{self, Evidence, Verdict};
 use crate::lookup;
-use crate::result::{Measured, MethodResult, RunResult};
+use crate::result::RunResult;
+use crate::row::{Measured, Row};
 use crate::stats::{Ratio, paired_ratio};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::{Class, Durability};
 use seawall_sys::method::Set;
 use std::collections::HashMap;
 
@@ -77,9 +78,11 @@ impl ToBest {
 #[derive(Debug, Clone, Copy)]
 pub struct Ranked<'a> {
     /// Its row.
-    pub row: &'a MethodResult,
+    pub row: &'a Row,
     /// Its figures.
     pub measured: &'a Measured,
+    /// What an acknowledged commit outlives.
+    pub durability: &'a Durability,
     /// What the device says to it.
     pub evidence: Evidence,
     /// Its standing.
@@ -95,19 +98,25 @@ impl Ranked<'_> {
         &self.row.id
     }
 
+    /// Its calls in words.
+    #[must_use]
+    pub fn calls(&self) -> &str {
+        &self.row.what
+    }
+
     /// The median, nanoseconds.
     #[must_use]
     pub fn p50_ns(&self) -> u64 {
-        self.measured.latency.p50_ns()
+        self.measured.main().p50_ns()
     }
 }
 
-/// All methods that ran, judged; what findings, advice and reports are computed from.
+/// All rows that ran and claim to outlive something, judged; what findings, advice and reports are computed from.
 #[derive(Debug, Clone)]
 pub struct Ranking<'a> {
     /// The result it was computed from.
     pub result: &'a RunResult,
-    /// Best standing first, best median first within it.
+    /// Best standing first, best median first within it; in the table's order where rows are not ranked.
     pub rows: Vec<Ranked<'a>>,
 }
 
@@ -117,16 +126,20 @@ impl<'a> Ranking<'a> {
     pub fn new(result: &'a RunResult) -> Self {
         let mut rows: Vec<Ranked<'a>> = result
             .measured()
-            .map(|(row, measured)| {
-                let evidence = evidence::of(result, row, measured);
-                let standing = standing(measured, &evidence);
-                Ranked { row, measured, evidence, standing, to_best: ToBest::Best }
+            .filter_map(|(row, measured)| {
+                let durability = measured.durability.as_ref()?;
+                let evidence = evidence::of(result, row, measured, durability);
+                let standing = standing(durability, &evidence);
+                Some(Ranked { row, measured, durability, evidence, standing, to_best: ToBest::Best })
             })
             .collect();
+        if !result.study.ranked {
+            return Self { result, rows };
+        }
         // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
         rows.sort_by(|a, b| {
             let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
-            key(a).cmp(&key(b)).then(a.measured.latency.mean_ns().total_cmp(&b.measured.latency.mean_ns()))
+            key(a).cmp(&key(b)).then(a.measured.main().mean_ns().total_cmp(&b.measured.main().mean_ns()))
         });
         for i in 1..rows.len() {
             let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
@@ -145,7 +158,7 @@ impl<'a> Ranking<'a> {
     /// The best method that outlives a power cut and is not contradicted.
     #[must_use]
     pub fn best_durable(&self) -> Option<&Ranked<'a>> {
-        self.of(Standing::PowerLoss).next()
+        self.of(Standing::PowerLoss).next().filter(|_| self.result.study.ranked)
     }
 
     /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
@@ -169,8 +182,8 @@ impl<'a> Ranking<'a> {
     }
 }
 
-fn standing(measured: &Measured, evidence: &Evidence) -> Standing {
-    match measured.durability.class {
+fn standing(durability: &Durability, evidence: &Evidence) -> Standing {
+    match durability.class {
         Class::PowerLoss if evidence.verdict == Verdict::Contradicted => Standing::NotConfirmed,
         Class::PowerLoss => Standing::PowerLoss,
         Class::SystemCrash => Standing::SystemCrash,
@@ -209,8 +222,8 @@ pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::rig::sim::Plant;
     use crate::sample::{measured, volatile};
+    use crate::testbed::sim::Plant;
 
     #[test]
     fn standings_come_best_first_and_the_fast_baseline_never_wins() {
@@ -225,12 +238,12 @@ mod tests {
 
     #[test]
     fn a_published_method_that_is_much_slower_is_not_recommended_though_noise_hides_it() {
-        use crate::sample::run;
+        use crate::sample::{latency, run};
         let mut result = run("dsync,rwf-dsync", Vec::new(), |_| {});
         // Five times slower in the median of all, with rounds so uneven that their ratio spans 1.
         let slow = measured(&mut result, "dsync");
-        let p50_ns = slow.latency.p50_ns();
-        (0..40_000).for_each(|_| slow.latency.record(p50_ns * 5));
+        let p50_ns = slow.main().p50_ns();
+        (0..40_000).for_each(|_| latency(slow).record(p50_ns * 5));
         for (index, round) in slow.rounds.iter_mut().enumerate() {
             round.p50_ns = if index % 2 == 0 { p50_ns * 90 } else { p50_ns / 9 };
         }

@@ -3,21 +3,22 @@
 //! * [`table`] is the terminal's report: readable at 80 columns, fewer columns below, more from 110 on.
 //! * [`advice`] prints the settings of each product, and the rate to expect.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
-//! * [`study`] prints the table of a scenario other than `commit`, in all three forms.
+//! * [`grid`] lays out the table of any scenario, for all of them.
 //! * [`preview`] describes what is under a folder before anything is measured.
-//! * [`columns`] is the table of columns that the first two share; [`facts`] the lines above it.
+//! * [`columns`] is the table of columns of ranked methods; [`facts`] the lines above it.
 //!
 //! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the terminal's
 //! report is wider than the given width; colour adds nothing that the words do not state.
 
 pub mod advice;
+mod calls;
 pub mod columns;
 pub mod csv;
 pub mod facts;
+pub mod grid;
 pub mod html;
 pub mod markdown;
 pub mod preview;
-pub mod study;
 pub mod table;
 pub mod text;
 
@@ -29,6 +30,8 @@ use anstyle::{AnsiColor, Effects};
 pub const WIDTH_DEFAULT: usize = 80;
 /// The narrowest terminal that is laid out for.
 pub const WIDTH_MIN: usize = 40;
+/// Below this width labels stand above what they label, and small tables are words.
+const WIDTH_NARROW: usize = 60;
 /// From this width on the terminal's table has more than the essential columns.
 pub const WIDTH_WIDE: usize = 110;
 
@@ -79,10 +82,7 @@ impl Style {
 /// The whole report for a terminal of `width` columns.
 #[must_use]
 pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
-    match &result.study {
-        Some(study) => study::terminal(result, study, width, style),
-        None => table::report(result, width, style),
-    }
+    table::report(result, width, style)
 }
 
 /// The lines about `--require`: each condition, what became of it, and the figure.

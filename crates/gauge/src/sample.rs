@@ -1,12 +1,14 @@
-//! Test fixture: results of the simulated rig, from which tests of judging start.
+//! Test fixture: results of the simulated testbed, from which tests of judging start.
 //!
 //! Invariant: they are exact, so that a finding is caused only by what the test changed.
 
+use crate::latency::Latency;
 use crate::plan::{Amount, Plan, choose_methods};
-use crate::result::{Measured, Outcome, RunResult};
-use crate::rig::sim::{Plant, SimRig};
+use crate::result::RunResult;
+use crate::row::{Measured, Row};
 use crate::scenario::{Unwatched, commit};
-use seawall_sys::durability::DeviceCache;
+use crate::testbed::sim::{Plant, SimTestbed};
+use seawall_sys::durability::{DeviceCache, Durability};
 use seawall_sys::inspect::Environment;
 
 /// A run of `methods` on the simulated machine.
@@ -17,9 +19,9 @@ pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Enviro
         rounds: 4,
         ..Plan::default()
     };
-    let mut rig = SimRig::new(plan.journal, plan.seed, plants);
-    environment(rig.environment_mut());
-    commit::run(&plan, &mut rig, &mut Unwatched::default()).expect("a result")
+    let mut testbed = SimTestbed::new(plan.seed, plants);
+    environment(&mut testbed.environments_mut()[0]);
+    commit::run(&plan, &mut testbed, &mut Unwatched::default()).expect("a result")
 }
 
 /// A protected disk: direct I/O alone is durable there, and twice as fast as a flush.
@@ -34,11 +36,22 @@ pub(crate) fn volatile(plants: Vec<Plant>) -> RunResult {
     run("buffered,direct,buffered+fdatasync,buffered+fsync,dsync", plants, |_| {})
 }
 
+/// The row `id`, to be spoilt.
+pub(crate) fn row<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Row {
+    result.study.rows.iter_mut().find(|row| row.id == id).expect("listed")
+}
+
 /// The figures of `id`, to be spoilt.
 pub(crate) fn measured<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Measured {
-    let row = result.methods.iter_mut().find(|row| row.id == id).expect("listed");
-    match &mut row.outcome {
-        Outcome::Measured(measured) => measured,
-        other => panic!("{id}: {other:?}"),
-    }
+    row(result, id).measured_mut().expect("measured")
+}
+
+/// What a commit of `id` outlives, to be spoilt.
+pub(crate) fn durability<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Durability {
+    measured(result, id).durability.as_mut().expect("a class")
+}
+
+/// The main latency, to be spoilt.
+pub(crate) fn latency(measured: &mut Measured) -> &mut Latency {
+    &mut measured.latencies[0].latency
 }

@@ -18,8 +18,8 @@ pub mod stall;
 use crate::Error;
 use crate::findings::Finding;
 use crate::result::RunResult;
-use crate::stage::Stage;
 use crate::study::Study;
+use crate::testbed::Testbed;
 use settings::Settings;
 
 /// A workload.
@@ -45,7 +45,7 @@ pub struct StudyOf {
     /// The options of the command line that change them, beside `--time`, `--seed` and `--pin`.
     pub options: &'static [&'static str],
     /// Runs it.
-    pub run: fn(&Settings, &mut dyn Stage, &mut dyn Observer) -> Result<RunResult, RunError>,
+    pub run: fn(&Settings, &mut dyn Testbed, &mut dyn Observer) -> Result<RunResult, RunError>,
     /// What its table says in words.
     pub judge: fn(&Study) -> Vec<Finding>,
     /// Space that its files take at most, bytes, in a folder with so much memory (if known) and free space.
@@ -295,6 +295,15 @@ impl From<seawall_sys::OpenError> for RunError {
         match error {
             seawall_sys::OpenError::Unavailable(reason) => Self::Unavailable(reason.to_string()),
             seawall_sys::OpenError::Failed(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl From<crate::testbed::BlockError> for RunError {
+    fn from(error: crate::testbed::BlockError) -> Self {
+        match error {
+            crate::testbed::BlockError::Row(error) => error.into(),
+            crate::testbed::BlockError::Run(error) => error.into(),
         }
     }
 }

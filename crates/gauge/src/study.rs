@@ -15,11 +15,8 @@
 //! find in a row is unknown, never zero. Within a format version fields are only added, each with a default.
 
 use crate::latency::{Latency, Percentile};
-use crate::result::{Round, Tail};
-use seawall_sys::counters::Counts;
-use seawall_sys::durability::Durability;
+use crate::row::{Measured, Row};
 use seawall_sys::inspect::Environment;
-use seawall_sys::thread::Times;
 use serde::{Deserialize, Serialize};
 
 /// A scenario's table.
@@ -38,13 +35,17 @@ pub struct Study {
     /// What holds for all rows, such as the kernel's writeback settings.
     #[serde(default)]
     pub facts: Vec<Fact>,
-    /// The folders measured, if several; `StudyRow::place` is an index into it.
+    /// The folders measured, if several; `Row::place` is an index into it.
     #[serde(default)]
     pub places: Vec<Place>,
+    /// Whether the rows are methods for the same work, of which the best is looked for: they are ranked by class and
+    /// latency.
+    #[serde(default)]
+    pub ranked: bool,
     /// The columns, in order.
     pub columns: Vec<Column>,
     /// The rows, in order.
-    pub rows: Vec<StudyRow>,
+    pub rows: Vec<Row>,
     /// How to read the table: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -174,194 +175,6 @@ pub enum Point {
     Count,
 }
 
-/// A row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StudyRow {
-    /// Stable name, unique in the study.
-    pub id: String,
-    /// Its heading in the table, at most 24 characters.
-    pub label: String,
-    /// What it does, in a sentence.
-    #[serde(default)]
-    pub what: String,
-    /// Rows of the same group belong together, such as one curve of a picture; empty: all are one group.
-    #[serde(default)]
-    pub group: String,
-    /// Where the row stands on its group's axis (writers, cached bytes), if there is one.
-    #[serde(default)]
-    pub x: Option<f64>,
-    /// Index into [`Study::places`].
-    #[serde(default)]
-    pub place: Option<usize>,
-    /// Its figures, or why there are none.
-    pub outcome: StudyOutcome,
-}
-
-/// What became of a row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StudyOutcome {
-    /// It ran.
-    Measured(Box<StudyMeasured>),
-    /// The system, file system or device lacks it.
-    NotAvailable {
-        /// Why.
-        reason: String,
-    },
-    /// It ran into an error and was stopped at once.
-    Failed {
-        /// The call, the file and the system's words.
-        error: String,
-    },
-}
-
-/// A row's figures, summed over its blocks.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct StudyMeasured {
-    /// What an acknowledged operation outlives here, where that is a question.
-    #[serde(default)]
-    pub durability: Option<Durability>,
-    /// Time spent in blocks, nanoseconds.
-    pub elapsed_ns: u64,
-    /// Distributions by name; the first is the row's main one.
-    #[serde(default)]
-    pub latencies: Vec<NamedLatency>,
-    /// Figures by name.
-    #[serde(default)]
-    pub figures: Vec<Figure>,
-    /// Call by call, as `truss -c` would tell it; empty where that is no question.
-    #[serde(default)]
-    pub calls: Vec<CallTally>,
-    /// Figures over time, for pictures.
-    #[serde(default)]
-    pub series: Vec<Series>,
-    /// Block by block; percentiles are those of the main latency.
-    #[serde(default)]
-    pub rounds: Vec<Round>,
-    /// What the devices counted during the blocks; `None` without counters.
-    #[serde(default)]
-    pub counts: Option<Counts>,
-    /// The measuring threads' accounts.
-    #[serde(default)]
-    pub cpu: Times,
-    /// What slow operations waited for.
-    #[serde(default)]
-    pub tail: Tail,
-    /// Block by block in figures, where the scenario asks for more than `rounds` has (`path`: an iteration each).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub iterations: Vec<Iteration>,
-    /// What else is to be known of this row: one sentence each.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
-
-/// One block's distribution in figures, nanoseconds; a percentile that its samples do not carry is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Iteration {
-    /// The mean.
-    pub mean_ns: f64,
-    /// The smallest sample.
-    pub min_ns: u64,
-    /// The median.
-    pub p50_ns: Option<u64>,
-    /// The 90th percentile.
-    pub p90_ns: Option<u64>,
-    /// The 99th percentile.
-    pub p99_ns: Option<u64>,
-    /// The 99.9th percentile.
-    pub p999_ns: Option<u64>,
-    /// The 99.99th percentile.
-    pub p9999_ns: Option<u64>,
-    /// The largest sample.
-    pub max_ns: u64,
-    /// How many samples.
-    pub count: u64,
-}
-
-impl Iteration {
-    /// The figures of `latency`.
-    #[must_use]
-    pub fn of(latency: &Latency) -> Self {
-        let at = |percent| latency.percentile(percent).ns();
-        Self {
-            mean_ns: latency.mean_ns(),
-            min_ns: latency.min_ns(),
-            p50_ns: at(50.0),
-            p90_ns: at(90.0),
-            p99_ns: at(99.0),
-            p999_ns: at(99.9),
-            p9999_ns: at(99.99),
-            max_ns: latency.max_ns(),
-            count: latency.count(),
-        }
-    }
-
-    /// `mean,min,50,90,99,99.9,99.99,max,count`, nanoseconds, as the published test printed them; `-` for a percentile
-    /// that the samples do not carry.
-    #[must_use]
-    pub fn line(&self) -> String {
-        let at = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-        let percentiles = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.p9999_ns].map(at);
-        let [mean, min] = [format!("{:.0}", self.mean_ns), self.min_ns.to_string()];
-        format!("{mean},{min},{},{},{}", percentiles.join(","), self.max_ns, self.count)
-    }
-}
-
-/// A distribution with its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NamedLatency {
-    /// Stable name.
-    pub name: String,
-    /// What was timed, for people.
-    pub title: String,
-    /// The samples.
-    pub latency: Latency,
-}
-
-/// A figure with its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
-    /// Stable name.
-    pub name: String,
-    /// Its value, unrounded, in the unit of the column that shows it.
-    pub value: f64,
-}
-
-/// One kind of call.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CallTally {
-    /// Its name, as the manual page has it.
-    pub call: String,
-    /// How often it was made.
-    pub calls: u64,
-    /// How often it failed.
-    pub errors: u64,
-    /// Time in it by the clock, nanoseconds.
-    pub wall_ns: u64,
-    /// CPU time in it, user and kernel, nanoseconds; `None` where the system does not tell.
-    pub cpu_ns: Option<u64>,
-}
-
-/// A figure over time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Series {
-    /// Stable name.
-    pub name: String,
-    /// What it shows, for people; its values are nanoseconds.
-    pub title: String,
-    /// The points, in order of time.
-    pub points: Vec<SeriesPoint>,
-}
-
-/// A point of a series: the largest value in a short span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeriesPoint {
-    /// The start of the span, nanoseconds since the run began.
-    pub at_ns: u64,
-    /// The largest value in it, nanoseconds.
-    pub max_ns: u64,
-}
-
 /// What stands in a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
@@ -369,103 +182,6 @@ pub struct Value {
     pub value: f64,
     /// Whether fewer than ten samples lie beyond this percentile: another run may differ much.
     pub uncertain: bool,
-}
-
-impl StudyMeasured {
-    /// The distribution of that name.
-    #[must_use]
-    pub fn latency(&self, name: &str) -> Option<&Latency> {
-        self.latencies.iter().find(|one| one.name == name).map(|one| &one.latency)
-    }
-
-    /// The figure of that name.
-    #[must_use]
-    pub fn figure(&self, name: &str) -> Option<f64> {
-        self.figures.iter().find(|one| one.name == name).map(|one| one.value)
-    }
-
-    /// Sets a figure, in place of an earlier value.
-    pub fn set(&mut self, name: &str, value: f64) {
-        match self.figures.iter_mut().find(|one| one.name == name) {
-            Some(figure) => figure.value = value,
-            None => self.figures.push(Figure { name: name.to_owned(), value }),
-        }
-    }
-
-    /// Adds what another block of the same row measured: distributions, sums and accounts.
-    pub fn absorb(&mut self, block: Self) {
-        let first = self.rounds.is_empty();
-        self.counts = if first {
-            block.counts
-        } else {
-            // A sum with a gap would be too small: rather none.
-            self.counts.zip(block.counts).map(|(sum, counts)| sum.plus(&counts))
-        };
-        if first && block.durability.is_some() {
-            self.durability = block.durability;
-        }
-        self.cpu = if first { block.cpu } else { self.cpu.plus(&block.cpu) };
-        self.tail = self.tail.plus(&block.tail);
-        self.elapsed_ns += block.elapsed_ns;
-        for one in block.latencies {
-            match self.latencies.iter_mut().find(|known| known.name == one.name) {
-                Some(known) => known.latency.add(&one.latency),
-                None => self.latencies.push(one),
-            }
-        }
-        for one in block.figures {
-            let sum = self.figure(&one.name).unwrap_or(0.0) + one.value;
-            self.set(&one.name, sum);
-        }
-        for one in block.calls {
-            match self.calls.iter_mut().find(|known| known.call == one.call) {
-                Some(known) => known.add(&one),
-                None => self.calls.push(one),
-            }
-        }
-        for one in block.series {
-            match self.series.iter_mut().find(|known| known.name == one.name) {
-                Some(known) => known.points.extend(one.points),
-                None => self.series.push(one),
-            }
-        }
-        self.rounds.extend(block.rounds);
-        self.iterations.extend(block.iterations);
-        for note in block.notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
-    }
-
-    /// What `source` finds here.
-    #[must_use]
-    pub fn value(&self, source: &Source) -> Option<Value> {
-        match source {
-            Source::Figure { name } => self
-                .figure(name)
-                .filter(|value| value.is_finite())
-                .map(|value| Value { value, uncertain: false }),
-            Source::Latency { name, at } => at.of(self.latency(name)?),
-        }
-    }
-}
-
-impl CallTally {
-    fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.errors += other.errors;
-        self.wall_ns += other.wall_ns;
-        self.cpu_ns = self.cpu_ns.zip(other.cpu_ns).map(|(sum, ns)| sum + ns);
-    }
-}
-
-impl NamedLatency {
-    /// A distribution with its name.
-    #[must_use]
-    pub fn new(name: &str, title: &str, latency: Latency) -> Self {
-        Self { name: name.to_owned(), title: title.to_owned(), latency }
-    }
 }
 
 impl Column {
@@ -546,54 +262,59 @@ impl Point {
     }
 }
 
-impl StudyRow {
-    /// The row's figures, if it ran.
-    #[must_use]
-    pub fn measured(&self) -> Option<&StudyMeasured> {
-        match &self.outcome {
-            StudyOutcome::Measured(measured) => Some(measured),
-            StudyOutcome::NotAvailable { .. } | StudyOutcome::Failed { .. } => None,
-        }
-    }
-}
-
 impl Study {
     /// The row of that id.
     #[must_use]
-    pub fn row(&self, id: &str) -> Option<&StudyRow> {
+    pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// The figures of the rows that ran, with their rows.
-    pub fn measured(&self) -> impl Iterator<Item = (&StudyRow, &StudyMeasured)> {
+    pub fn measured(&self) -> impl Iterator<Item = (&Row, &Measured)> {
         self.rows.iter().filter_map(|row| row.measured().map(|measured| (row, measured)))
     }
 
     /// A cell; `None` if the row did not run, or if the figure is unknown or not carried by its samples.
     #[must_use]
-    pub fn value(row: &StudyRow, column: &Column) -> Option<Value> {
-        row.measured()?.value(&column.of)
+    pub fn value(row: &Row, column: &Column) -> Option<Value> {
+        Self::found(row.measured()?, &column.of)
+    }
+
+    /// What `source` finds in a row.
+    #[must_use]
+    pub fn found(measured: &Measured, source: &Source) -> Option<Value> {
+        match source {
+            Source::Figure { name } => measured
+                .figure(name)
+                .filter(|value| value.is_finite())
+                .map(|value| Value { value, uncertain: false }),
+            Source::Latency { name, at } => at.of(measured.latency(name)?),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::Latency;
+    use crate::row::{Figure, Iteration, NamedLatency, Round};
+    use seawall_sys::counters::Counts;
+    use seawall_sys::durability::Durability;
 
-    fn measured(samples: u64) -> StudyMeasured {
+    fn measured(samples: u64) -> Measured {
         let mut latency = Latency::new();
         (1..=samples).for_each(|n| latency.record(n * 1000));
-        StudyMeasured {
+        Measured {
             latencies: vec![NamedLatency { name: "append".into(), title: "append".into(), latency }],
             figures: vec![Figure { name: "share".into(), value: 0.25 }],
-            ..StudyMeasured::default()
+            ..Measured::default()
         }
     }
 
     #[test]
     fn a_cell_is_found_by_its_source_and_an_uncarried_percentile_is_none() {
         let measured = measured(100);
-        let at = |at| measured.value(&Source::Latency { name: "append".into(), at });
+        let at = |at| Study::found(&measured, &Source::Latency { name: "append".into(), at });
         assert_eq!(
             at(Point::P90).map(|value| (value.value > 89_000.0, value.uncertain)),
             Some((true, false))
@@ -601,7 +322,7 @@ mod tests {
         assert_eq!(at(Point::P99).map(|value| value.uncertain), Some(true));
         assert_eq!(at(Point::P999), None, "a hundred samples have no p99.9");
         assert_eq!(at(Point::Count).map(|value| value.value), Some(100.0));
-        let figure = |name: &str| measured.value(&Source::Figure { name: name.into() });
+        let figure = |name: &str| Study::found(&measured, &Source::Figure { name: name.into() });
         assert_eq!(figure("share").map(|value| value.value), Some(0.25));
         assert_eq!(figure("unknown"), None, "what is unknown is not zero");
     }
@@ -610,13 +331,12 @@ mod tests {
     fn the_class_of_a_row_is_that_of_its_blocks() {
         use seawall_sys::durability::{Class, Promiser};
         let class = |class| Durability { class, promised_by: Promiser::Device, because: Vec::new() };
-        let block = || StudyMeasured { durability: Some(class(Class::PowerLoss)), ..measured(1) };
-        let mut row = StudyMeasured::default();
+        let block = || Measured { durability: Some(class(Class::PowerLoss)), ..measured(1) };
+        let mut row = Measured::default();
         row.absorb(block());
         row.absorb(block());
         assert_eq!(row.durability, Some(class(Class::PowerLoss)));
-        let mut told =
-            StudyMeasured { durability: Some(class(Class::SystemCrash)), ..StudyMeasured::default() };
+        let mut told = Measured { durability: Some(class(Class::SystemCrash)), ..Measured::default() };
         told.absorb(measured(1));
         assert_eq!(
             told.durability,
@@ -638,8 +358,8 @@ mod tests {
             counts: None,
         };
         let counts = Some(Counts { writes: 2, sectors: 16, flushes: 1 });
-        let block = |counts| StudyMeasured { elapsed_ns: 5, counts, rounds: vec![round], ..measured(10) };
-        let mut sum = StudyMeasured::default();
+        let block = |counts| Measured { elapsed_ns: 5, counts, rounds: vec![round], ..measured(10) };
+        let mut sum = Measured::default();
         sum.absorb(block(counts));
         sum.absorb(block(counts));
         assert_eq!((sum.elapsed_ns, sum.counts.map(|counts| counts.writes)), (10, Some(4)));
@@ -659,14 +379,10 @@ mod tests {
 
     #[test]
     fn a_study_survives_its_file() {
-        let row = StudyRow {
-            id: "one".into(),
-            label: "one".into(),
-            what: String::new(),
-            group: String::new(),
+        let row = Row {
             x: Some(1.0),
-            place: None,
-            outcome: StudyOutcome::Measured(Box::new(measured(10))),
+            outcome: crate::row::Outcome::Measured(Box::new(measured(10))),
+            ..Row::waiting("one", "one")
         };
         let study = Study { title: "t".into(), rows: vec![row], ..Study::default() };
         let text = serde_json::to_string(&study).expect("JSON");

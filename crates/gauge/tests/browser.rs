@@ -15,8 +15,8 @@ use seawall_gauge::figures::tight;
 use seawall_gauge::report::html::{Named, html, page};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{self, SCENARIOS, Unwatched};
-use seawall_gauge::stage::sim::SimStage;
 use seawall_gauge::study::Study;
+use seawall_gauge::testbed::sim::SimTestbed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,6 +32,9 @@ enum Screen {
 }
 use Screen::{Phone, Wide};
 const PHONE_WIDTH: u64 = 360;
+
+/// The pictures of a run of `commit`: commit, write and sync by percentile, and all over time.
+const PICTURES: usize = 4;
 
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
@@ -196,7 +199,7 @@ fn figures_are_those_of(found: &Value, result: &RunResult) {
     assert!(result.measured().count() > 0 && list(found, "methods").len() == result.measured().count());
     for (row, measured) in result.measured() {
         let shown = list(found, "methods").iter().find(|shown| shown["method"] == row.id).expect("its row");
-        let latency = &measured.latency;
+        let latency = measured.main();
         assert_eq!(shown["commits"], measured.commits.to_string(), "{}", row.id);
         assert_eq!(shown["p50Ns"], latency.p50_ns().to_string(), "{}", row.id);
         assert_eq!(shown["maxNs"], latency.max_ns().to_string(), "{}", row.id);
@@ -220,7 +223,7 @@ fn figures_are_those_of(found: &Value, result: &RunResult) {
 fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
     let result = committed("published.json");
     let found = Browser::new().probe(&html(&result), Wide, &[]);
-    sound(&found, 2);
+    sound(&found, PICTURES);
     all_painted(&found);
     figures_are_those_of(&found, &result);
     assert_eq!(found["changed"], true, "a series that is switched off is no longer drawn");
@@ -240,7 +243,7 @@ fn thirty_methods_fit_a_phone() {
     let result = committed("commit.json");
     let found = Browser::new().probe(&html(&result), Phone, &[]);
     assert_eq!(found["width"], PHONE_WIDTH, "the page is as narrow as a phone");
-    sound(&found, 2);
+    sound(&found, PICTURES);
     all_painted(&found);
     figures_are_those_of(&found, &result);
 }
@@ -252,7 +255,7 @@ fn dark_is_dark_and_light_is_light() {
     let browser = Browser::new();
     let light = browser.probe(&page, Wide, &[]);
     let dark = browser.probe(&page, Phone, &[DARK]);
-    sound(&dark, 2);
+    sound(&dark, PICTURES);
     all_painted(&dark);
     let brightness = |found: &Value| -> u32 {
         let background = found["background"].as_str().expect("a colour");
@@ -274,8 +277,8 @@ fn several_results_are_compared_by_unrounded_values() {
     let published = [side("i2.2xlarge-linux-ssd"), side("i2.2xlarge-windows-ssd")];
     let named = [Named { name: "a.json", result: &a }, Named { name: "b.json", result: &b }];
     let found = Browser::new().probe(&page(&named, &published), Phone, &[]);
-    // Two of each result, and one of each method that both have.
-    sound(&found, 2 + 2 + 6);
+    // Those of each result, and one of each method that both have.
+    sound(&found, 2 * PICTURES + 6);
     let cost = list(&found, "versus").iter().find(|table| table["measure"] == "cost").expect("by cost");
     let row = list(cost, "rows").iter().find(|row| row["row"] == "dsync").expect("a row");
     let of = |result: &RunResult| {
@@ -301,8 +304,8 @@ fn simulated(name: &str) -> RunResult {
     settings.rounds = settings.rounds.min(4);
     settings.warm_up = settings.warm_up.min(1);
     settings.file_bytes = Some(64 << 20);
-    let mut stage = SimStage::new(7, Vec::new());
-    (study.run)(&settings, &mut stage, &mut Unwatched::default()).expect("a result")
+    let mut testbed = SimTestbed::new(7, Vec::new());
+    (study.run)(&settings, &mut testbed, &mut Unwatched::default()).expect("a result")
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn every_scenario_is_drawn_from_its_columns_and_rows() {
     let mut tried = 0;
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.study.is_some()) {
         let result = simulated(scenario.name);
-        let study = result.study.as_ref().expect("a study");
+        let study = &result.study;
         let page = html(&result);
         if let Some(folder) = std::env::var_os("REPORT_PAGES") {
             let file = Path::new(&folder).join(format!("{}.html", scenario.name));
@@ -342,10 +345,11 @@ fn hostile_names_stay_text() {
     hostile.clone_into(&mut result.environment.file_system.source);
     hostile.clone_into(&mut result.environment.system);
     result.environment.hypervisor = Some(hostile.to_owned());
-    result.methods[0].id = hostile.to_owned();
+    hostile.clone_into(&mut result.study.rows[0].id);
+    hostile.clone_into(&mut result.study.rows[0].label);
     let plain = Browser::new().probe(&html(&committed("published.json")), Wide, &[]);
     let found = Browser::new().probe(&html(&result), Wide, &[]);
-    sound(&found, 2);
+    sound(&found, PICTURES);
     assert_eq!(found["scripts"], plain["scripts"], "no script was added");
     assert!(found["text"].as_str().is_some_and(|text| text.contains(hostile)), "it is shown as it is");
 }

@@ -15,9 +15,10 @@ use seawall_gauge::report::advice::{self, Scope};
 use seawall_gauge::report::html::html;
 use seawall_gauge::report::{self, Style, csv, markdown};
 use seawall_gauge::require;
-use seawall_gauge::result::{Outcome, RunResult, Tail};
-use seawall_gauge::rig::sim::{Plant, SimRig};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::row::Tail;
 use seawall_gauge::scenario::commit;
+use seawall_gauge::testbed::sim::{Plant, SimTestbed};
 use seawall_sys::durability::{FileState, Lie, Medium, classify};
 use seawall_sys::inspect::{Environment, FoundLie};
 use seawall_sys::method::System;
@@ -49,10 +50,10 @@ impl Case {
             ..Plan::default()
         };
         (self.plan)(&mut plan);
-        let mut rig = SimRig::new(plan.journal, plan.seed, self.plants.clone());
-        (self.environment)(rig.environment_mut());
+        let mut testbed = SimTestbed::new(plan.seed, self.plants.clone());
+        (self.environment)(&mut testbed.environments_mut()[0]);
         let mut watcher = Watcher { stop_after: self.stop_after, ..Watcher::default() };
-        commit::run(&plan, &mut rig, &mut watcher).expect("a result")
+        commit::run(&plan, &mut testbed, &mut watcher).expect("a result")
     }
 }
 
@@ -208,13 +209,16 @@ fn windows() -> RunResult {
     let mut result = case("honest").run();
     "Windows 11".clone_into(&mut result.environment.system);
     let around = result.environment.surroundings(result.plan.file_state);
-    result.methods.truncate(methods::of(System::Windows).len());
-    for (row, method) in result.methods.iter_mut().zip(methods::of(System::Windows)) {
+    let rows = &mut result.study.rows;
+    rows.truncate(methods::of(System::Windows).len());
+    for (row, method) in rows.iter_mut().zip(methods::of(System::Windows)) {
         method.id.clone_into(&mut row.id);
-        method.calls.clone_into(&mut row.calls);
-        if let Outcome::Measured(measured) = &mut row.outcome {
-            measured.durability = classify(method, &around);
-            measured.letter = method.reach().letter();
+        method.id.clone_into(&mut row.label);
+        method.calls.clone_into(&mut row.what);
+        row.method = Some(method.into());
+        if let Some(measured) = row.measured_mut() {
+            measured.durability = Some(classify(method, &around));
+            measured.letter = Some(method.reach().letter());
             measured.counts = None;
             measured.cpu.wait_ns = None;
             measured.tail = Tail::default();

@@ -1,4 +1,4 @@
-//! Snapshot tests: the scenarios' tables and findings on the simulated stage are compared to the byte.
+//! Snapshot tests: the scenarios' tables and findings on the simulated testbed are compared to the byte.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p seawall-gauge --test scenarios` rewrites the files; only on purpose.
 //!
@@ -10,14 +10,15 @@ mod snapshot;
 mod watcher;
 
 use seawall_gauge::findings::{self, Finding};
+use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::{self, Style, csv, markdown};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::rig::sim::Plant;
+use seawall_gauge::row::Outcome;
 use seawall_gauge::scenario::path::jvm::{Jvm, JvmRow, Shape};
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{self, RunError, SCENARIOS};
-use seawall_gauge::stage::sim::SimStage;
-use seawall_gauge::study::{Study, StudyOutcome};
+use seawall_gauge::study::Study;
+use seawall_gauge::testbed::sim::{Plant, SimTestbed};
 use seawall_sys::durability::Medium;
 #[cfg(target_os = "linux")]
 use snapshot::compare;
@@ -35,18 +36,18 @@ fn settings(name: &str) -> Settings {
 }
 
 fn run_on(
-    stage: &mut SimStage,
+    testbed: &mut SimTestbed,
     name: &str,
     settings: &Settings,
     watcher: &mut Watcher,
 ) -> Result<RunResult, RunError> {
     let of = scenario::find(name).and_then(|scenario| scenario.study).expect("a study");
-    (of.run)(settings, stage, watcher)
+    (of.run)(settings, testbed, watcher)
 }
 
 fn run(name: &str, plants: Vec<Plant>) -> RunResult {
-    let mut stage = SimStage::new(42, plants);
-    run_on(&mut stage, name, &settings(name), &mut Watcher::default()).expect("a result")
+    let mut testbed = SimTestbed::new(42, plants);
+    run_on(&mut testbed, name, &settings(name), &mut Watcher::default()).expect("a result")
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -54,21 +55,20 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn table(result: &RunResult) -> &Study {
-    result.study.as_ref().expect("a study")
+    &result.study
 }
 
 fn found(result: &RunResult, rule: &str) -> Option<Finding> {
-    findings::study::find(result).into_iter().find(|finding| finding.rule == rule)
+    findings::find(&Ranking::new(result)).into_iter().find(|finding| finding.rule == rule)
 }
 
 /// Several file systems side by side, of which one searches the cache.
 fn two_places() -> RunResult {
-    let mut stage = SimStage::new(42, Vec::new());
-    let mut other = stage.environments_mut()[0].clone();
+    let mut testbed = SimTestbed::new(42, vec![Plant::CacheSearch { ns_per_kib: 10 }]);
+    let mut other = testbed.environments_mut()[0].clone();
     "otherfs".clone_into(&mut other.file_system.kind);
-    stage.environments_mut().push(other);
-    stage.search_the_cache(10);
-    run_on(&mut stage, "cached", &settings("cached"), &mut Watcher::default()).expect("a result")
+    testbed.environments_mut().push(other);
+    run_on(&mut testbed, "cached", &settings("cached"), &mut Watcher::default()).expect("a result")
 }
 
 /// Ways of two JVMs, of which the older lacks some.
@@ -108,7 +108,8 @@ fn jvms() -> Vec<Jvm> {
 #[cfg(target_os = "linux")]
 fn on_jvms() -> RunResult {
     let settings = Settings { jvms: Some(jvms()), ..settings("path") };
-    run_on(&mut SimStage::new(42, Vec::new()), "path", &settings, &mut Watcher::default()).expect("a result")
+    run_on(&mut SimTestbed::new(42, Vec::new()), "path", &settings, &mut Watcher::default())
+        .expect("a result")
 }
 
 /// Everything that can happen to a row.
@@ -201,8 +202,8 @@ fn every_row_runs_once_a_round_in_a_new_order_and_is_kept_after_each() {
     for name in names() {
         let settings = settings(name);
         let mut watcher = Watcher::default();
-        let mut stage = SimStage::new(1, Vec::new());
-        let result = run_on(&mut stage, name, &settings, &mut watcher).expect("a result");
+        let mut testbed = SimTestbed::new(1, Vec::new());
+        let result = run_on(&mut testbed, name, &settings, &mut watcher).expect("a result");
         let rounds = settings.rounds as usize;
         assert_eq!(watcher.kept.len(), rounds + settings.warm_up as usize, "{name}");
         assert_eq!(watcher.kept.iter().filter(|complete| **complete).count(), 1, "{name}");
@@ -217,10 +218,10 @@ fn every_row_runs_once_a_round_in_a_new_order_and_is_kept_after_each() {
 #[test]
 fn a_time_budget_is_kept() {
     for name in names().filter(|name| settings(name).timed) {
-        let mut stage = SimStage::new(1, Vec::new());
+        let mut testbed = SimTestbed::new(1, Vec::new());
         let settings = Settings { time_ns: 20_000_000_000, ..settings(name) };
-        run_on(&mut stage, name, &settings, &mut Watcher::default()).expect("a result");
-        let spent_s = seawall_gauge::stage::Stage::now_ns(&stage) as f64 / 1e9;
+        run_on(&mut testbed, name, &settings, &mut Watcher::default()).expect("a result");
+        let spent_s = seawall_gauge::testbed::Testbed::now_ns(&testbed) as f64 / 1e9;
         assert!((19.0..22.0).contains(&spent_s), "{name}: {spent_s}");
     }
 }
@@ -274,10 +275,9 @@ fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
     let healthy = run("cached", Vec::new());
     let finding = found(&healthy, "cached-write").expect("said");
     assert!(finding.sentence.contains("does not make a write much dearer"), "{}", finding.sentence);
-    let mut stage = SimStage::new(42, Vec::new());
-    stage.walk_the_folios(1);
+    let mut testbed = SimTestbed::new(42, vec![Plant::FolioWalk { ns_per_kib: 1 }]);
     let walking =
-        run_on(&mut stage, "cached", &settings("cached"), &mut Watcher::default()).expect("a result");
+        run_on(&mut testbed, "cached", &settings("cached"), &mut Watcher::default()).expect("a result");
     let finding = found(&walking, "cached-write").expect("said");
     assert!(finding.sentence.contains("A write costs") && finding.remedy.contains("O_DIRECT"), "{finding:?}");
     let figures =
@@ -288,7 +288,7 @@ fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
     );
     let finding = found(&healthy, "cached-sync").expect("said");
     assert!(finding.sentence.contains("does not make an fsync much dearer"), "{}", finding.sentence);
-    let searching = findings::study::find(&two_places());
+    let searching = findings::find(&Ranking::new(&two_places()));
     let dear: Vec<&Finding> = searching.iter().filter(|finding| finding.rule == "cached-sync").collect();
     assert_eq!(dear.len(), 2, "one a file system");
     assert!(dear.iter().all(|finding| finding.sentence.contains("times the CPU")), "{dear:?}");
@@ -327,9 +327,9 @@ fn a_jvm_s_row_is_set_against_the_native_one_of_the_same_calls_pace_and_file() {
     assert!(roll("jdk25/raf-seek+write/closed").is_some());
     assert!(roll("jdk25/raf-seek+write/scheduled").is_none() && roll("pwrite/closed").is_none());
     let lacks = &table(&result).row("jdk17/ffm-pwrite/closed").expect("listed").outcome;
-    assert!(matches!(lacks, StudyOutcome::NotAvailable { reason } if reason.contains("needs JDK 22")));
+    assert!(matches!(lacks, Outcome::NotAvailable { reason } if reason.contains("needs JDK 22")));
     let told: Vec<String> =
-        findings::study::find(&result).into_iter().map(|finding| finding.sentence).collect();
+        findings::find(&Ranking::new(&result)).into_iter().map(|finding| finding.sentence).collect();
     for label in ["JDK 17", "JDK 25"] {
         assert!(
             told.iter().any(|one| one.starts_with(label) && one.contains("durable (rwd, DSYNC)")),
@@ -340,10 +340,10 @@ fn a_jvm_s_row_is_set_against_the_native_one_of_the_same_calls_pace_and_file() {
 
 #[test]
 fn in_memory_only_the_ways_into_memory_are_run() {
-    let mut stage = SimStage::new(1, Vec::new());
-    stage.environments_mut()[0].file_system.medium = Medium::Memory;
+    let mut testbed = SimTestbed::new(1, Vec::new());
+    testbed.environments_mut()[0].file_system.medium = Medium::Memory;
     let settings = Settings { jvms: Some(jvms()), ..settings("path") };
-    let result = run_on(&mut stage, "path", &settings, &mut Watcher::default()).expect("a result");
+    let result = run_on(&mut testbed, "path", &settings, &mut Watcher::default()).expect("a result");
     for row in &table(&result).rows {
         let durable = ["raf-rwd", "dsync", "odirect", "direct/", "msync", "-force"]
             .iter()
@@ -351,7 +351,7 @@ fn in_memory_only_the_ways_into_memory_are_run() {
         let lacking = row.id.starts_with("jdk17/ffm");
         assert_eq!(row.measured().is_none(), durable || lacking, "{}", row.id);
     }
-    let told = findings::study::find(&result);
+    let told = findings::find(&Ranking::new(&result));
     assert!(told.iter().any(|finding| finding.sentence.contains("nothing durable was measured")), "{told:?}");
 }
 
@@ -377,7 +377,7 @@ fn a_load_is_judged_against_none_of_the_same_method() {
     };
     assert_eq!(ratio("none"), None);
     assert!(ratio("buffered").is_some_and(|ratio| ratio > 15.0), "{:?}", ratio("buffered"));
-    let findings = findings::study::find(&result);
+    let findings = findings::find(&Ranking::new(&result));
     let felt =
         |load: &str| findings.iter().any(|finding| finding.sentence.contains(&format!("`{load}` is felt")));
     assert!(felt("buffered") && felt("random") && !felt("reads"), "{findings:?}");
@@ -388,10 +388,10 @@ fn a_row_that_fails_or_is_lacking_is_told_and_the_others_go_on() {
     let result = spoiled();
     let outcome = |id: &str| &table(&result).row(id).expect("listed").outcome;
     assert!(
-        matches!(outcome("sync-file-range"), StudyOutcome::NotAvailable { reason } if reason.contains("no sync"))
+        matches!(outcome("sync-file-range"), Outcome::NotAvailable { reason } if reason.contains("no sync"))
     );
-    assert!(matches!(outcome("other-segment"), StudyOutcome::Failed { error } if error.contains("planted")));
-    assert!(matches!(outcome("seawall-log"), StudyOutcome::Measured(measured) if measured.rounds.len() == 5));
+    assert!(matches!(outcome("other-segment"), Outcome::Failed { error } if error.contains("planted")));
+    assert!(matches!(outcome("seawall-log"), Outcome::Measured(measured) if measured.rounds.len() == 5));
     assert!(found(&result, "failed").is_some());
 }
 
@@ -402,11 +402,11 @@ fn stopping_keeps_what_was_measured_and_says_that_it_is_not_whole() {
         let rows = table(&run(name, Vec::new())).rows.len() as u64;
         let rounds = u64::from(settings(name).warm_up) + 1;
         let mut watcher = Watcher { stop_after: Some(rows * rounds + 2), ..Watcher::default() };
-        let mut stage = SimStage::new(1, Vec::new());
-        let result = run_on(&mut stage, name, &settings(name), &mut watcher).expect("a part");
+        let mut testbed = SimTestbed::new(1, Vec::new());
+        let result = run_on(&mut testbed, name, &settings(name), &mut watcher).expect("a part");
         assert!(!result.complete && found(&result, "interrupted").is_some(), "{name}");
         let mut watcher = Watcher { stop: AtomicBool::new(true), ..Watcher::default() };
-        let nothing = run_on(&mut SimStage::new(1, Vec::new()), name, &settings(name), &mut watcher);
+        let nothing = run_on(&mut SimTestbed::new(1, Vec::new()), name, &settings(name), &mut watcher);
         assert!(matches!(nothing, Err(RunError::Stopped)), "{name}");
     }
 }
@@ -416,8 +416,8 @@ fn the_same_seed_gives_the_same_result_to_the_byte() {
     for name in names() {
         let text = |seed| {
             let settings = Settings { seed, ..settings(name) };
-            let mut stage = SimStage::new(seed, Vec::new());
-            let result = run_on(&mut stage, name, &settings, &mut Watcher::default()).expect("a result");
+            let mut testbed = SimTestbed::new(seed, Vec::new());
+            let result = run_on(&mut testbed, name, &settings, &mut Watcher::default()).expect("a result");
             result.to_json().expect("JSON")
         };
         assert_eq!(text(7), text(7), "{name}");

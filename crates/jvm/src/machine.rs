@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use seawall_gauge::latency::Latency;
 use seawall_gauge::scenario::path::jvm::{Machine, Order};
 use seawall_gauge::scenario::path::{PACES, Trace};
-use seawall_gauge::stage::Until;
+use seawall_gauge::testbed::Until;
 use seawall_sys::thread::Times;
 use seawall_sys::{OpenError, Unavailable, clock};
 use serde::Deserialize;

@@ -28,7 +28,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{Engine, Order};
-use seawall_gauge::stage::Until;
+use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
 use seawall_sys::thread::Accounts;

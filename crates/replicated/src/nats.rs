@@ -26,7 +26,7 @@ use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{Engine, Order};
-use seawall_gauge::stage::Until;
+use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
 use seawall_sys::thread::Accounts;

@@ -89,22 +89,30 @@ pub struct Made {
     pub layout: Option<Layout>,
 }
 
-/// Makes the journal at `path`, which must not exist. `progress` gets the bytes filled so far and returns whether
-/// to go on.
+/// Creates the journal's file at `path`, which must not exist; [`fill`] makes it what it is to be.
+///
+/// # Errors
+/// `create` and the path.
+pub fn create(path: &Path) -> Result<File> {
+    scratch::private(OpenOptions::new().read(true).write(true).create_new(true))
+        .open(path)
+        .map_err(|error| Error::new("create", path, error))
+}
+
+/// Brings the empty `file` at `path` into the state of `recipe`. `progress` receives the bytes filled so far and
+/// returns whether to go on.
 ///
 /// # Errors
 /// [`OpenError::Unavailable`] if the file system lacks the state; [`OpenError::Failed`] with the call
 /// otherwise, among them `StorageFull`, and `Interrupted` if `progress` said no. The file is removed again.
-pub fn make(
+pub fn fill(
+    file: File,
     path: &Path,
     recipe: &Recipe,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> std::result::Result<Made, OpenError> {
     let started_ns = crate::clock::monotonic_ns();
-    let file = scratch::private(OpenOptions::new().read(true).write(true).create_new(true))
-        .open(path)
-        .map_err(|error| Error::new("create", path, error))?;
-    let filled = fill(&file, path, recipe, progress);
+    let filled = bring_into_state(&file, path, recipe, progress);
     let made =
         filled.and_then(|()| sync_and_evict(&file, path, !recipe.keep_cached).map_err(OpenError::from));
     if let Err(error) = made {
@@ -117,7 +125,7 @@ pub fn make(
     Ok(Made { file, elapsed_ns: crate::clock::monotonic_ns() - started_ns, layout })
 }
 
-fn fill(
+fn bring_into_state(
     file: &File,
     path: &Path,
     recipe: &Recipe,
@@ -130,6 +138,18 @@ fn fill(
         FileState::ZeroFilled => Ok(fill_with(file, path, recipe, |_| None, progress)?),
         FileState::Recycled => Ok(fill_with(file, path, recipe, Some, progress)?),
     }
+}
+
+/// Makes the journal at `path`: [`create`] and [`fill`].
+///
+/// # Errors
+/// As those.
+pub fn make(
+    path: &Path,
+    recipe: &Recipe,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> std::result::Result<Made, OpenError> {
+    fill(create(path)?, path, recipe, progress)
 }
 
 /// Fills the file by writes of `fill_bytes`, each with the data that `seed` (of the block's number) makes, or

@@ -115,9 +115,10 @@ where
 /// Runs a thread for each of `writers`: all prepare, `begin` runs in the calling thread, then all work at once. Returns
 /// what `begin` returned and the results in the order of the writers, which `prepare` gets numbered from 0.
 ///
+/// The results are the first error in the order of the writers instead, after all have ended, if there was one.
+///
 /// # Errors
-/// A thread that cannot be started, as [`spawn_scoped`]: none then works. Otherwise the first error in the order of the
-/// writers, after all have ended.
+/// A thread that cannot be started, as [`spawn_scoped`]: none then works.
 ///
 /// # Panics
 /// With the panic of a thread.
@@ -126,7 +127,7 @@ pub fn run_together<W: Send, P, T: Send, B>(
     prepare: impl Fn(usize, W) -> Result<P> + Sync,
     begin: impl FnOnce() -> B,
     work: impl Fn(P) -> Result<T> + Sync,
-) -> Result<(B, Vec<T>)> {
+) -> Result<(B, Result<Vec<T>>)> {
     let count = writers.len();
     let lines = [StartingLine::new(count + 1), StartingLine::new(count + 1)];
     let [ready, go] = [&lines[0], &lines[1]];
@@ -154,7 +155,7 @@ pub fn run_together<W: Send, P, T: Send, B>(
         let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
         let results = joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         let results: Result<Vec<Option<T>>> = results.collect();
-        Ok((between, results?.into_iter().flatten().collect()))
+        Ok((between, results.map(|results| results.into_iter().flatten().collect())))
     })
 }
 
@@ -178,7 +179,8 @@ mod tests {
                 Ok(index + writer)
             },
         );
-        assert_eq!(result.expect("all run"), ((3, 0), vec![10, 21, 32]));
+        let (begun, results) = result.expect("all started");
+        assert_eq!((begun, results.expect("all ran")), ((3, 0), vec![10, 21, 32]));
     }
 
     #[test]
@@ -195,7 +197,8 @@ mod tests {
                 if index == 1 { Err(fails(index)) } else { Ok(()) }
             },
         );
-        assert_eq!(result.expect_err("one failed").path(), Path::new("journal 1"));
+        let (_, results) = result.expect("all started");
+        assert_eq!(results.expect_err("one failed").path(), Path::new("journal 1"));
         assert_eq!(worked.load(Ordering::SeqCst), 3, "the one whose preparation failed does not work");
     }
 

@@ -7,7 +7,7 @@
 use crate::ground::folder;
 use crate::program::{Bench, row};
 use crate::trace::{Call, TRACED, blocks, parse};
-use seawall_gauge::result::Outcome;
+use seawall_gauge::row::Outcome;
 use seawall_sys::methods;
 
 const COMMITS: usize = 24;
@@ -114,7 +114,7 @@ fn every_method_makes_exactly_the_calls_of_its_row() {
     assert_eq!(blocks.len(), result.order[0].len(), "one block a method that runs");
     let mut ran = 0;
     for (block, index) in blocks.iter().zip(&result.order[0]) {
-        let id = result.methods[*index].id.as_str();
+        let id = result.study.rows[*index].id.as_str();
         compare(EXPECTED.iter().find(|expectation| expectation.id == id).expect(id), block);
         ran += 1;
     }

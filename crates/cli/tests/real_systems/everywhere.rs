@@ -5,9 +5,9 @@
 use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, names};
 use crate::scenarios::{SMALL, table};
-use seawall_gauge::result::{Outcome, RunResult};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::row::Outcome;
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
-use seawall_gauge::study::StudyOutcome;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,24 +29,14 @@ fn run(scenario: &str, options: &[&str], place: &Path) -> RunResult {
 fn sound(result: &RunResult, on: &str) -> Vec<String> {
     let scenario = &result.scenario;
     let mut missing = Vec::new();
-    let Some(study) = &result.study else {
-        for row in &result.methods {
-            match &row.outcome {
-                Outcome::Measured(measured) => assert!(measured.commits > 0, "{on}: {scenario} {}", row.id),
-                Outcome::NotAvailable { .. } => missing.push(row.id.clone()),
-                Outcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
-            }
-        }
-        return missing;
-    };
-    for row in &study.rows {
+    for row in &result.study.rows {
         match &row.outcome {
-            StudyOutcome::Measured(measured) => {
-                let counted = measured.latencies.first().is_some_and(|main| main.latency.count() > 0);
+            Outcome::Measured(measured) => {
+                let counted = measured.main().count() > 0;
                 assert!(counted && !measured.rounds.is_empty(), "{on}: {scenario} {}", row.id);
             }
-            StudyOutcome::NotAvailable { .. } => missing.push(row.id.clone()),
-            StudyOutcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
+            Outcome::NotAvailable { .. } => missing.push(row.id.clone()),
+            Outcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
         }
     }
     missing

@@ -16,9 +16,10 @@
 use crate::ground::Ground;
 use seawall::{Engine, Log, MethodChoice, Options};
 use seawall_gauge::plan::{Amount, Plan};
-use seawall_gauge::result::{Measured, Outcome, RunResult};
-use seawall_gauge::rig::real::RealRig;
+use seawall_gauge::result::RunResult;
+use seawall_gauge::row::{Measured, Outcome};
 use seawall_gauge::scenario::{RunError, Unwatched, commit};
+use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::counters::Reader;
 use seawall_sys::durability::{Class, FileState};
 use seawall_sys::inspect::{Device, Environment, environment};
@@ -48,17 +49,18 @@ fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
         rounds: 1,
         ..Plan::default()
     };
-    let mut rig = RealRig::in_folder(ground.path(), found, plan.journal, plan.transaction_bytes);
-    commit::run(&plan, &mut rig, &mut Unwatched::default())
+    let mut testbed = RealTestbed::in_folder(ground.path(), found);
+    commit::run(&plan, &mut testbed, &mut Unwatched::default())
 }
 
 fn check(kind: &str, result: &RunResult) {
     let mut kinds = [0; 3];
     let mut wrong = Vec::new();
-    for row in &result.methods {
+    for row in &result.study.rows {
         match &row.outcome {
             Outcome::Measured(measured) => {
-                let place = usize::from(measured.letter == 'O') + 2 * usize::from(measured.letter == 'D');
+                let place =
+                    usize::from(measured.letter == Some('O')) + 2 * usize::from(measured.letter == Some('D'));
                 kinds[place] += 1;
                 if let Err(reason) = demand(measured) {
                     wrong.push(format!("{}: {reason}", row.id));
@@ -71,7 +73,7 @@ fn check(kind: &str, result: &RunResult) {
     assert!(wrong.is_empty(), "on {kind}:\n{}", wrong.join("\n"));
     let unpromised: Vec<&str> = result
         .measured()
-        .filter(|(_, measured)| measured.letter == 'D' && measured.durability.class != Class::PowerLoss)
+        .filter(|(_, measured)| measured.letter == Some('D') && measured.class() != Some(Class::PowerLoss))
         .map(|(row, _)| row.id.as_str())
         .collect();
     // No more may be let off than is known.
@@ -84,16 +86,16 @@ fn demand(measured: &Measured) -> Result<(), String> {
     let counts = measured.counts.ok_or("the loop device has no counters")?;
     let per_commit = counts.flushes as f64 / measured.commits as f64;
     let sectors = measured.bytes / 512;
-    let promised = measured.durability.class == Class::PowerLoss;
+    let promised = measured.class() == Some(Class::PowerLoss);
     match measured.letter {
-        'K' | 'O' if counts.flushes > STRAY_FLUSHES => {
+        Some('K' | 'O') if counts.flushes > STRAY_FLUSHES => {
             Err(format!("{per_commit:.2} flushes a commit, and it promises none"))
         }
-        'D' if promised && counts.flushes < measured.commits => {
+        Some('D') if promised && counts.flushes < measured.commits => {
             Err(format!("{per_commit:.2} flushes a commit, and it promises durability"))
         }
         // msync and write-back may gather commits, but what is on the device was written there.
-        'O' | 'D' if counts.sectors < sectors => {
+        Some('O' | 'D') if counts.sectors < sectors => {
             Err(format!("{} sectors were written for {sectors} committed", counts.sectors))
         }
         _ => Ok(()),
@@ -137,7 +139,7 @@ fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss(
     for (row, measured) in result.measured() {
         let counts = measured.counts.expect("counters");
         assert!(counts.flushes <= STRAY_FLUSHES, "{}: {counts:?}", row.id);
-        assert_ne!(measured.durability.class, Class::PowerLoss, "{}", row.id);
+        assert_ne!(measured.class(), Some(Class::PowerLoss), "{}", row.id);
         ran += 1;
     }
     assert!(ran >= 20, "only {ran} methods ran");

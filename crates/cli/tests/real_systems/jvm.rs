@@ -10,7 +10,8 @@ use crate::ground::folder;
 use crate::program::{Bench, SEAWALL, names};
 use crate::trace::{Call, parse};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::study::{Study, StudyOutcome};
+use seawall_gauge::row::Outcome;
+use seawall_gauge::study::Study;
 use seawall_jvm::find::{FOREIGN, Here, Jdk, find, labels};
 use std::collections::HashMap;
 use std::process::Command;
@@ -77,7 +78,7 @@ const TRACE: &str = "trace=read,openat,lseek,write,pwrite64,pwritev2,fsync,fdata
 const SMALL: [&str; 8] = ["--jvm", "--rounds", "1", "--warm-up", "0", "--time", "1s", "--allow-memory"];
 
 fn table(result: &RunResult) -> &Study {
-    result.study.as_ref().expect("a table")
+    &result.study
 }
 
 /// The JDKs of this machine with their labels. None at all is a failure: the step that runs this has installed one.
@@ -183,15 +184,15 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
                 let found = table(&result).row(&id).unwrap_or_else(|| panic!("{id} is not in the result"));
                 let foreign = expected.id.starts_with("ffm-") || expected.id.starts_with("mapped-segment");
                 let measured = match &found.outcome {
-                    StudyOutcome::NotAvailable { reason } if foreign && jdk.major < FOREIGN => {
+                    Outcome::NotAvailable { reason } if foreign && jdk.major < FOREIGN => {
                         assert!(reason.contains("needs JDK 22"), "{id}: {reason}");
                         continue;
                     }
-                    StudyOutcome::NotAvailable { reason } if expected.flags.contains(&"O_DIRECT") => {
+                    Outcome::NotAvailable { reason } if expected.flags.contains(&"O_DIRECT") => {
                         eprintln!("SKIPPED: {id}: {reason}");
                         continue;
                     }
-                    StudyOutcome::Measured(measured) => measured,
+                    Outcome::Measured(measured) => measured,
                     other => panic!("{id}: {other:?}"),
                 };
                 let writes = measured.latency("write").expect("kept").count();
@@ -279,7 +280,7 @@ fn without_jar_or_maven_the_rows_say_why_and_the_native_ones_run() {
             .rows
             .iter()
             .filter_map(|row| match &row.outcome {
-                StudyOutcome::NotAvailable { reason } if row.id.starts_with("jdk") => Some(reason.as_str()),
+                Outcome::NotAvailable { reason } if row.id.starts_with("jdk") => Some(reason.as_str()),
                 _ => None,
             })
             .collect();

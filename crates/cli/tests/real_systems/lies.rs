@@ -41,7 +41,7 @@ fn a_file_system_in_memory_is_refused_and_if_insisted_on_promises_nothing() {
     let run = bench(folder.path(), &["--allow-memory"]).run();
     let result = run.result();
     for (row, measured) in result.measured() {
-        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}", row.id);
+        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
     }
     assert!(result.measured().count() >= 3, "{}", run.told());
     assert!(run.told().contains("memory"), "{}", run.told());
@@ -65,12 +65,12 @@ fn barriers_that_are_off_are_named_and_cost_the_class() {
     let run = bench(ground.path(), &[]).run();
     named(&run, Lie::BarriersOff, "barrier");
     for (row, measured) in run.result().measured() {
-        assert_ne!(measured.durability.class, Class::PowerLoss, "{}", row.id);
+        assert_ne!(measured.class(), Some(Class::PowerLoss), "{}", row.id);
     }
     let honest = Ground::new("ext4", 128, "defaults");
     let run = bench(honest.path(), &[]).run();
     assert_eq!(run.result().environment.lies, [], "an honest mount is not accused");
-    assert_eq!(measured(&run.result(), "buffered+fdatasync").durability.class, Class::PowerLoss);
+    assert_eq!(measured(&run.result(), "buffered+fdatasync").class(), Some(Class::PowerLoss));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_preload_library_that_eats_syncs_is_named_and_costs_the_class() {
     let run = bench(folder.path(), &[]).with("LD_PRELOAD", "libeatmydata.so").run();
     named(&run, Lie::Preload, "eatmydata");
     let result = run.result();
-    let class = |id: &str| measured(&result, id).durability.class;
+    let class = |id: &str| measured(&result, id).class().expect("a class");
     assert_eq!(class("buffered+fdatasync"), Class::ProcessCrash);
     assert_eq!(class("dsync"), Class::ProcessCrash, "the library also takes O_DSYNC off open");
     assert_eq!(class("direct+dsync"), Class::SystemCrash);
@@ -108,7 +108,7 @@ fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing(
     let run = bench(&merged, &["--allow-memory"]).run();
     named(&run, Lie::SyncDisabled, "volatile");
     for (row, measured) in run.result().measured() {
-        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}", row.id);
+        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
     }
 }
 
@@ -126,7 +126,7 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
         ("buffered+fdatasync", Class::PowerLoss),
         ("direct+dsync", Class::PowerLoss),
     ] {
-        assert_eq!(measured(&result, id).durability.class, class, "{id}: {}", run.told());
+        assert_eq!(measured(&result, id).class(), Some(class), "{id}: {}", run.told());
     }
     assert!(run.told().contains("page cache"), "{}", run.told());
     // Without flushes nothing reaches the image at all.
@@ -134,7 +134,7 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
     ground.through_the_page_cache();
     let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
     for (row, measured) in run.result().measured() {
-        assert_eq!(measured.durability.class, Class::ProcessCrash, "{}: {}", row.id, run.told());
+        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}: {}", row.id, run.told());
     }
 }
 
@@ -165,7 +165,7 @@ fn a_library_that_drops_one_sync_in_two_or_in_twenty_is_convicted_by_what_the_de
         // A neighbour's flushes hide what is missing, and a disk without a volatile cache needs none.
         let hidden = counts.flushes * 100 > counted.commits * 97
             || result.environment.device_cache() != DeviceCache::WriteBack
-            || counted.durability.class != Class::PowerLoss;
+            || counted.class() != Some(Class::PowerLoss);
         assert!(
             hidden || run.told().contains("NOT CONFIRMED"),
             "one in {n}: {} flushes of {} commits: {}",

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the program must never panic; [`Run`] checks that every time.
 
-use seawall_gauge::result::{Measured, MethodResult, Outcome, RunResult};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::row::{Measured, Outcome, Row};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -115,8 +116,8 @@ impl Run {
 }
 
 /// The row of method `id`.
-pub(crate) fn row<'a>(result: &'a RunResult, id: &str) -> &'a MethodResult {
-    let found = result.methods.iter().find(|row| row.id == id);
+pub(crate) fn row<'a>(result: &'a RunResult, id: &str) -> &'a Row {
+    let found = result.study.rows.iter().find(|row| row.id == id);
     found.unwrap_or_else(|| panic!("{id} is not in the result"))
 }
 

@@ -3,7 +3,7 @@
 use crate::ground::{Ground, Loop, Mount, folder, must};
 use crate::program::{Bench, SEAWALL, SMALL, has_scratch, names, row};
 use crate::trace::parse;
-use seawall_gauge::result::Outcome;
+use seawall_gauge::row::Outcome;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -184,8 +184,11 @@ fn a_forbidden_io_uring_is_a_reason_for_its_rows_and_harms_no_other() {
         let run = with_fault(folder.path(), &fault, &aside.path().join("trace"), &SMALL).run();
         let result = run.result();
         // The last ring row is refused even earlier where the device has no poll queues.
-        let rings =
-            result.methods.iter().filter(|row| row.id.starts_with("uring") && !row.id.ends_with("-iopoll"));
+        let rings = result
+            .study
+            .rows
+            .iter()
+            .filter(|row| row.id.starts_with("uring") && !row.id.ends_with("-iopoll"));
         for row in rings {
             assert!(
                 matches!(&row.outcome, Outcome::NotAvailable { reason } if reason.contains("io_uring")),

@@ -5,8 +5,9 @@
 use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, has_scratch, names};
 use seawall_gauge::result::RunResult;
+use seawall_gauge::row::{Measured, Outcome};
 use seawall_gauge::scenario::SCENARIOS;
-use seawall_gauge::study::{Study, StudyMeasured, StudyOutcome};
+use seawall_gauge::study::Study;
 use std::path::Path;
 use std::process::Command;
 
@@ -39,10 +40,10 @@ fn small(scenario: &str) -> RunResult {
 }
 
 pub(crate) fn table(result: &RunResult) -> &Study {
-    result.study.as_ref().expect("a table")
+    &result.study
 }
 
-fn measured<'a>(result: &'a RunResult, id: &str) -> &'a StudyMeasured {
+fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
     let row = table(result).row(id).unwrap_or_else(|| panic!("{id} is not in the result"));
     row.measured().unwrap_or_else(|| panic!("{id}: {:?}", row.outcome))
 }
@@ -60,7 +61,7 @@ fn every_scenario_has_a_small_run_here() {
 fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     let result = small("stall");
     for row in &table(&result).rows {
-        if let StudyOutcome::Failed { error } = &row.outcome {
+        if let Outcome::Failed { error } = &row.outcome {
             panic!("{}: {error}", row.id);
         }
     }
@@ -277,7 +278,7 @@ fn each_way_of_writing_makes_its_own_calls_and_syncs_come_from_the_other_thread(
 
 /// Less than a page by `direct+dsync`, in all scenarios that commit: the outcome of each row. Something else is
 /// measured beside it: a run that measured nothing ends with an error.
-fn small_writes_around_the_cache(folder: &Path) -> Vec<(String, StudyOutcome)> {
+fn small_writes_around_the_cache(folder: &Path) -> Vec<(String, Outcome)> {
     let options = ["--size", "1KiB", "--time", "1s", "--rounds", "1"];
     let group = ["--methods", "direct+dsync", "--writers", "1,2"];
     let interfere = ["--methods", "direct+dsync,buffered+fdatasync"];
@@ -296,7 +297,7 @@ fn small_writes_around_the_cache(folder: &Path) -> Vec<(String, StudyOutcome)> {
 #[test]
 fn writes_of_less_than_a_page_around_the_cache_never_fail() {
     for (row, outcome) in small_writes_around_the_cache(folder().path()) {
-        assert!(!matches!(outcome, StudyOutcome::Failed { .. }), "{row}: {outcome:?}");
+        assert!(!matches!(outcome, Outcome::Failed { .. }), "{row}: {outcome:?}");
     }
 }
 
@@ -306,7 +307,7 @@ fn a_size_that_the_disk_has_no_sectors_for_is_not_available() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let ground = Ground::with_sectors(place, "xfs", 1024, "defaults", 4096);
     for (row, outcome) in small_writes_around_the_cache(ground.path()) {
-        let StudyOutcome::NotAvailable { reason } = &outcome else { panic!("{row}: {outcome:?}") };
+        let Outcome::NotAvailable { reason } = &outcome else { panic!("{row}: {outcome:?}") };
         assert!(reason.contains("was refused here"), "{row}: {reason}");
     }
 }

@@ -243,7 +243,7 @@ fn expectation(ranking: &Ranking<'_>, demand: &Demand) -> Option<Expectation> {
     };
     let row = demand.rows.iter().find_map(|id| ranking.find(id).filter(sound))?;
     let p50_ns = row.p50_ns() as f64;
-    let p90_ns = row.measured.latency.raw_percentile_ns(90.0) as f64;
+    let p90_ns = row.measured.main().raw_percentile_ns(90.0) as f64;
     let [fewest, most] = demand.syncs.map(f64::from);
     let own_ns = demand.own_ns.unwrap_or(0) as f64;
     let slowest_ns = most * p90_ns * metadata(ranking, demand);
@@ -299,7 +299,7 @@ fn not_known(ranking: &Ranking<'_>, demand: &Demand, row: &Ranked<'_>) -> String
     if fewest != most {
         return format!("{fewest} to {most} syncs a commit, as its calls fall");
     }
-    let latency = &row.measured.latency;
+    let latency = row.measured.main();
     let (p50_ns, p90_ns) = (latency.p50_ns(), latency.raw_percentile_ns(90.0));
     match demand.own_ns {
         Some(own_ns) if (p90_ns as f64) < p50_ns as f64 * UNEVEN => format!(
@@ -353,7 +353,7 @@ pub fn rows_words(ranking: &Ranking<'_>, expected: &[&Expectation]) -> Vec<Strin
 }
 
 fn row_words(row: &Ranked<'_>) -> String {
-    let latency = &row.measured.latency;
+    let latency = row.measured.main();
     let own = row.evidence.per_commit.filter(|counted| !counted.flushes_blurred);
     let flushes =
         own.map_or(String::new(), |counted| format!(", {} device flushes", significant(counted.flushes)));
@@ -371,8 +371,8 @@ mod tests {
     use super::*;
     use crate::advise::products::PRODUCTS;
     use crate::latency::Latency;
-    use crate::rig::sim::Plant;
-    use crate::sample::{measured, run, volatile};
+    use crate::sample::{latency, measured, run, volatile};
+    use crate::testbed::sim::Plant;
 
     fn find<'a>(all: &'a [Expectation], product: &str, setting: &str) -> &'a Expectation {
         let found = all.iter().find(|one| one.product == product && one.setting.contains(setting));
@@ -381,7 +381,7 @@ mod tests {
 
     /// Eighty commits of the fast and twenty of the slow, a hundred times over.
     fn spread(result: &mut crate::result::RunResult, id: &str, fast_ns: u64, slow_ns: u64) {
-        let latency = &mut measured(result, id).latency;
+        let latency = latency(measured(result, id));
         *latency = Latency::new();
         (0..8000).for_each(|_| latency.record(fast_ns));
         (0..2000).for_each(|_| latency.record(slow_ns));

@@ -428,7 +428,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     const P99_MAX_NS: u64 = 10_000_000;
     const COMMIT_BYTES: u64 = 2300;
     let row = choice.row;
-    let sync = row.measured.sync.as_ref().unwrap_or(&row.measured.latency);
+    let sync = row.measured.latency("sync").unwrap_or(row.measured.main());
     let waited = super::disturbed::tail_wait(row);
     let verdict = match (sync.percentile(99.0).ns(), waited) {
         (None, _) => format!("{} are too few for its p99", plural(sync.count(), "sync", "syncs")),

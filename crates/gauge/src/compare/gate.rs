@@ -205,21 +205,21 @@ mod tests {
     use crate::compare::side::Side;
     use crate::latency::Latency;
     use crate::result::RunResult;
-    use crate::sample::{measured, volatile};
+    use crate::sample::{latency, measured, volatile};
 
     /// The same machine, with one method's commits so many times slower in every round.
     fn slower(id: &str, times: u64) -> RunResult {
         let mut result = volatile(Vec::new());
         let one = measured(&mut result, id);
         let values: Vec<(u64, u64)> = one
-            .latency
+            .main()
             .histogram()
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
             .collect();
-        one.latency = Latency::new();
+        *latency(one) = Latency::new();
         for (ns, count) in values {
-            (0..count).for_each(|_| one.latency.record(ns * times));
+            (0..count).for_each(|_| latency(one).record(ns * times));
         }
         for round in &mut one.rounds {
             (round.p50_ns, round.p99_ns, round.elapsed_ns) =

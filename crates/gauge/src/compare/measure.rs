@@ -3,7 +3,7 @@
 //! Invariant: a measure has one unit, and states whether lower or higher is better.
 
 use crate::figures::{bytes, count, rate_tight, significant, tight};
-use crate::result::{Measured, Round};
+use crate::row::{Measured, Round};
 use crate::study;
 use serde::Serialize;
 
@@ -80,12 +80,12 @@ pub(super) struct Own {
 #[rustfmt::skip]
 pub(super) const OWN: [Own; 8] = [
     Own { id: "cost",   title: "cost of a commit: elapsed time by commits", unit: Unit::Ns, whole: cost, round: Some(|round| round.elapsed_ns as f64 / round.commits as f64) },
-    Own { id: "p50",    title: "median latency of a commit",   unit: Unit::Ns,   whole: |m| Some(m.latency.p50_ns() as f64), round: Some(|round| round.p50_ns as f64) },
+    Own { id: "p50",    title: "median latency of a commit",   unit: Unit::Ns,   whole: |m| Some(m.main().p50_ns() as f64), round: Some(|round| round.p50_ns as f64) },
     Own { id: "p99",    title: "p99 latency of a commit",      unit: Unit::Ns,   whole: |m| at(m, 99.0),   round: Some(|round| round.p99_ns as f64) },
     Own { id: "p99.9",  title: "p99.9 latency of a commit",    unit: Unit::Ns,   whole: |m| at(m, 99.9),   round: None },
     Own { id: "p99.99", title: "p99.99 latency of a commit",   unit: Unit::Ns,   whole: |m| at(m, 99.99),  round: None },
-    Own { id: "max",    title: "longest commit",               unit: Unit::Ns,   whole: |m| Some(m.latency.max_ns() as f64), round: Some(|round| round.max_ns as f64) },
-    Own { id: "min",    title: "shortest commit",              unit: Unit::Ns,   whole: |m| Some(m.latency.min_ns() as f64), round: None },
+    Own { id: "max",    title: "longest commit",               unit: Unit::Ns,   whole: |m| Some(m.main().max_ns() as f64), round: Some(|round| round.max_ns as f64) },
+    Own { id: "min",    title: "shortest commit",              unit: Unit::Ns,   whole: |m| Some(m.main().min_ns() as f64), round: None },
     Own { id: "rate",   title: "commits a second",             unit: Unit::PerS, whole: |m| Some(m.commits_per_s()), round: Some(|round| round.commits as f64 * 1e9 / (round.elapsed_ns as f64).max(1.0)) },
 ];
 
@@ -94,7 +94,7 @@ fn cost(measured: &Measured) -> Option<f64> {
 }
 
 fn at(measured: &Measured, percent: f64) -> Option<f64> {
-    measured.latency.percentile(percent).ns().map(|ns| ns as f64)
+    measured.main().percentile(percent).ns().map(|ns| ns as f64)
 }
 
 impl Measure {

@@ -9,8 +9,9 @@ use crate::figures::{bytes, count};
 use crate::lookup;
 use crate::rank::{Ranking, Standing};
 use crate::report::facts;
-use crate::result::{Measured, Round, RunResult};
-use crate::study::{Column, Point, Source, Study, StudyMeasured, StudyRow};
+use crate::result::RunResult;
+use crate::row::{self, Measured, Round};
+use crate::study::{Column, Point, Source, Study};
 use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
 use seawall_sys::method::{Depth, Method, System};
 use seawall_sys::methods;
@@ -76,14 +77,14 @@ impl Side {
     /// A result of one's own, called `name`.
     #[must_use]
     pub fn own(name: &str, result: &RunResult) -> Self {
-        if let Some(study) = &result.study {
-            return Self::of_study(name, result, study);
+        if !result.study.ranked {
+            return Self::of_study(name, result, &result.study);
         }
         let ranking = Ranking::new(result);
         let system = lookup::system(result);
         let row = |ranked: &crate::rank::Ranked<'_>| Row {
             id: ranked.id().to_owned(),
-            calls: ranked.row.calls.clone(),
+            calls: ranked.calls().to_owned(),
             standing: Some(ranked.standing),
             depth: lookup::method(result, ranked.row).map(|method| method.reach().data),
             figures: figures(ranked.measured),
@@ -206,12 +207,12 @@ fn settings(result: &RunResult) -> Vec<(String, String)> {
 }
 
 /// What a study's row is paired by: its id, and where it ran if there are several places.
-pub(crate) fn row_id(study: &Study, row: &StudyRow) -> String {
+pub(crate) fn row_id(study: &Study, row: &row::Row) -> String {
     let place = row.place.and_then(|place| study.places.get(place));
     place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label))
 }
 
-fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
+fn study_row(study: &Study, row: &row::Row, measured: &Measured) -> Row {
     let figure = |column: &Column| {
         Some(Figure {
             measure: Measure {
@@ -234,7 +235,7 @@ fn study_row(study: &Study, row: &StudyRow, measured: &StudyMeasured) -> Row {
 }
 
 /// The blocks' own values of a column, where blocks keep them: percentiles of the row's main latency.
-fn rounds_of(column: &Column, measured: &StudyMeasured) -> Vec<f64> {
+fn rounds_of(column: &Column, measured: &Measured) -> Vec<f64> {
     let Source::Latency { name, at } = &column.of else { return Vec::new() };
     if measured.latencies.first().is_none_or(|main| main.name != *name) {
         return Vec::new();

@@ -12,15 +12,15 @@ use seawall_sys::durability::FileState;
 pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: u64 = 20;
     let stall = |row: &&Ranked<'_>| {
-        let p99_ns = row.measured.latency.percentile(99.0).ns();
+        let p99_ns = row.measured.main().percentile(99.0).ns();
         // A wait for a CPU has its own finding.
         tail_wait(row).is_none()
-            && p99_ns.is_some_and(|p99_ns| row.measured.latency.max_ns() > p99_ns.saturating_mul(TIMES_MAX))
+            && p99_ns.is_some_and(|p99_ns| row.measured.main().max_ns() > p99_ns.saturating_mul(TIMES_MAX))
     };
     let stalled: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(stall).collect();
-    let worst = stalled.iter().max_by_key(|row| row.measured.latency.max_ns())?;
+    let worst = stalled.iter().max_by_key(|row| row.measured.main().max_ns())?;
     let round = worst.measured.rounds.iter().max_by_key(|round| round.max_ns)?;
-    let p99_ns = worst.measured.latency.percentile(99.0).ns()?;
+    let p99_ns = worst.measured.main().percentile(99.0).ns()?;
     let ids: Vec<&str> = stalled.iter().map(|row| row.id()).filter(|id| *id != worst.id()).collect();
     let others = if ids.is_empty() { String::new() } else { format!(" Also: {}.", listing(&ids, 3)) };
     say(
@@ -28,8 +28,8 @@ pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
         format!(
             "The device stalls: one commit of {} took {}, {} times its p99 of {} (round {}).{others}",
             worst.id(),
-            duration_ns(worst.measured.latency.max_ns()),
-            significant(worst.measured.latency.max_ns() as f64 / p99_ns.max(1) as f64),
+            duration_ns(worst.measured.main().max_ns()),
+            significant(worst.measured.main().max_ns() as f64 / p99_ns.max(1) as f64),
             duration_ns(p99_ns),
             round.round + 1
         ),

@@ -2,12 +2,13 @@
 //!
 //! Invariant: thresholds are constants beside the rule that uses them, so that a finding can be checked.
 
-use super::{Found, Severity, say};
+use super::{Found, Severity, say, shown};
 use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
 use crate::latency::Percentile;
 use crate::rank::{Ranked, Ranking, Standing, ToBest};
-use crate::result::Round;
+use crate::row::Round;
+use crate::study::Study;
 use seawall_sys::durability::{DeviceCache, Medium};
 
 /// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
@@ -34,6 +35,9 @@ pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, 
 
 /// Slow commits waited for a CPU.
 pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
+    if !ranking.result.study.ranked {
+        return operations_waited(&ranking.result.study);
+    }
     let waiting = waiting(ranking);
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let measured = worst.measured;
@@ -69,6 +73,26 @@ pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
         Severity::Caution,
         format!("{what}{others}"),
         "measure on an idle machine or pin the writers (--pin); in production give the journal's thread a CPU of its own",
+    )
+}
+
+/// The same of rows that are no ranked methods.
+fn operations_waited(study: &Study) -> Found {
+    let waiting: Vec<(&str, f64)> = study
+        .measured()
+        .filter_map(|(row, measured)| Some((shown(row), measured.tail.wait_share()?)))
+        .filter(|(_, share)| *share > CPU_WAIT_SHARE_MAX)
+        .collect();
+    let (_, most) = *waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let ids: Vec<&str> = waiting.iter().map(|(id, _)| *id).collect();
+    say(
+        Severity::Caution,
+        format!(
+            "Slow operations (those above p99) waited for a CPU, not for the disk, in {}: up to {} of their time.",
+            listing(&ids, 4),
+            percent(most)
+        ),
+        "stop other work or give the program a CPU of its own (--pin), then measure again",
     )
 }
 
@@ -119,14 +143,14 @@ pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
     if result.complete {
         return None;
     }
-    let rounds = result.measured().map(|(_, measured)| measured.rounds.len()).max().unwrap_or(0);
     say(
         Severity::Caution,
         format!(
-            "The run was interrupted in round {rounds} of {}: methods have unequal shares of it.",
+            "The run was interrupted in round {} of {}: rows have unequal shares of it.",
+            result.order.len(),
             result.plan.rounds
         ),
-        "run it to its end before comparing methods",
+        "run it to its end before comparing rows; figures of whole rounds are sound, only fewer",
     )
 }
 
@@ -232,7 +256,7 @@ pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
 /// The tail percentiles stand on few samples.
 pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
-    let latency = &best.measured.latency;
+    let latency = best.measured.main();
     let standing = latency.percentile(99.9);
     if matches!(standing, Percentile::Sound(_)) {
         return None;
@@ -288,8 +312,8 @@ pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
 /// With scheduled arrivals, commits waited for those before them.
 pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
-    let response = best.measured.response.as_ref()?;
-    let (seen_ns, own_ns) = (response.percentile(99.0).ns()?, best.measured.latency.percentile(99.0).ns()?);
+    let response = best.measured.latency("response")?;
+    let (seen_ns, own_ns) = (response.percentile(99.0).ns()?, best.measured.main().percentile(99.0).ns()?);
     if seen_ns < own_ns.saturating_mul(2) {
         return None;
     }

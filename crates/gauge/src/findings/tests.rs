@@ -1,9 +1,10 @@
 //! Tests the findings: a healthy run has none, and each planted fault is found.
 
 use super::*;
-use crate::result::{Outcome, RunResult, Tail};
-use crate::rig::sim::Plant;
-use crate::sample::{healthy, measured, volatile};
+use crate::result::RunResult;
+use crate::row::{NamedLatency, Outcome, Tail};
+use crate::sample::{durability, healthy, latency, measured, volatile};
+use crate::testbed::sim::Plant;
 use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium};
 use seawall_sys::inspect::FoundLie;
 
@@ -51,9 +52,9 @@ fn what_is_planted_is_found() {
             r.environment.devices[0].write_cache = DeviceCache::WriteBack;
             measured(r, DURABLE).counts = Some(seawall_sys::counters::Counts::default());
         }),
-        ("too-fast", |r| measured(r, "buffered").durability.class = Class::PowerLoss),
+        ("too-fast", |r| durability(r, "buffered").class = Class::PowerLoss),
         ("file-state", |r| r.plan.file_state = FileState::Unwritten),
-        ("failed", |r| r.methods[0].outcome = Outcome::Failed { error: "pwrite: EIO".to_owned() }),
+        ("failed", |r| r.study.rows[0].outcome = Outcome::Failed { error: "pwrite: EIO".to_owned() }),
         ("promiser", |r| r.environment.hypervisor = Some("KVM".to_owned())),
         ("burst-credits", |r| r.environment.hypervisor = Some("KVM".to_owned())),
         ("interrupted", |r| r.complete = false),
@@ -63,7 +64,7 @@ fn what_is_planted_is_found() {
         ("not-idle", |r| r.idle.as_mut().expect("counters").counts.writes = 1000),
         ("drift", |r| measured(r, "direct").rounds[3].p50_ns *= 2),
         ("few-samples", |r| {
-            let few = &mut measured(r, "direct").latency;
+            let few = latency(measured(r, "direct"));
             *few = crate::latency::Latency::new();
             (0..500).for_each(|i| few.record(24_000 + i));
         }),
@@ -72,10 +73,10 @@ fn what_is_planted_is_found() {
         ("queueing", |r| {
             let mut response = crate::latency::Latency::new();
             (0..5000).for_each(|_| response.record(9_000_000));
-            measured(r, "direct").response = Some(response);
+            measured(r, "direct").latencies.push(NamedLatency::new("response", "response", response));
         }),
         ("outside-range", |r| r.environment.devices[0].rotational = Some(true)),
-        ("stalls", |r| measured(r, "direct").latency.record(80_000_000)),
+        ("stalls", |r| latency(measured(r, "direct")).record(80_000_000)),
         ("metadata", |r| {
             for id in ["direct", DURABLE] {
                 measured(r, id).counts.as_mut().expect("counts").writes *= 3;
@@ -163,7 +164,7 @@ fn a_flush_that_costs_nothing_is_doubted_and_one_that_costs_a_round_trip_is_not(
     let doubted = |flushed_ns: u64| {
         let mut result = volatile(Vec::new());
         for (id, p50_ns) in [("direct", 37_700), ("buffered+fdatasync", flushed_ns)] {
-            let latency = &mut measured(&mut result, id).latency;
+            let latency = latency(measured(&mut result, id));
             *latency = crate::latency::Latency::new();
             (0..12_000).for_each(|_| latency.record(p50_ns));
         }
@@ -180,8 +181,8 @@ fn without_slow_commits_the_wait_of_all_of_them_is_told_and_the_device_is_not_bl
         let one = measured(&mut result, id);
         one.tail = Tail::default();
         one.cpu.wait_ns = Some(u64::MAX / 8);
-        one.latency = crate::latency::Latency::new();
-        (0..200).for_each(|_| one.latency.record(3_990_000));
+        *latency(one) = crate::latency::Latency::new();
+        (0..200).for_each(|_| latency(one).record(3_990_000));
         one.rounds[3].p50_ns *= 3;
     }
     let found = ids(&result);

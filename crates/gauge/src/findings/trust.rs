@@ -3,12 +3,12 @@
 //! Invariant: a rule states its evidence, never a suspicion alone.
 
 use super::machine::tail_wait;
-use super::{Found, Severity, say};
-use crate::evidence::{BYTES_MISSING, NEIGHBOUR, Verdict};
+use super::{Found, Severity, say, shown};
+use crate::evidence::{self, BYTES_MISSING, NEIGHBOUR, Verdict};
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::ranges::{self, MEMORY_NS};
 use crate::rank::{Ranked, Ranking, Standing};
-use crate::result::Outcome;
+use crate::row::Outcome;
 use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
 
 /// Something turns syncs into nothing.
@@ -63,7 +63,10 @@ pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
     }
     say(
         Severity::Wrong,
-        format!("{} keeps its files in memory: no method here outlives a reboot.", file_system.kind),
+        format!(
+            "{} keeps its files in memory: nothing here outlives a reboot, and no figure is a disk's.",
+            file_system.kind
+        ),
         "give a folder on the disk that the journal will live on",
     )
 }
@@ -75,7 +78,7 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let each = first.evidence.per_commit?;
     let what =
-        if each.writes * f64::from(ranking.result.plan.threads.max(1)) < 0.9 { "write" } else { "flush" };
+        if each.writes * evidence::writers(ranking.result, first.row) < 0.9 { "write" } else { "flush" };
     say(
         Severity::Wrong,
         format!(
@@ -92,8 +95,7 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
 
 /// Methods whose bytes the device never saw.
 pub(super) fn bytes_missing(ranking: &Ranking<'_>) -> Found {
-    let convicted =
-        |row: &&Ranked<'_>| row.measured.durability.because.iter().any(|why| why == BYTES_MISSING);
+    let convicted = |row: &&Ranked<'_>| row.durability.because.iter().any(|why| why == BYTES_MISSING);
     let rows: Vec<_> = ranking.rows.iter().filter(convicted).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
@@ -117,7 +119,7 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     let told = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
     let is_flushed =
         flushed.evidence.verdict == Verdict::Confirmed && flushed.standing == Standing::PowerLoss;
-    if !is_flushed || ![direct, flushed].iter().all(told) || direct.measured.letter != 'O' {
+    if !is_flushed || ![direct, flushed].iter().all(told) || direct.measured.letter != Some('O') {
         return None;
     }
     // One write around the cache is one round trip to the device. A flush carries no data, so that half of it is the
@@ -178,10 +180,11 @@ pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
 pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     let failed: Vec<(&str, &str)> = ranking
         .result
-        .methods
+        .study
+        .rows
         .iter()
         .filter_map(|row| match &row.outcome {
-            Outcome::Failed { error } => Some((row.id.as_str(), error.as_str())),
+            Outcome::Failed { error } => Some((shown(row), error.as_str())),
             _ => None,
         })
         .collect();
@@ -189,11 +192,11 @@ pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
     say(
         Severity::Wrong,
-        format!("{} failed and was stopped at once: {error}.", listing(&ids, 3)),
+        format!("{} failed and was stopped at once: {error}.", listing(&ids, 4)),
         if is_device_error(error) {
             "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too"
         } else {
-            "remove the cause that the error names and run again; the other methods' figures stand"
+            "remove the cause that the error names and run again; the other figures stand"
         },
     )
 }
@@ -277,7 +280,7 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let fast = ranking
         .rows
         .iter()
-        .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == 'O')
+        .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == Some('O'))
         .filter(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())
         // Direct I/O alone is the one that people take for durable.
         .min_by_key(|row| (!["direct", "no-buffering"].contains(&row.id()), row.p50_ns()))?;
@@ -285,7 +288,7 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     if times < 1.2 {
         return None;
     }
-    let why = fast.measured.durability.because.first().map_or("it promises less", String::as_str);
+    let why = fast.durability.because.first().map_or("it promises less", String::as_str);
     say(
         Severity::Note,
         format!(

@@ -4,10 +4,11 @@
 //! is marked `~`, one with none is `-`.
 
 use crate::evidence::PerCommit;
-use crate::figures::{rate_tight, significant, tight};
+use crate::figures::{bytes, count, percent, rate_tight, significant, tight};
 use crate::latency::{Latency, Percentile};
 use crate::rank::{Ranked, ToBest};
 use crate::stats::Ratio;
+use crate::study::{Unit, Value};
 
 /// Where a column appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +34,8 @@ pub struct Column {
     pub cell: fn(&Ranked<'_>) -> String,
 }
 
-const UNKNOWN: &str = "-";
+/// What a cell shows that knows nothing.
+pub const UNKNOWN: &str = "-";
 
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
@@ -43,14 +45,14 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
     Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
-    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.write.as_ref(), 50.0) },
-    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Wide,      cell: |row| part(row.measured.sync.as_ref(), 50.0) },
-    Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      cell: |row| percentile(&row.measured.latency, 90.0) },
-    Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, cell: |row| percentile(&row.measured.latency, 99.0) },
-    Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, cell: |row| percentile(&row.measured.latency, 99.9) },
-    Column { head: ["", "p99.99"],      title: "p99.99",               need: Need::Full,      cell: |row| percentile(&row.measured.latency, 99.99) },
-    Column { head: ["", "max"],         title: "Max",                  need: Need::Essential, cell: |row| tight(row.measured.latency.max_ns() as f64) },
-    Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      cell: |row| part(row.measured.response.as_ref(), 99.0) },
+    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.latency("write"), 50.0) },
+    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Wide,      cell: |row| part(row.measured.latency("sync"), 50.0) },
+    Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      cell: |row| percentile(row.measured.main(), 90.0) },
+    Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.0) },
+    Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.9) },
+    Column { head: ["", "p99.99"],      title: "p99.99",               need: Need::Full,      cell: |row| percentile(row.measured.main(), 99.99) },
+    Column { head: ["", "max"],         title: "Max",                  need: Need::Essential, cell: |row| tight(row.measured.main().max_ns() as f64) },
+    Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      cell: |row| part(row.measured.latency("response"), 99.0) },
     Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, cell: |row| rate_tight(row.measured.commits_per_s()) },
     Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
     Column { head: ["against", "best"], title: "Against best, 95 % range", need: Need::Essential, cell: |row| to_best(&row.to_best) },
@@ -58,8 +60,15 @@ pub const COLUMNS: [Column; 22] = [
     Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
     Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
-    Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      cell: |row| crate::figures::count(row.measured.commits) },
+    Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      cell: |row| count(row.measured.commits) },
     Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
+];
+
+/// The judged columns of a table whose rows are not ranked, after its own.
+#[rustfmt::skip]
+pub const JUDGED: [Column; 2] = [
+    Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, cell: |row| row.standing.name().to_owned() },
+    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
 ];
 
 fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
@@ -128,6 +137,36 @@ fn digits(times: f64, spread: f64) -> String {
         _ if times > 99.95 || spread > 9.5 => format!("{times:.0}"),
         _ if times > 9.995 || spread > 0.195 => format!("{times:.1}"),
         _ => format!("{times:.2}"),
+    }
+}
+
+/// A value in its unit, as every report shows it.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count or a size, never negative"
+)]
+pub fn shown(value: Value, unit: Unit) -> String {
+    let Value { value, uncertain } = value;
+    let text = match unit {
+        Unit::Nanoseconds => tight(value),
+        Unit::Count => count(value.max(0.0).round() as u64),
+        Unit::PerSecond => rate_tight(value),
+        Unit::Bytes => bytes(value.max(0.0).round() as u64),
+        Unit::Share => percent(value),
+        Unit::Ratio => significant(value),
+        Unit::Outlived => outlived(value).to_owned(),
+    };
+    if uncertain { format!("~{text}") } else { text }
+}
+
+/// A promise in a word.
+fn outlived(value: f64) -> &'static str {
+    match value {
+        0.0 => "no",
+        1.0 => "yes",
+        _ => "if apart",
     }
 }
 

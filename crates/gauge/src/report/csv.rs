@@ -1,13 +1,15 @@
-//! Exports a result as CSV: one row per method, unrounded figures, units in the column heads.
+//! Exports a result as CSV: one line per row, unrounded figures, units in the column heads.
 //!
 //! RFC 4180: lines end in CRLF, a field with a comma, a quote or a line end is quoted, a quote is doubled.
 //!
 //! Invariants: figures are unrounded; an unknown or refused value is an empty field; rows are in table order, and
-//! methods without figures have a row too.
+//! rows without figures have a line too.
 
 use crate::latency::Latency;
 use crate::rank::{Ranked, Ranking, ToBest};
-use crate::result::{Outcome, RunResult};
+use crate::result::RunResult;
+use crate::row::{Measured, Outcome};
+use crate::study::Study;
 use seawall_sys::durability::Promiser;
 
 /// A column of a measured method; empty for what is not known.
@@ -16,27 +18,27 @@ type Field = (&'static str, fn(&Ranked<'_>) -> Option<String>);
 #[rustfmt::skip]
 const FIELDS: [Field; 45] = [
     ("outlives",                 |r| Some(r.standing.name().to_owned())),
-    ("promised_by",              |r| Some(promiser(r.measured.durability.promised_by).to_owned())),
-    ("reach",                    |r| Some(r.measured.letter.to_string())),
+    ("promised_by",              |r| Some(promiser(r.durability.promised_by).to_owned())),
+    ("reach",                    |r| r.measured.letter.map(|letter| letter.to_string())),
     ("evidence",                 |r| Some(r.evidence.verdict.to_string())),
     ("commits",                  |r| Some(r.measured.commits.to_string())),
     ("committed_bytes",          |r| Some(r.measured.bytes.to_string())),
     ("elapsed_ns",               |r| Some(r.measured.elapsed_ns.to_string())),
-    ("latency_ns_min",           |r| Some(r.measured.latency.min_ns().to_string())),
-    ("latency_ns_mean",          |r| Some(r.measured.latency.mean_ns().to_string())),
-    ("latency_ns_p50",           |r| at(&r.measured.latency, 50.0)),
-    ("latency_ns_p90",           |r| at(&r.measured.latency, 90.0)),
-    ("latency_ns_p99",           |r| at(&r.measured.latency, 99.0)),
-    ("latency_ns_p99_9",         |r| at(&r.measured.latency, 99.9)),
-    ("latency_ns_p99_99",        |r| at(&r.measured.latency, 99.99)),
-    ("latency_ns_max",           |r| Some(r.measured.latency.max_ns().to_string())),
-    ("write_ns_p50",             |r| at(r.measured.write.as_ref()?, 50.0)),
-    ("write_ns_p99",             |r| at(r.measured.write.as_ref()?, 99.0)),
-    ("sync_ns_p50",              |r| at(r.measured.sync.as_ref()?, 50.0)),
-    ("sync_ns_p99",              |r| at(r.measured.sync.as_ref()?, 99.0)),
-    ("response_ns_p50",          |r| at(r.measured.response.as_ref()?, 50.0)),
-    ("response_ns_p99",          |r| at(r.measured.response.as_ref()?, 99.0)),
-    ("response_ns_max",          |r| Some(r.measured.response.as_ref()?.max_ns().to_string())),
+    ("latency_ns_min",           |r| Some(r.measured.main().min_ns().to_string())),
+    ("latency_ns_mean",          |r| Some(r.measured.main().mean_ns().to_string())),
+    ("latency_ns_p50",           |r| at(r.measured.main(), 50.0)),
+    ("latency_ns_p90",           |r| at(r.measured.main(), 90.0)),
+    ("latency_ns_p99",           |r| at(r.measured.main(), 99.0)),
+    ("latency_ns_p99_9",         |r| at(r.measured.main(), 99.9)),
+    ("latency_ns_p99_99",        |r| at(r.measured.main(), 99.99)),
+    ("latency_ns_max",           |r| Some(r.measured.main().max_ns().to_string())),
+    ("write_ns_p50",             |r| at(r.measured.latency("write")?, 50.0)),
+    ("write_ns_p99",             |r| at(r.measured.latency("write")?, 99.0)),
+    ("sync_ns_p50",              |r| at(r.measured.latency("sync")?, 50.0)),
+    ("sync_ns_p99",              |r| at(r.measured.latency("sync")?, 99.0)),
+    ("response_ns_p50",          |r| at(r.measured.latency("response")?, 50.0)),
+    ("response_ns_p99",          |r| at(r.measured.latency("response")?, 99.0)),
+    ("response_ns_max",          |r| Some(r.measured.latency("response")?.max_ns().to_string())),
     ("commits_per_s",            |r| Some(r.measured.commits_per_s().to_string())),
     ("bytes_per_s",              |r| Some(r.measured.bytes_per_s().to_string())),
     ("against_best",             |r| Some(against(&r.to_best).0.to_string())),
@@ -88,14 +90,14 @@ fn promiser(promiser: Promiser) -> &'static str {
 /// The whole file.
 #[must_use]
 pub fn csv(result: &RunResult) -> String {
-    if let Some(study) = &result.study {
-        return super::study::csv(study);
+    if !result.study.ranked {
+        return of_table(&result.study);
     }
     let ranking = Ranking::new(result);
     let heads =
         ["method", "calls", "outcome", "reason"].into_iter().chain(FIELDS.iter().map(|(name, _)| *name));
     let mut out = line(heads.map(str::to_owned));
-    for row in &result.methods {
+    for row in &result.study.rows {
         let (outcome, reason) = match &row.outcome {
             Outcome::Measured(_) => ("measured", ""),
             Outcome::NotAvailable { reason } => ("n/a", reason.as_str()),
@@ -104,13 +106,63 @@ pub fn csv(result: &RunResult) -> String {
         let ranked = ranking.find(&row.id);
         let fields =
             FIELDS.iter().map(|(_, field)| ranked.and_then(|ranked| field(ranked)).unwrap_or_default());
-        let lead = [row.id.clone(), row.calls.clone(), outcome.to_owned(), reason.to_owned()];
+        let lead = [row.id.clone(), row.what.clone(), outcome.to_owned(), reason.to_owned()];
         out += &line(lead.into_iter().chain(fields));
     }
     out
 }
 
-pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
+/// A table whose rows are not ranked: its own columns.
+fn of_table(study: &Study) -> String {
+    let lead = ["row", "group", "label", "outcome", "reason", "x"].map(str::to_owned);
+    let tail = [
+        "elapsed_ns",
+        "device_writes",
+        "device_sectors",
+        "device_flushes",
+        "cpu_user_ns",
+        "cpu_system_ns",
+        "cpu_wait_ns",
+        "rounds",
+    ];
+    let heads = study.columns.iter().map(|column| column.key.clone());
+    let mut out = line(lead.into_iter().chain(heads).chain(tail.map(str::to_owned)));
+    for row in &study.rows {
+        let (outcome, reason) = match &row.outcome {
+            Outcome::Measured(_) => ("measured", ""),
+            Outcome::NotAvailable { reason } => ("n/a", reason.as_str()),
+            Outcome::Failed { error } => ("failed", error.as_str()),
+        };
+        let x = row.x.map_or(String::new(), |x| x.to_string());
+        let lead =
+            [row.id.clone(), row.group.clone(), row.label.clone(), outcome.to_owned(), reason.to_owned(), x];
+        let values = study
+            .columns
+            .iter()
+            .map(|column| Study::value(row, column).map_or(String::new(), |value| value.value.to_string()));
+        out += &line(lead.into_iter().chain(values).chain(accounts(row.measured())));
+    }
+    out
+}
+
+fn accounts(measured: Option<&Measured>) -> [String; 8] {
+    let Some(measured) = measured else { return Default::default() };
+    let counted = |of: fn(&seawall_sys::counters::Counts) -> u64| {
+        measured.counts.as_ref().map_or(String::new(), |counts| of(counts).to_string())
+    };
+    [
+        measured.elapsed_ns.to_string(),
+        counted(|counts| counts.writes),
+        counted(|counts| counts.sectors),
+        counted(|counts| counts.flushes),
+        measured.cpu.user_ns.to_string(),
+        measured.cpu.system_ns.to_string(),
+        measured.cpu.wait_ns.map_or(String::new(), |ns| ns.to_string()),
+        measured.rounds.len().to_string(),
+    ]
+}
+
+fn line(fields: impl Iterator<Item = String>) -> String {
     fields.map(|field| quoted(&field)).collect::<Vec<_>>().join(",") + "\r\n"
 }
 

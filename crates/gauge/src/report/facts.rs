@@ -3,7 +3,7 @@
 //! Invariant: a fact that the system did not report is printed as unknown, or omitted where nothing depends on it.
 
 use crate::figures::{bytes, duration_ns, plural, rate, round_duration};
-use crate::rank::{Ranking, Standing};
+use crate::rank::Ranking;
 use crate::result::RunResult;
 use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser};
 use seawall_sys::inspect::{Device, Environment};
@@ -14,38 +14,56 @@ pub type Fact = (&'static str, String);
 /// What was done, in one line.
 #[must_use]
 pub fn title(result: &RunResult) -> String {
-    let plan = &result.plan;
-    let loop_kind =
-        plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{} arrivals/s each", rate(per_s)));
+    let (plan, study) = (&result.plan, &result.study);
     let amount = match plan.transactions {
         Some(n) => format!("{} commits a method", crate::figures::count(n)),
         None => plan.time_ns.map_or(String::new(), |ns| format!("{} in all", round_duration(ns))),
     };
-    let rounds_run = result.order.len();
     let rounds = if result.complete {
         plural(u64::from(plan.rounds), "round", "rounds")
     } else {
-        format!("{rounds_run} of {} rounds", plan.rounds)
+        format!("{} of {} rounds", result.order.len(), plan.rounds)
     };
-    let parts = [
-        result.label.clone().unwrap_or_default(),
-        format!("seawall {} {}", result.seawall, result.scenario),
-        format!("{} a commit", bytes(plan.transaction_bytes)),
-        amount,
-        rounds,
-        format!("{}, {loop_kind}", plural(u64::from(plan.threads), "writer", "writers")),
-    ];
+    let (what, writers) = if study.ranked {
+        let arrivals = plan.rate_per_s.map(|per_s| format!("{} arrivals/s each", rate(per_s)));
+        let arrivals = arrivals.unwrap_or_else(|| "closed loop".to_owned());
+        let writers = plural(u64::from(plan.threads), "writer", "writers");
+        (format!("{} a commit", bytes(plan.transaction_bytes)), format!("{writers}, {arrivals}"))
+    } else {
+        (study.title.clone(), String::new())
+    };
+    let seawall = format!("seawall {} {}", result.seawall, result.scenario);
+    let parts = [result.label.clone().unwrap_or_default(), seawall, what, amount, rounds, writers];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
-/// The lines.
+/// The lines above the table.
 #[must_use]
-pub fn facts(ranking: &Ranking<'_>) -> Vec<Fact> {
+pub fn facts(ranking: &Ranking<'_>) -> Vec<(String, String)> {
     let result = ranking.result;
-    let mut facts = place(&result.environment, &result.plan.pinned_to);
-    facts.push(("journal", journal(result)));
-    if ranking.of(Standing::PowerLoss).next().is_some() {
-        facts.push(("promise", promise(result)));
+    let study = &result.study;
+    let mut facts = Vec::new();
+    if !study.reproduces.is_empty() {
+        facts.push(("original".to_owned(), study.reproduces.clone()));
+    }
+    if study.places.is_empty() {
+        let place = place(&result.environment, &result.plan.pinned_to);
+        facts.extend(place.into_iter().map(|(label, text)| (label.to_owned(), text)));
+    }
+    for one in &study.places {
+        let parts = place(&one.environment, &result.plan.pinned_to).into_iter();
+        let parts = parts.filter(|(label, _)| ["files", "device"].contains(label)).map(|(_, text)| text);
+        facts.push((one.label.clone(), parts.collect::<Vec<_>>().join("; ")));
+    }
+    if !study.facts.is_empty() {
+        let words = study.facts.iter().map(|fact| format!("{} {}", fact.title, fact.value));
+        facts.push(("settings".to_owned(), words.collect::<Vec<_>>().join(", ")));
+    }
+    if result.journal.times_made > 0 {
+        facts.push(("journal".to_owned(), journal(result)));
+    }
+    if ranking.best_durable().is_some() {
+        facts.push(("promise".to_owned(), promise(result)));
     }
     facts
 }

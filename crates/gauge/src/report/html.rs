@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   page ─┬─ comparison              of several results of one scenario       html/versus.rs
-//!         ├─ run, one a result       verdict · methods · pictures · findings  html/run.rs
-//!         ├─ study, of scenarios     table · pictures · calls                 html/study.rs
+//!         ├─ run, one a result       verdict · table · pictures · findings    html/run.rs, rows.rs, charts.rs
 //!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
 //! ```
 //!
 //! Invariants: the page loads nothing (its own policy forbids it); every text goes through [`escape`]; every
 //! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
 
+mod charts;
 mod escape;
 mod picture;
+mod rows;
 mod run;
-mod study;
 mod versus;
 
 use crate::compare::families::Families;
@@ -71,10 +71,7 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
             contents
                 .push((id, if alone { scenario.to_owned() } else { format!("{scenario}: {}", named.name) }));
         }
-        match &named.result.study {
-            Some(study) => study::section(&mut page, named.result, study, &mut contents),
-            None => run::section(&mut page, named.result, sides.len() > 1, &mut contents),
-        }
+        run::section(&mut page, named.result, sides.len() > 1, &mut contents);
     }
     let alone = |side: &&Side| {
         let compared = families.iter().flat_map(|families| &families.comparisons);

@@ -3,22 +3,22 @@
 //! Invariant: the published experiment's two figures, elapsed time and cost of a write, are computed from
 //! unrounded values: rounding first once made 0.008 ms read as 0.03.
 
-use super::columns::{COLUMNS, Column};
+use super::calls::{CALL_HEADS, ITERATION_HEAD, call_rows};
 use super::facts;
+use super::grid::{Grid, Missing, missing};
 use crate::advise;
-use crate::figures::{count, rate};
+use crate::figures::{capital, count, rate};
 use crate::findings;
 use crate::plan::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
 use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
-use crate::result::{Measured, Outcome, RunResult};
+use crate::result::RunResult;
+use crate::row::Measured;
+use crate::study::Study;
 
 /// The whole document.
 #[must_use]
 pub fn markdown(result: &RunResult) -> String {
-    if let Some(study) = &result.study {
-        return super::study::markdown(result, study);
-    }
     let ranking = Ranking::new(result);
     let mut out = format!("# {}\n\n", facts::title(result));
     if let Some(headline) = findings::headline(&ranking) {
@@ -28,10 +28,13 @@ pub fn markdown(result: &RunResult) -> String {
         add(&mut out, &format!("- {label}: {}\n", escaped(&text)));
     }
     out += &table(&ranking);
-    out += &not_run(result);
+    out += &calls_and_iterations(&result.study);
+    out += &not_run(&result.study);
     out += &found(&ranking);
-    out += &advice(&ranking);
-    out += &published(&ranking);
+    if result.study.ranked {
+        out += &advice(&ranking);
+        out += &published(&ranking);
+    }
     out
 }
 
@@ -53,47 +56,67 @@ pub(super) fn row(cells: impl IntoIterator<Item = String>) -> String {
     format!("| {} |\n", cells.into_iter().collect::<Vec<_>>().join(" | "))
 }
 
-/// The columns that say something about at least one method.
-fn columns(ranking: &Ranking<'_>) -> Vec<&'static Column> {
-    COLUMNS.iter().filter(|column| ranking.rows.iter().any(|row| (column.cell)(row) != "-")).collect()
-}
-
 fn table(ranking: &Ranking<'_>) -> String {
-    if ranking.rows.is_empty() {
-        return String::new();
+    let grid = Grid::new(ranking);
+    let mut out = String::new();
+    for section in &grid.sections {
+        let heading = match section.heading.as_str() {
+            "" => "\n".to_owned(),
+            words => format!("\n## {}\n\n", escaped(&capital(words))),
+        };
+        out += &heading;
+        let heads = grid.heads.iter().map(|head| head.long.clone());
+        out += &row([grid.row_title.to_owned()].into_iter().chain(heads));
+        out += &row(["---".to_owned()].into_iter().chain(grid.heads.iter().map(|_| "---:".to_owned())));
+        for line in &section.lines {
+            out += &row([escaped(&line.row.label)].into_iter().chain(line.cells.iter().cloned()));
+        }
     }
-    let columns = columns(ranking);
-    let heads = columns.iter().map(|column| column.title.to_owned());
-    let mut out = format!("\n{}", row(["Outlives".to_owned(), "Method".to_owned()].into_iter().chain(heads)));
-    let rules = columns.iter().map(|_| "---:".to_owned());
-    out += &row(["---".to_owned(), "---".to_owned()].into_iter().chain(rules));
-    for ranked in &ranking.rows {
-        let cells = columns.iter().map(|column| (column.cell)(ranked));
-        out +=
-            &row([ranked.standing.name().to_owned(), format!("`{}`", ranked.id())].into_iter().chain(cells));
+    let study = &ranking.result.study;
+    if study.ranked && !grid.sections.is_empty() {
+        let promise = ranking.best_durable().map(|_| facts::promise(ranking.result));
+        let promise = promise.map_or(String::new(), |promise| format!(" Power loss: {promise}."));
+        add(
+            &mut out,
+            &format!(
+                "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
+            ),
+        );
     }
-    let promise = ranking
-        .best_durable()
-        .map_or(String::new(), |_| format!(" Power loss: {}.", facts::promise(ranking.result)));
-    add(
-        &mut out,
-        &format!(
-            "\nOnly methods that outlive a power loss may commit; the others are baselines.{promise} `~`: fewer than ten samples beyond it; `-`: unknown, or too few samples; `≈`: same within noise. Slow commits are those above the method's p99.\n"
-        ),
-    );
+    if !study.notes.is_empty() {
+        out += "\n";
+    }
+    for note in &study.notes {
+        add(&mut out, &format!("{}\n", escaped(note)));
+    }
     out
 }
 
-fn not_run(result: &RunResult) -> String {
-    let lines: Vec<String> = result
-        .methods
-        .iter()
-        .filter_map(|row| match &row.outcome {
-            Outcome::NotAvailable { reason } => Some(format!("- `{}`: n/a: {}\n", row.id, escaped(reason))),
-            Outcome::Failed { error } => Some(format!("- `{}`: failed: {}\n", row.id, escaped(error))),
-            Outcome::Measured(_) => None,
-        })
-        .collect();
+fn calls_and_iterations(study: &Study) -> String {
+    let mut out = String::new();
+    let calls = call_rows(study);
+    if !calls.is_empty() {
+        out += "\n## Calls\n\n";
+        out += &row([study.row_title.as_str()].into_iter().chain(CALL_HEADS).map(str::to_owned));
+        out += &row(["---"; 2].into_iter().chain(["---:"; 4]).map(str::to_owned));
+        for (name, cells) in calls {
+            out += &row([escaped(&name)].into_iter().chain(cells));
+        }
+    }
+    for (row, measured) in study.measured().filter(|(_, measured)| !measured.iterations.is_empty()) {
+        add(&mut out, &format!("\n## {}: iterations, ns\n\n```\n{ITERATION_HEAD}\n", escaped(&row.id)));
+        for iteration in &measured.iterations {
+            add(&mut out, &format!("{}\n", iteration.line()));
+        }
+        out += "```\n";
+    }
+    out
+}
+
+fn not_run(study: &Study) -> String {
+    let line =
+        |one: Missing<'_>| format!("- `{}`: {}: {}\n", one.ids.join("`, `"), one.word(), escaped(one.reason));
+    let lines: Vec<String> = missing(study).into_iter().map(line).collect();
     if lines.is_empty() { String::new() } else { format!("\n## Not measured\n\n{}", lines.concat()) }
 }
 

@@ -129,14 +129,14 @@ fn classes(plan: &Plan, environment: &Environment) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig as _;
-    use crate::rig::sim::SimRig;
+    use crate::testbed::Testbed as _;
+    use crate::testbed::sim::SimTestbed;
 
     #[test]
     fn every_method_is_in_one_class_and_no_line_is_too_wide() {
         let plan = Plan::default();
-        let rig = SimRig::new(plan.journal, 1, Vec::new());
-        let text = preview(&plan, rig.environment(), 80);
+        let testbed = SimTestbed::new(1, Vec::new());
+        let text = preview(&plan, testbed.environment(0), 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for words in ["simfs on /dev/sim0", "logical blocks of 512 B", "64 GiB free", "power loss: "] {
             assert!(text.contains(words), "{words} is missing in\n{text}");

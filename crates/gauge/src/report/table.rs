@@ -2,98 +2,128 @@
 //!
 //! ```text
 //!   title · headline · facts
-//!   table:   power loss, best first
-//!            ──── below this line a power cut loses acknowledged commits ────
-//!            not confirmed, system crash, process crash
-//!   what did not run · findings with remedies · recommendation and settings · the range to expect
+//!   table, ranked methods:  power loss, best first
+//!                           ──── below this line a power cut loses acknowledged commits ────
+//!                           not confirmed, system crash, process crash
+//!          any other rows:  groups under a heading each
+//!   calls, where they are counted · iterations, where they are listed
+//!   what did not run · how to read it · findings with remedies
+//!   of ranked methods: recommendation and settings · the range to expect
 //! ```
 //!
-//! Invariants: no line is wider than the width; the recommendation is never taken from below the line.
+//! Invariants: no line is wider than the width; columns that do not fit go, or the table goes on below; the
+//! recommendation is never taken from below the line.
 
-use super::columns::{COLUMNS, Column, Need};
+use super::calls::{calls, iterations};
+use super::columns::{Need, UNKNOWN};
+use super::grid::{Grid, Missing, missing};
 use super::text::{Page, elided, width_of};
-use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, WIDTH_WIDE, facts, markdown};
+use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, WIDTH_NARROW, WIDTH_WIDE, facts, markdown};
 use crate::advise::{self, Advice};
 use crate::figures::rate;
 use crate::findings::{self, Severity};
 use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
-use crate::result::{Outcome, RunResult};
+use crate::result::RunResult;
 
-/// Below this width labels stand above what they label, and tables are words.
-const WIDTH_NARROW: usize = 60;
-
-/// The columns that a narrow terminal does without, the first to go first.
+/// The columns of ranked methods that a narrow terminal does without, the first to go first: it shows names first, then
+/// the median, the rate and p99.
 const DISPENSABLE: [&str; 5] =
     ["CPU wait of slow commits", "Max", "Against best, 95 % range", "p99.9", "Flushes per commit"];
+
+/// By so much a row's name is cut at most before the table goes on below.
+const NAME_CUT_MAX: usize = 3;
 
 /// The whole report.
 #[must_use]
 pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let mut page = Page::new(width.max(WIDTH_MIN), style);
-    let advice = advise::advise(&ranking);
     header(&mut page, &ranking);
-    if !ranking.rows.is_empty() {
-        page.blank();
-        grid(&mut page, &ranking, advice.method.as_deref());
+    let grid = Grid::new(&ranking);
+    let advice = result.study.ranked.then(|| advise::advise(&ranking));
+    let recommended_id = advice.as_ref().and_then(|advice| advice.method.as_deref());
+    if !grid.sections.is_empty() {
+        table(&mut page, &ranking, &grid, recommended_id);
     }
+    calls(&mut page, &result.study);
+    iterations(&mut page, &result.study);
     not_run(&mut page, result);
+    if !result.study.notes.is_empty() {
+        page.blank();
+    }
+    for note in &result.study.notes {
+        page.say(Role::Dim, "", note);
+    }
     found(&mut page, &ranking);
-    recommended(&mut page, &advice);
-    expected(&mut page, &ranking);
-    settings(&mut page, &advice);
+    if let Some(advice) = advice {
+        recommended(&mut page, &advice);
+        expected(&mut page, &ranking);
+        settings(&mut page, &advice);
+    }
     if markdown::is_published_experiment(result) {
         published(&mut page, &ranking);
     }
     page.out
 }
 
-/// What is being written, and into which width.
 fn header(page: &mut Page, ranking: &Ranking<'_>) {
     page.say(Role::Heading, "", &facts::title(ranking.result));
     if let Some(headline) = findings::headline(ranking) {
         page.say(Role::Bad, "!! ", &headline);
     }
     // Whose promise it is stands in the table's heading.
-    for (label, text) in facts::facts(ranking).into_iter().filter(|(label, _)| *label != "promise") {
-        page.say(Role::Plain, &format!("{label:<9}"), &text);
+    let facts: Vec<_> = facts::facts(ranking).into_iter().filter(|(label, _)| label != "promise").collect();
+    // A label as long as a path stands above its text.
+    let is_short = |label: &str| width_of(label) < page.width / 2;
+    let labels = facts.iter().map(|(label, _)| label.as_str()).filter(|label| is_short(label));
+    let widest = labels.map(width_of).max().unwrap_or(0) + 1;
+    for (label, text) in facts {
+        if width_of(&label) < page.width / 2 {
+            page.say(Role::Plain, &format!("{label:<widest$}"), &text);
+        } else {
+            page.say(Role::Plain, "", &label);
+            page.say(Role::Plain, &" ".repeat(widest), &text);
+        }
     }
 }
 
-/// The table with its headings, the line, and the legend.
-fn grid(page: &mut Page, ranking: &Ranking<'_>, recommended: Option<&str>) {
-    let layout = Layout::fit(ranking, page.width);
-    for line in 0..2 {
-        let head = if line == 1 { "method" } else { "" };
-        let text = layout.line(head, &mut |column| column.head[line].to_owned());
-        page.line(Role::Dim, &text);
-    }
-    if ranking.best_durable().is_none() {
-        page.say(Role::Bad, "", "nothing measured here is shown to outlive POWER LOSS");
-    }
-    let mut drawn = false;
-    for standing in Standing::ALL {
-        let rows: Vec<&Ranked<'_>> = ranking.of(standing).collect();
-        if rows.is_empty() {
-            continue;
+/// The table, in as many pieces as the width demands, with its headings, the line, and the legend.
+fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: Option<&str>) {
+    let layout = Layout::fit(grid, page.width);
+    for piece in &layout.pieces {
+        page.blank();
+        if piece.iter().any(|at| !grid.heads[*at].group.is_empty()) {
+            page.line(Role::Dim, &layout.groups(grid, piece));
         }
-        if standing > Standing::PowerLoss && !drawn {
-            let words = "── below this line a power cut loses acknowledged commits ";
-            if page.width < WIDTH_NARROW {
-                page.say(Role::Bad, "── ", "below, a power cut loses acknowledged commits");
-            } else {
-                page.line(Role::Bad, &format!("{words:─<width$}", width = page.width.min(layout.width())));
+        let titles = layout.line(grid.row_title, piece, |at| &grid.heads[at].title);
+        page.line(Role::Dim, &titles);
+        if ranking.result.study.ranked && ranking.best_durable().is_none() {
+            page.say(Role::Bad, "", "nothing measured here is shown to outlive POWER LOSS");
+        }
+        let mut drawn = false;
+        for section in &grid.sections {
+            if section.standing > Some(Standing::PowerLoss) && !drawn {
+                if page.width < WIDTH_NARROW {
+                    page.say(Role::Bad, "── ", "below, a power cut loses acknowledged commits");
+                } else {
+                    let words = "── below this line a power cut loses acknowledged commits ";
+                    let width = page.width.min(layout.width(piece));
+                    page.line(Role::Bad, &format!("{words:─<width$}"));
+                }
+                drawn = true;
             }
-            drawn = true;
-        }
-        page.say(role(standing), "", &heading(ranking.result, standing, &rows));
-        for row in rows {
-            let role = if recommended == Some(row.id()) { Role::Good } else { Role::Plain };
-            page.line(role, &layout.line(row.id(), &mut |column| (column.cell)(row)));
+            if !section.heading.is_empty() {
+                page.say(section.standing.map_or(Role::Heading, role), "", &section.heading);
+            }
+            for line in &section.lines {
+                let best = recommended == Some(&line.row.id);
+                let text = layout.line(&line.row.label, piece, |at| &line.cells[at]);
+                page.line(if best { Role::Good } else { Role::Plain }, &text);
+            }
         }
     }
-    legend(page, ranking, &layout);
+    legend(page, ranking, grid, &layout);
 }
 
 fn role(standing: Standing) -> Role {
@@ -106,8 +136,8 @@ fn role(standing: Standing) -> Role {
 
 /// A standing's heading; with the reason why it is not higher, if all its rows share one.
 pub(super) fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> String {
-    let first = rows.first().and_then(|row| row.measured.durability.because.first());
-    let shared = first.filter(|first| rows.iter().all(|row| row.measured.durability.because.contains(first)));
+    let first = rows.first().and_then(|row| row.durability.because.first());
+    let shared = first.filter(|first| rows.iter().all(|row| row.durability.because.contains(first)));
     let because = shared.map_or(String::new(), |reason| format!(": {reason}"));
     match standing {
         Standing::PowerLoss => format!("outlives POWER LOSS, {}", facts::condition(result)),
@@ -120,124 +150,154 @@ pub(super) fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_
 }
 
 /// What the marks that occur in the table mean.
-fn legend(page: &mut Page, ranking: &Ranking<'_>, layout: &Layout) {
-    let cells =
-        ranking.rows.iter().flat_map(|row| layout.columns.iter().map(|(column, _)| (column.cell)(row)));
-    let cells: Vec<String> = cells.collect();
-    let shown = |title: &str| layout.columns.iter().any(|(column, _)| column.title == title);
-    let mut parts = Vec::new();
-    if shown("Flushes per commit") {
-        parts.push("flushes: counted by the device, per commit");
-    } else if ranking.rows.iter().all(|row| row.evidence.per_commit.is_none()) {
-        parts.push("device flushes are not counted on this system");
+fn legend(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, layout: &Layout) {
+    let columns = || layout.pieces.iter().flatten().copied();
+    let cell_is =
+        |is: &dyn Fn(&str) -> bool| grid.lines().any(|line| columns().any(|at| is(line.cells[at].as_str())));
+    let shown = |long: &str| columns().any(|at| grid.heads[at].long == long);
+    let ranked = ranking.result.study.ranked;
+    let counted = ranking.rows.iter().any(|row| row.evidence.per_commit.is_some());
+    let parts = [
+        (ranked && shown("Flushes per commit"), "flushes: counted by the device, per commit"),
+        (ranked && !counted, "device flushes are not counted on this system"),
+        (cell_is(&|cell| cell.starts_with('~')), "~: fewer than ten samples beyond it"),
+        (cell_is(&|cell| cell == UNKNOWN), "-: unknown, or too few samples"),
+        (shown("Against best, 95 % range"), "against best: of its class, by p50, the range of 95 %"),
+        (cell_is(&|cell| cell == "noisy"), "noisy: from half to twice and more"),
+        (cell_is(&|cell| cell.starts_with('≈')), "≈: same within noise"),
+        (shown("CPU wait of slow commits"), "CPU wait: of the time of commits above p99"),
+        (ranked && page.width < WIDTH_DEFAULT, "more columns on a wider terminal"),
+    ];
+    let parts: Vec<&str> = parts.into_iter().filter(|(shown, _)| *shown).map(|(_, words)| words).collect();
+    if !parts.is_empty() {
+        page.say(Role::Dim, "", &parts.join("; "));
     }
-    if cells.iter().any(|cell| cell.starts_with('~')) {
-        parts.push("~: fewer than ten samples beyond it");
-    }
-    if cells.iter().any(|cell| cell == "-") {
-        parts.push("-: unknown, or too few samples");
-    }
-    if shown("Against best, 95 % range") {
-        parts.push("against best: of its class, by p50, the range of 95 %");
-    }
-    if cells.iter().any(|cell| cell == "noisy") {
-        parts.push("noisy: from half to twice and more");
-    }
-    if cells.iter().any(|cell| cell.starts_with('≈')) {
-        parts.push("≈: same within noise");
-    }
-    if shown("CPU wait of slow commits") {
-        parts.push("CPU wait: of the time of commits above p99");
-    }
-    if page.width < WIDTH_DEFAULT {
-        parts.push("more columns on a wider terminal");
-    }
-    page.say(Role::Dim, "", &parts.join("; "));
 }
 
-/// Which columns fit, and how wide each is.
+/// Which columns are shown, in which pieces, and how wide each is.
 struct Layout {
-    columns: Vec<(&'static Column, usize)>,
+    /// Indices of columns, piece by piece.
+    pieces: Vec<Vec<usize>>,
+    /// The width of each column of the grid.
+    widths: Vec<usize>,
     name_width: usize,
     gap: usize,
 }
 
 impl Layout {
-    fn fit(ranking: &Ranking<'_>, width: usize) -> Self {
-        let wide = |column: &Column| {
-            let cells = ranking.rows.iter().map(|row| width_of(&(column.cell)(row)));
-            cells.chain(column.head.map(width_of)).max().unwrap_or(0)
+    fn fit(grid: &Grid<'_>, width: usize) -> Self {
+        let names = grid.lines().map(|line| width_of(&line.row.label)).chain([width_of(grid.row_title)]);
+        let name_width = names.max().unwrap_or(0);
+        let name_share = width / if width < WIDTH_NARROW { 2 } else { 3 };
+        let room = width.saturating_sub(name_width.min(name_share) + 1);
+        let own = |at: usize| {
+            let cells = grid.lines().map(|line| width_of(&line.cells[at]));
+            cells.chain([width_of(&grid.heads[at].title)]).max().unwrap_or(0).min(room)
         };
-        let names = ranking.rows.iter().map(|row| width_of(row.id())).max().unwrap_or(0).max(6);
-        let total = |columns: &[(&Column, usize)], gap: usize| {
-            names + columns.iter().map(|(_, width)| width + gap).sum::<usize>()
-        };
-        let sized = |need: Need| COLUMNS.iter().filter(move |c| c.need <= need).map(|c| (c, wide(c)));
-        let mut columns: Vec<(&'static Column, usize)> = sized(Need::Wide).collect();
+        let widths = (0..grid.heads.len()).map(own).collect();
+        let mut layout = Self { pieces: Vec::new(), widths, name_width, gap: 1 };
+        let need = |at: &usize| grid.heads[*at].need;
+        let mut columns: Vec<usize> = (0..grid.heads.len()).filter(|at| need(at) <= Need::Wide).collect();
+        layout.widen_groups(grid, &columns, room);
         // Columns that are not essential go, the last first, until the rest fits.
-        while let Some(last) = columns.iter().rposition(|(column, _)| column.need == Need::Wide)
-            && (width < WIDTH_WIDE || total(&columns, 1) > width)
+        if layout.width(&columns) > width && width < WIDTH_WIDE {
+            columns.retain(|at| need(at) == Need::Essential);
+        }
+        while layout.width(&columns) > width
+            && let Some(last) = columns.iter().rposition(|at| need(at) == Need::Wide)
         {
             columns.remove(last);
         }
-        // Where names are long, a column that knows nothing goes before a name is cut.
-        let says_nothing = |column: &Column| ranking.rows.iter().all(|row| (column.cell)(row) == "-");
-        while total(&columns, 1) > width
-            && let Some(last) = columns.iter().rposition(|(column, _)| says_nothing(column))
-        {
-            columns.remove(last);
-        }
-        // A narrow terminal shows names first, then the median, the rate and p99.
-        let beside_names = |columns: &[(&Column, usize)]| total(columns, 1) - names + names.min(width / 2);
         let mut dispensable = DISPENSABLE.iter();
+        let beside_names = |columns: &[usize]| layout.width(columns) - name_width + name_width.min(width / 2);
         while width < WIDTH_DEFAULT
             && beside_names(&columns) > width
-            && let Some(title) = dispensable.next()
+            && let Some(long) = dispensable.next()
         {
-            columns.retain(|(column, _)| column.title != *title);
+            columns.retain(|at| grid.heads[*at].long != *long);
         }
-        let gap = if total(&columns, 2) <= width { 2 } else { 1 };
-        let over = total(&columns, gap).saturating_sub(width);
-        Self { columns, name_width: names.saturating_sub(over), gap }
+        if layout.width(&columns) > width {
+            layout.name_width = name_width.min(name_share);
+        }
+        let over = layout.width(&columns).saturating_sub(width);
+        if over <= NAME_CUT_MAX {
+            layout.name_width -= over;
+            layout.pieces = vec![columns];
+        } else {
+            layout.pieces = vec![Vec::new()];
+            for column in columns {
+                let mut longer = layout.pieces.last().cloned().unwrap_or_default();
+                longer.push(column);
+                let fits = layout.width(&longer) <= width;
+                match layout.pieces.last_mut() {
+                    Some(piece) if fits || piece.is_empty() => piece.push(column),
+                    _ => layout.pieces.push(vec![column]),
+                }
+            }
+        }
+        let columns_max = layout.pieces.iter().map(|piece| layout.width(piece) + piece.len()).max();
+        layout.gap = if columns_max.unwrap_or(0) <= width { 2 } else { 1 };
+        layout
     }
 
-    fn width(&self) -> usize {
-        self.name_width + self.columns.iter().map(|(_, width)| width + self.gap).sum::<usize>()
+    /// Widens the last of neighbouring columns where the heading that they share needs it.
+    fn widen_groups(&mut self, grid: &Grid<'_>, columns: &[usize], room: usize) {
+        for run in columns.chunk_by(|a, b| grid.heads[*a].group == grid.heads[*b].group) {
+            let (needed, last) = (width_of(&grid.heads[run[0]].group).min(room), run[run.len() - 1]);
+            self.widths[last] += needed.saturating_sub(self.span(run));
+        }
     }
 
-    fn line(&self, name: &str, cell: &mut dyn FnMut(&Column) -> String) -> String {
+    /// What neighbouring columns take together.
+    fn span(&self, run: &[usize]) -> usize {
+        run.iter().map(|at| self.widths[*at] + self.gap).sum::<usize>() - self.gap
+    }
+
+    fn width(&self, piece: &[usize]) -> usize {
+        self.name_width + piece.iter().map(|at| self.widths[*at] + self.gap).sum::<usize>()
+    }
+
+    fn line<'a>(&self, name: &str, piece: &[usize], cell: impl Fn(usize) -> &'a String) -> String {
         let mut line = format!("{:<width$}", elided(name, self.name_width), width = self.name_width);
-        for (column, width) in &self.columns {
-            line.extend([" ".repeat(self.gap), format!("{:>width$}", cell(column))]);
+        for at in piece {
+            let width = self.widths[*at];
+            line += &" ".repeat(self.gap);
+            line += &format!("{:>width$}", elided(cell(*at), width));
         }
         line
     }
+
+    /// The headings that neighbouring columns share, each over its columns.
+    fn groups(&self, grid: &Grid<'_>, piece: &[usize]) -> String {
+        let mut out = " ".repeat(self.name_width);
+        for run in piece.chunk_by(|a, b| grid.heads[*a].group == grid.heads[*b].group) {
+            let (group, span) = (grid.heads[run[0]].group.as_str(), self.span(run));
+            let text = elided(group, span);
+            let space = span - width_of(&text);
+            out += &" ".repeat(self.gap);
+            out += &match run.len() {
+                2.. if !group.is_empty() && space >= 4 => {
+                    let left = "─".repeat((space / 2).saturating_sub(1));
+                    let right = "─".repeat(space - 2 - width_of(&left));
+                    format!("{left} {text} {right}")
+                }
+                _ => format!("{text:>span$}"),
+            };
+        }
+        out
+    }
 }
 
-/// Methods without figures: those of one reason together.
+/// Rows without figures: those of one reason together.
 fn not_run(page: &mut Page, result: &RunResult) {
-    let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
-    let mut failed = Vec::new();
-    for row in &result.methods {
-        match &row.outcome {
-            Outcome::NotAvailable { reason } => {
-                match missing.iter_mut().find(|(known, _)| *known == reason.as_str()) {
-                    Some((_, ids)) => ids.push(&row.id),
-                    None => missing.push((reason, vec![&row.id])),
-                }
-            }
-            Outcome::Failed { error } => failed.push((&row.id, error)),
-            Outcome::Measured(_) => {}
-        }
-    }
-    if !missing.is_empty() || !failed.is_empty() {
+    let missing = missing(&result.study);
+    if !missing.is_empty() {
         page.blank();
     }
-    for (id, error) in failed {
-        page.say(Role::Bad, "failed ", &format!("{id}: {error}"));
-    }
-    for (reason, ids) in missing {
-        page.say(Role::Dim, "n/a    ", &format!("{}: {reason}", ids.join(", ")));
+    for one in missing {
+        let role = if one.failed { Role::Bad } else { Role::Dim };
+        let Missing { reason, ids, .. } = &one;
+        page.say(role, &format!("{:<7}", one.word()), &format!("{}: {reason}", ids.join(", ")));
     }
 }
 

@@ -88,8 +88,8 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
             None => return cannot("no method here is shown to outlive a power cut".to_owned()),
         },
     };
-    let latency = match (condition.sync_only, &row.measured.sync) {
-        (false, _) => &row.measured.latency,
+    let latency = match (condition.sync_only, row.measured.latency("sync")) {
+        (false, _) => row.measured.main(),
         (true, Some(sync)) => sync,
         (true, None) => return cannot(format!("{} has no separate sync to time", row.id())),
     };
@@ -179,8 +179,8 @@ fn differs(ranking: &Ranking<'_>, preset: &Preset) -> Option<String> {
 mod tests {
     use super::*;
     use crate::require::parse;
-    use crate::rig::sim::Plant;
-    use crate::sample::{run, volatile};
+    use crate::sample::{latency, measured, run, volatile};
+    use crate::testbed::sim::Plant;
 
     fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(Outcome, String)> {
         let requirement = parse(text).expect(text);
@@ -223,8 +223,8 @@ mod tests {
             assert!(outcome == Outcome::CannotTell && sentence.contains(why), "{text}: {sentence}");
         }
         let mut few = volatile(Vec::new());
-        crate::sample::measured(&mut few, "dsync").latency = crate::latency::Latency::new();
-        (0..50).for_each(|_| crate::sample::measured(&mut few, "dsync").latency.record(1000));
+        *latency(measured(&mut few, "dsync")) = crate::latency::Latency::new();
+        (0..50).for_each(|_| latency(measured(&mut few, "dsync")).record(1000));
         let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
         assert!(outcome == Outcome::CannotTell && sentence.contains("too few"), "{sentence}");
         let lying = volatile(vec![Plant::NoFlushes]);

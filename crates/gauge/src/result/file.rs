@@ -10,10 +10,11 @@
 //! Invariants: memory and time grow with the file's real size and with no size that it claims; a string of a result
 //! never moves a terminal's cursor; a refusal names the field and the bound.
 
-use super::{FORMAT, Measured, Outcome, Round, RunResult, VERSION};
+use super::{FORMAT, RunResult, VERSION, version1};
 use crate::Error;
 use crate::latency;
-use crate::study::{Study, StudyOutcome};
+use crate::row::{Measured, Round};
+use crate::study::Study;
 use seawall_sys::text::printable;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -173,8 +174,11 @@ pub(super) fn parse(text: &str) -> Result<RunResult, Refusal> {
         return Err(Refusal::Newer(head.version));
     }
     let budget = HISTOGRAM_BYTES_MIN + HISTOGRAM_BYTES_PER_BYTE * text.len() as u64;
-    let result: RunResult =
-        latency::within(budget, || serde_json::from_str(&text)).map_err(Refusal::Damaged)?;
+    let result = latency::within(budget, || match head.version {
+        1 => serde_json::from_str::<version1::Run>(&text).map(RunResult::from),
+        _ => serde_json::from_str(&text),
+    });
+    let result: RunResult = result.map_err(Refusal::Damaged)?;
     check(&result).map_err(Refusal::Impossible)?;
     Ok(result)
 }
@@ -256,21 +260,23 @@ fn check(result: &RunResult) -> Result<(), Impossible> {
     at_most("mount options", environment.file_system.options.len(), LISTED_MAX)?;
     at_most("findings of lies", environment.lies.len(), LISTED_MAX)?;
     at_most("writeback settings", environment.writeback.len(), LISTED_MAX)?;
-    at_most("methods", result.methods.len(), METHODS_MAX)?;
-    once("method", result.methods.iter().map(|row| row.id.as_str()))?;
-    for row in &result.methods {
-        if let Outcome::Measured(measured) = &row.outcome {
-            check_measured(measured).map_err(|what| Impossible::Row(row.id.clone(), Box::new(what)))?;
-        }
-    }
-    result.study.as_ref().map_or(Ok(()), check_study)
+    check_study(&result.study)
 }
 
 fn check_measured(measured: &Measured) -> Result<(), Impossible> {
+    let lists = [
+        ("latencies", measured.latencies.len()),
+        ("figures", measured.figures.len()),
+        ("calls", measured.calls.len()),
+        ("series", measured.series.len()),
+        ("notes", measured.notes.len()),
+    ];
+    lists.into_iter().try_for_each(|(what, n)| at_most(what, n, COLUMNS_MAX))?;
     bounded("a count", COUNT_MAX, [measured.commits, measured.bytes, measured.tail.commits])?;
     bounded("a time", NS_MAX, [measured.elapsed_ns, measured.tail.latency_ns, measured.tail.wait_ns])?;
     bounded("a time", NS_MAX, [measured.cpu.user_ns, measured.cpu.system_ns])?;
-    at_most("reasons", measured.durability.because.len(), LISTED_MAX)?;
+    let because = measured.durability.as_ref().map_or(0, |durability| durability.because.len());
+    at_most("reasons", because, LISTED_MAX)?;
     rounds(&measured.rounds)
 }
 
@@ -297,25 +303,14 @@ fn check_study(study: &Study) -> Result<(), Impossible> {
     }
     at_most("columns", study.columns.len(), COLUMNS_MAX)?;
     once("column", study.columns.iter().map(|column| column.key.as_str()))?;
+    if study.ranked {
+        at_most("methods", study.rows.len(), METHODS_MAX)?;
+    }
     at_most("rows", study.rows.len(), ROWS_MAX)?;
     once("row", study.rows.iter().map(|row| (row.id.as_str(), row.place)))?;
-    for row in &study.rows {
-        let StudyOutcome::Measured(measured) = &row.outcome else { continue };
-        let lists = [
-            ("latencies", measured.latencies.len()),
-            ("figures", measured.figures.len()),
-            ("calls", measured.calls.len()),
-            ("series", measured.series.len()),
-            ("notes", measured.notes.len()),
-        ];
-        lists
-            .into_iter()
-            .try_for_each(|(what, n)| at_most(what, n, COLUMNS_MAX))
-            .and_then(|()| bounded("a time", NS_MAX, [measured.elapsed_ns, measured.tail.latency_ns]))
-            .and_then(|()| rounds(&measured.rounds))
-            .map_err(|what| Impossible::Row(row.id.clone(), Box::new(what)))?;
-    }
-    Ok(())
+    study.measured().try_for_each(|(row, measured)| {
+        check_measured(measured).map_err(|what| Impossible::Row(row.id.clone(), Box::new(what)))
+    })
 }
 
 #[cfg(test)]

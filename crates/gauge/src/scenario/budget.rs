@@ -24,11 +24,6 @@ impl Budget {
         Self { started_ns, end_ns, blocks, done: 0, overhead_ns: 0 }
     }
 
-    /// Whether a block was run.
-    pub(crate) fn begun(&self) -> bool {
-        self.done > 0
-    }
-
     fn blocks_left(&self) -> u64 {
         self.blocks.saturating_sub(self.done).max(1)
     }

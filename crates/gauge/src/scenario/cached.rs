@@ -14,18 +14,19 @@
 //!
 //! Invariant: a row never runs on pages that another row left in the cache.
 
+mod real;
+mod sim;
+
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
-use crate::figures::{bytes, duration, significant};
+use crate::figures::{bytes, capital, duration, significant};
 use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
 use crate::result::RunResult;
-use crate::stage::Stage;
-use crate::study::{
-    Better, CallTally, Column, Fact, NamedLatency, Place, Point, Study, StudyMeasured, StudyOutcome,
-    StudyRow, Unit,
-};
+use crate::row::{CallTally, Measured, NamedLatency, Row};
+use crate::study::{Better, Column, Fact, Place, Point, Study, Unit};
+use crate::testbed::{Machine, Testbed};
 use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
 
@@ -106,18 +107,19 @@ pub fn file_bytes(settings: &Settings, available_memory_bytes: Option<u64>, free
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    let free_bytes = (0..stage.places()).map(|place| stage.environment(place).file_system.free_bytes).min();
-    let file_bytes = file_bytes(settings, stage.available_memory_bytes(), free_bytes.unwrap_or(0));
+    let free_bytes =
+        (0..testbed.places()).map(|place| testbed.environment(place).file_system.free_bytes).min();
+    let file_bytes = file_bytes(settings, testbed.available_memory_bytes(), free_bytes.unwrap_or(0));
     let cases: Vec<(usize, ReadIn)> =
-        (0..stage.places()).flat_map(|place| VARIANTS.map(|(_, _, _, read_in)| (place, read_in))).collect();
-    let study = study(settings, stage, file_bytes);
-    let course = Course { name: NAME, settings, file_bytes, study, finish };
+        (0..testbed.places()).flat_map(|place| VARIANTS.map(|(_, _, _, read_in)| (place, read_in))).collect();
+    let study = study(settings, testbed, file_bytes);
+    let course = Course::new(NAME, settings, file_bytes, study);
     let mut block = 0;
-    rounds::run(course, stage, observer, &mut |stage, index, until| {
-        let (place, read_in) = cases[index];
+    rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
+        let ((place, read_in), until) = (cases[turn.index], turn.until);
         block += 1;
         let order = Order {
             place,
@@ -128,22 +130,26 @@ pub fn run(
             seed: settings.seed << 32 | block,
             cpu: settings.pin_to.first().copied(),
         };
-        stage.cached(&order, until).map(|trace| tally(trace, file_bytes))
+        let trace = match testbed.machine() {
+            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
+            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+        };
+        Ok(tally(trace, file_bytes))
     })
 }
 
-fn tally(trace: Trace, file_bytes: u64) -> StudyMeasured {
+fn tally(trace: Trace, file_bytes: u64) -> Measured {
     let Trace { elapsed_ns, sync, calls, times, cached_bytes, counts } = trace;
     let rewrites = sync.count() as f64;
     let cpu_ns = |name: &str| calls.iter().find(|call| call.call == name).and_then(|call| call.cpu_ns);
     let of_calls = CPU_OF.map(|(call, sum, _)| (sum, cpu_ns(call)));
-    let mut measured = StudyMeasured {
+    let mut measured = Measured {
         elapsed_ns,
         latencies: vec![NamedLatency::new("sync", "the sync alone", sync)],
         calls,
         cpu: times,
         counts,
-        ..StudyMeasured::default()
+        ..Measured::default()
     };
     measured.set("rewrites", rewrites);
     for (sum, ns) in of_calls {
@@ -168,8 +174,9 @@ const CPU_OF: [(&str, &str, &str); 2] =
 
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
-        let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
-        if let Some(bytes) = row.x {
+        let x = row.x;
+        let Some(measured) = row.measured_mut() else { continue };
+        if let Some(bytes) = x {
             measured.set("read_in_bytes", bytes);
         }
         let rewrites = measured.figure("rewrites").unwrap_or(0.0);
@@ -191,22 +198,20 @@ fn finish(study: &mut Study) {
     }
 }
 
-fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
-    let places: Vec<Place> = (0..stage.places())
+fn study(settings: &Settings, testbed: &dyn Testbed, file_bytes: u64) -> Study {
+    let places: Vec<Place> = (0..testbed.places())
         .map(|place| {
-            let environment = stage.environment(place).clone();
+            let environment = testbed.environment(place).clone();
             let kind = &environment.file_system.kind;
-            let alike = (0..stage.places())
-                .filter(|other| stage.environment(*other).file_system.kind == *kind)
+            let alike = (0..testbed.places())
+                .filter(|other| testbed.environment(*other).file_system.kind == *kind)
                 .count();
             let label = if alike > 1 { format!("{kind} {}", place + 1) } else { kind.clone() };
             Place { label, environment }
         })
         .collect();
     let several = places.len() > 1;
-    let row = |place: usize, (id, label, what, read_in): &(&str, &str, &str, ReadIn)| StudyRow {
-        id: if several { format!("{}/{id}", place + 1) } else { (*id).to_owned() },
-        label: (*label).to_owned(),
+    let row = |place: usize, (id, label, what, read_in): &(&str, &str, &str, ReadIn)| Row {
         what: (*what).to_owned(),
         group: if several { places[place].label.clone() } else { String::new() },
         x: match read_in {
@@ -216,10 +221,10 @@ fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
             ReadIn::Around => None,
         },
         place: several.then_some(place),
-        outcome: rounds::waiting(),
+        ..Row::waiting(if several { format!("{}/{id}", place + 1) } else { (*id).to_owned() }, *label)
     };
     let rows = (0..places.len()).flat_map(|place| VARIANTS.iter().map(move |variant| (place, variant)));
-    let rows: Vec<StudyRow> = rows.map(|(place, variant)| row(place, variant)).collect();
+    let rows: Vec<Row> = rows.map(|(place, variant)| row(place, variant)).collect();
     Study {
         title: format!(
             "{} × (seek, read, write, fsync) of {} at random places of a file of {}",
@@ -234,13 +239,13 @@ fn study(settings: &Settings, stage: &dyn Stage, file_bytes: u64) -> Study {
             Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
             Fact::new("rewrites", "rewrites a round", settings.rewrites.to_string()),
         ],
-        facts: Vec::new(),
         places: if several { places } else { Vec::new() },
         columns: columns(),
         rows,
         notes: vec![
             "wall, user and sys are per rewrite (seek, read, write and fsync); `CPU of one` is what one write and one fsync alone used: neither should grow with what is cached.".to_owned(),
         ],
+        ..Study::default()
     }
 }
 
@@ -311,7 +316,7 @@ pub fn judge(study: &Study) -> Vec<Finding> {
 
 /// A sentence's first words: with a capital where nothing leads it.
 fn begun(lead: &str, words: &str) -> String {
-    if lead.is_empty() { super::group::capital(words) } else { format!("{lead}{words}") }
+    if lead.is_empty() { capital(words) } else { format!("{lead}{words}") }
 }
 
 fn growth(study: &Study, place: usize, suspect: &Suspect) -> Option<Finding> {

@@ -13,17 +13,19 @@
 //! Invariant: every commit is acknowledged durable by the same rules as in the scenario `commit`, and timed by the same
 //! loop.
 
+mod real;
+mod sim;
+
+use super::commit::tally;
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
-use crate::figures::{bytes, count, rate, significant};
+use crate::figures::{bytes, capital, count, rate, significant};
 use crate::findings::{Finding, Severity};
-use crate::latency::Latency;
 use crate::result::RunResult;
-use crate::stage::{Block, Stage};
-use crate::study::{
-    Better, Column, Fact, NamedLatency, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit,
-};
+use crate::row::{Measured, Row};
+use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::testbed::{Block, BlockError, Machine, Testbed, Until};
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
 
@@ -70,7 +72,7 @@ pub const WRITER_BYTES: u64 = 1 << 20;
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     let Some(method) = settings.methods.first().copied() else {
@@ -81,39 +83,33 @@ pub fn run(
         .flat_map(|(sharing, ..)| settings.writers.iter().map(|writers| (*sharing, *writers)))
         .collect();
     let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
-    let durability = classify(method, &stage.environment(0).surroundings(FileState::ZeroFilled));
+    let durability = classify(method, &testbed.environment(0).surroundings(FileState::ZeroFilled));
     let study = study(settings, method);
-    let course = Course { name: NAME, settings, file_bytes: most * WRITER_BYTES, study, finish };
-    rounds::run(course, stage, observer, &mut |stage, index, until| {
-        let (sharing, writers) = cases[index];
-        let block = stage.group(&Order { sharing, writers, method, settings }, until)?;
-        let mut measured = tally(&block);
+    let course = Course::new(NAME, settings, most * WRITER_BYTES, study);
+    rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
+        let (sharing, writers) = cases[turn.index];
+        let block = block(testbed, &Order { sharing, writers, method, settings }, turn.until)?;
         // The log opens only with a method of the class that was asked of it.
-        measured.durability = (sharing != Sharing::Log).then(|| durability.clone());
-        Ok(measured)
+        let durability = (sharing != Sharing::Log).then(|| durability.clone());
+        Ok(Measured { durability, ..tally(&block, settings.bytes) })
     })
 }
 
-/// A block's figures; what `group` and `interfere` have in common.
-pub(crate) fn tally(block: &Block) -> StudyMeasured {
-    let mut latency = Latency::new();
-    let mut measured =
-        StudyMeasured { elapsed_ns: block.elapsed_ns, counts: block.counts, ..StudyMeasured::default() };
-    let mut commits = 0;
-    for (index, sample) in block.samples.iter().enumerate() {
-        latency.add(&sample.latency);
-        commits += sample.commits;
-        measured.cpu = if index == 0 { sample.times } else { measured.cpu.plus(&sample.times) };
-        measured.tail = measured.tail.plus(&sample.tail);
+/// A block of the scenario; `replicated` has such rows too.
+pub(crate) fn block(
+    testbed: &mut dyn Testbed,
+    order: &Order<'_>,
+    until: Until<'_>,
+) -> Result<Block, BlockError> {
+    match testbed.machine() {
+        Machine::Real(real) => real.block(|real| real::run(real, order, until)),
+        Machine::Sim(sim) => sim::run(sim, order, until),
     }
-    measured.latencies = vec![NamedLatency::new("commit", "commit", latency)];
-    measured.set("commits", commits as f64);
-    measured
 }
 
 /// The figures that follow from a block's sums.
-pub(crate) fn derive(measured: &mut StudyMeasured) {
-    let commits = measured.figure("commits").unwrap_or(0.0);
+pub(crate) fn derive(measured: &mut Measured) {
+    let commits = measured.commits as f64;
     if commits == 0.0 || measured.elapsed_ns == 0 {
         return;
     }
@@ -124,33 +120,30 @@ pub(crate) fn derive(measured: &mut StudyMeasured) {
             measured.set("commits_per_flush", commits / counts.flushes as f64);
         }
     }
-    let spent_ns =
-        measured.latency("commit").map_or(0.0, |latency| latency.mean_ns() * latency.count() as f64);
-    if let Some(wait_ns) = measured.cpu.wait_ns.filter(|_| spent_ns > 0.0) {
-        measured.set("cpu_wait", wait_ns as f64 / spent_ns);
+    if let Some(share) = measured.wait_share() {
+        measured.set("cpu_wait", share);
     }
 }
 
 fn study(settings: &Settings, method: &Method) -> Study {
-    let row = |(sharing, id, words): &(Sharing, &str, &str), writers: usize| StudyRow {
-        id: format!("{id}-{writers}"),
-        label: count(writers as u64),
-        what: words.to_string(),
-        group: if *sharing == Sharing::Log { (*words).to_owned() } else { format!("{words}, {}", method.id) },
-        x: Some(writers as f64),
-        place: None,
-        outcome: rounds::waiting(),
+    let row = |(sharing, id, words): &(Sharing, &str, &str), writers: usize| {
+        let of_method = *sharing != Sharing::Log;
+        Row {
+            what: words.to_string(),
+            group: if of_method { format!("{words}, {}", method.id) } else { (*words).to_owned() },
+            x: Some(writers as f64),
+            method: of_method.then(|| method.into()),
+            writers: u32::try_from(writers).ok(),
+            ..Row::waiting(format!("{id}-{writers}"), count(writers as u64))
+        }
     };
     Study {
         title: format!("durable commits of {} by many writers", bytes(settings.bytes as u64)),
-        reproduces: String::new(),
         row_title: "writers".to_owned(),
         settings: vec![
             Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
             Fact::new("method", "method", method.id),
         ],
-        facts: Vec::new(),
-        places: Vec::new(),
         columns: columns(),
         rows: SHARINGS
             .iter()
@@ -160,6 +153,7 @@ fn study(settings: &Settings, method: &Method) -> Study {
             "Commits per flush are counted by the device, with whatever its neighbours do: above 1, commits shared a flush.".to_owned(),
             CPU_WAIT_NOTE.to_owned(),
         ],
+        ..Study::default()
     }
 }
 
@@ -195,11 +189,7 @@ fn columns() -> Vec<Column> {
 }
 
 fn finish(study: &mut Study) {
-    for row in &mut study.rows {
-        if let StudyOutcome::Measured(measured) = &mut row.outcome {
-            derive(measured);
-        }
-    }
+    study.rows.iter_mut().filter_map(Row::measured_mut).for_each(derive);
 }
 
 /// What the table says: for each way, what the writers gained.
@@ -212,15 +202,14 @@ pub fn judge(study: &Study) -> Vec<Finding> {
 const NO_GAIN: f64 = 1.5;
 
 fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
-    let of = |row: &&StudyRow| row.id.rsplit_once('-').is_some_and(|(kind, _)| kind == id);
-    let mut rows: Vec<&StudyRow> =
-        study.rows.iter().filter(of).filter(|row| row.measured().is_some()).collect();
+    let of = |row: &&Row| row.id.rsplit_once('-').is_some_and(|(kind, _)| kind == id);
+    let mut rows: Vec<&Row> = study.rows.iter().filter(of).filter(|row| row.measured().is_some()).collect();
     rows.sort_by(|a, b| a.x.partial_cmp(&b.x).unwrap_or(std::cmp::Ordering::Equal));
     let (first, last) = (*rows.first()?, *rows.last()?);
     if first.id == last.id {
         return None;
     }
-    let per_s = |row: &StudyRow| row.measured()?.figure("commits_per_s");
+    let per_s = |row: &Row| row.measured()?.figure("commits_per_s");
     let (one, many) = (per_s(first)?, per_s(last)?);
     let per_flush = last.measured().and_then(|measured| measured.figure("commits_per_flush"));
     let shared = per_flush.map_or(String::new(), |n| format!(", {} commits a flush", significant(n)));
@@ -242,10 +231,4 @@ fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
         (Severity::Note, "Compare p99 too: what is gained in rate is often paid in waiting.")
     };
     Some(Finding { rule: "group-gain", severity, sentence, remedy: remedy.to_owned() })
-}
-
-/// The same with a capital letter.
-pub(crate) fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

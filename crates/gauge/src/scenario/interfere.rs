@@ -12,16 +12,21 @@
 //!
 //! Invariant: each load is compared with `none` of the same method in the same round, so that drift cancels.
 
-use super::group::{derive, tally};
+mod real;
+mod sim;
+
+use super::commit::tally;
+use super::group::derive;
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
 use crate::figures::{bytes, duration, duration_ns, significant};
 use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
-use crate::stage::Stage;
+use crate::row::{Measured, Row};
 use crate::stats::paired_ratio;
-use crate::study::{Better, Column, Fact, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit};
+use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::testbed::{Machine, Testbed};
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
 
@@ -74,7 +79,7 @@ pub struct Order<'a> {
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     let cases: Vec<(&'static Method, Load, String)> = settings
@@ -82,12 +87,16 @@ pub fn run(
         .iter()
         .flat_map(|method| LOADS.iter().map(|(load, name, _)| (*method, *load, id(method, name))))
         .collect();
-    let around = stage.environment(0).surroundings(FileState::ZeroFilled);
-    let course = Course { name: NAME, settings, file_bytes: JOURNAL_BYTES, study: study(settings), finish };
-    rounds::run(course, stage, observer, &mut |stage, index, until| {
-        let (method, load, id) = &cases[index];
-        let block = stage.interfere(&Order { load: *load, method, id, settings }, until)?;
-        let mut measured = tally(&block);
+    let around = testbed.environment(0).surroundings(FileState::ZeroFilled);
+    let course = Course::new(NAME, settings, JOURNAL_BYTES, study(settings));
+    rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
+        let ((method, load, id), until) = (&cases[turn.index], turn.until);
+        let order = Order { load: *load, method, id, settings };
+        let block = match testbed.machine() {
+            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
+            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+        };
+        let mut measured = tally(&block, settings.bytes);
         measured.durability = Some(classify(method, &around));
         measured.set("load_bytes", block.load_bytes as f64);
         Ok(measured)
@@ -99,22 +108,16 @@ fn id(method: &Method, load: &str) -> String {
 }
 
 fn study(settings: &Settings) -> Study {
-    let row = |method: &'static Method, name: &str, what: &str| StudyRow {
-        id: id(method, name),
-        label: name.to_owned(),
+    let row = |method: &'static Method, name: &str, what: &str| Row {
         what: what.to_owned(),
         group: method.id.to_owned(),
-        x: None,
-        place: None,
-        outcome: rounds::waiting(),
+        method: Some(method.into()),
+        ..Row::waiting(id(method, name), name)
     };
     Study {
         title: format!("commits of {} with other work on the same disk", bytes(settings.bytes as u64)),
-        reproduces: String::new(),
         row_title: "load".to_owned(),
         settings: vec![Fact::new("size_bytes", "size", bytes(settings.bytes as u64))],
-        facts: Vec::new(),
-        places: Vec::new(),
         columns: columns(),
         rows: settings
             .methods
@@ -129,6 +132,7 @@ fn study(settings: &Settings) -> Study {
             ),
             super::group::CPU_WAIT_NOTE.to_owned(),
         ],
+        ..Study::default()
     }
 }
 
@@ -163,7 +167,7 @@ fn columns() -> Vec<Column> {
 
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
-        if let StudyOutcome::Measured(measured) = &mut row.outcome {
+        if let Some(measured) = row.measured_mut() {
             derive(measured);
             let moved = measured.figure("load_bytes").unwrap_or(0.0);
             if moved > 0.0 && measured.elapsed_ns > 0 {
@@ -174,7 +178,7 @@ fn finish(study: &mut Study) {
     let against: Vec<Option<(f64, f64, f64)>> =
         study.rows.iter().map(|row| against_none(study, row)).collect();
     for (row, against) in study.rows.iter_mut().zip(against) {
-        if let (StudyOutcome::Measured(measured), Some((p50, p99, added_ns))) = (&mut row.outcome, against) {
+        if let (Some(measured), Some((p50, p99, added_ns))) = (row.measured_mut(), against) {
             measured.set("p50_ratio", p50);
             measured.set("p99_ratio", p99);
             measured.set("p99_added_ns", added_ns);
@@ -183,22 +187,21 @@ fn finish(study: &mut Study) {
 }
 
 /// The ratios of the medians and 99th percentiles, round by round, and how much was added to p99 in all.
-fn against_none(study: &Study, row: &StudyRow) -> Option<(f64, f64, f64)> {
+fn against_none(study: &Study, row: &Row) -> Option<(f64, f64, f64)> {
     let none = study.row(&format!("{}/none", row.group))?;
     if none.id == row.id {
         return None;
     }
     let (none, loaded) = (none.measured()?, row.measured()?);
-    let paired = |of: fn(&crate::result::Round) -> u64| {
-        let values =
-            |one: &StudyMeasured| one.rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>();
+    let paired = |of: fn(&crate::row::Round) -> u64| {
+        let values = |one: &Measured| one.rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>();
         let (values, base) = (values(loaded), values(none));
         match paired_ratio(&values, &base) {
             Some(ratio) => Some(ratio.estimate),
             None => values.first().zip(base.first()).filter(|(_, base)| **base > 0.0).map(|(a, b)| a / b),
         }
     };
-    let at = |one: &StudyMeasured| one.latency("commit")?.percentile(99.0).ns().map(|ns| ns as f64);
+    let at = |one: &Measured| one.latency("commit")?.percentile(99.0).ns().map(|ns| ns as f64);
     Some((paired(|round| round.p50_ns)?, paired(|round| round.p99_ns)?, at(loaded)? - at(none)?))
 }
 

@@ -13,6 +13,8 @@
 //! Invariant: nothing is synced: this measures the path into the kernel, never durability.
 
 pub mod jvm;
+mod real;
+mod sim;
 
 use super::rounds::{self, Course};
 use super::settings::Settings;
@@ -20,9 +22,10 @@ use super::{Observer, RunError};
 use crate::figures::{bytes, duration_ns, significant};
 use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
-use crate::result::{RunResult, Tail};
-use crate::stage::Stage;
-use crate::study::{Column, Fact, Iteration, NamedLatency, Point, Study, StudyMeasured, StudyRow};
+use crate::result::RunResult;
+use crate::row::{Iteration, Measured, NamedLatency, Row, Tail};
+use crate::study::{Column, Fact, Point, Study};
+use crate::testbed::{BlockError, Machine, Testbed, Until};
 use seawall_sys::Method;
 use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
@@ -115,18 +118,18 @@ pub struct Trace {
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     if let Some(jvms) = &settings.jvms {
-        return jvm::run(settings, jvms, stage, observer);
+        return jvm::run(settings, jvms, testbed, observer);
     }
     let cases: Vec<(Pace, WriteCall)> =
         PACES.iter().flat_map(|(pace, ..)| WriteCall::ALL.map(|call| (*pace, call))).collect();
-    let study = study(settings, stage);
-    let course = Course { name: NAME, settings, file_bytes: FILE_BYTES, study, finish: |_| {} };
-    rounds::run(course, stage, observer, &mut |stage, index, until| {
-        let (pace, call) = cases[index];
+    let study = study(settings, testbed);
+    let course = Course::new(NAME, settings, FILE_BYTES, study);
+    rounds::run(course, testbed, observer, &|_| {}, &mut |testbed, turn| {
+        let (pace, call) = cases[turn.index];
         let cpu = settings.pin_to.first().copied();
         let order = Order {
             way: Way::Call(call),
@@ -137,14 +140,22 @@ pub fn run(
             settle: false,
             cpu,
         };
-        stage.path(&order, until).map(tally)
+        block(testbed, &order, turn.until).map(tally)
     })
 }
 
-fn tally(trace: Trace) -> StudyMeasured {
+/// A block of the scenario.
+fn block(testbed: &mut dyn Testbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
+    match testbed.machine() {
+        Machine::Real(real) => real.block(|real| real::run(real, order, until)),
+        Machine::Sim(sim) => sim::run(sim, order, until),
+    }
+}
+
+fn tally(trace: Trace) -> Measured {
     let Trace { elapsed_ns, service, response, times, tail, .. } = trace;
     let main = response.clone().unwrap_or_else(|| service.clone());
-    StudyMeasured {
+    Measured {
         elapsed_ns,
         iterations: vec![Iteration::of(&main)],
         latencies: vec![
@@ -157,21 +168,16 @@ fn tally(trace: Trace) -> StudyMeasured {
         ],
         cpu: times,
         tail,
-        ..StudyMeasured::default()
+        ..Measured::default()
     }
 }
 
-fn study(settings: &Settings, stage: &dyn Stage) -> Study {
-    let row = |pace: &str, words: &str, call: WriteCall| StudyRow {
-        id: format!("{}/{pace}", call.id()),
-        label: call.id().to_owned(),
-        what: String::new(),
+fn study(settings: &Settings, testbed: &dyn Testbed) -> Study {
+    let row = |pace: &str, words: &str, call: WriteCall| Row {
         group: words.to_owned(),
-        x: None,
-        place: None,
-        outcome: rounds::waiting(),
+        ..Row::waiting(format!("{}/{pace}", call.id()), call.id())
     };
-    let environment = stage.environment(0);
+    let environment = testbed.environment(0);
     Study {
         title: format!(
             "{} writes into a file of {} of {}, {} apart, nothing synced",
@@ -193,13 +199,13 @@ fn study(settings: &Settings, stage: &dyn Stage) -> Study {
             "a reading of the clock",
             format!("{} ns, in every figure", significant(environment.clock.read_ns)),
         )],
-        places: Vec::new(),
         columns: columns(),
         rows: PACES
             .iter()
             .flat_map(|(_, pace, words)| WriteCall::ALL.map(|call| row(pace, words, call)))
             .collect(),
         notes: vec!["Nothing here is durable: it is the way into the kernel's memory only.".to_owned()],
+        ..Study::default()
     }
 }
 

@@ -13,8 +13,11 @@
 //! called unknown; a record counts when it was acknowledged, and a missing acknowledgement ends the row.
 
 pub mod promise;
+mod real;
+mod sim;
 
-use super::group::{self, Sharing, derive, tally};
+use super::commit::tally;
+use super::group::{self, Sharing, derive};
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -22,8 +25,9 @@ use crate::figures::{bytes, count, duration, listing, rate, significant};
 use crate::findings::{Finding, Severity};
 use crate::measure::Sample;
 use crate::result::RunResult;
-use crate::stage::{Stage, Until};
-use crate::study::{Better, Column, Fact, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit};
+use crate::row::{Measured, Outcome, Row};
+use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::testbed::{Machine, Testbed, Until};
 use promise::{EngineFacts, Outlives, SyncPolicy, outlives, outlives_here};
 use seawall_sys::durability::{Durability, FileState, classify};
 use seawall_sys::method::Method;
@@ -37,7 +41,7 @@ pub const IN_FLIGHT: [usize; 2] = [1, 64];
 /// What a block is to do with an engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// Which of [`Stage::engines`].
+    /// Index into the testbed's [`Engines`].
     pub engine: usize,
     /// Records sent and not yet acknowledged, at most.
     pub in_flight: usize,
@@ -69,6 +73,34 @@ pub trait Engine {
 /// The error of an engine's client; the gauge only reports it.
 pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The engines of a run, attached to its testbed.
+pub struct Engines(pub Vec<Box<dyn Engine>>);
+
+impl Engines {
+    /// Removes what the engines created in their clusters; to be called however the run ended. Returns what was left
+    /// behind in any of them, and how to remove it.
+    pub fn close(&mut self) -> Vec<EngineError> {
+        self.0.drain(..).filter_map(|mut engine| engine.close().err()).collect()
+    }
+}
+
+impl Drop for Engines {
+    fn drop(&mut self) {
+        // Who wants to know what was left behind has called it before.
+        let _ = self.close();
+    }
+}
+
+/// What the replicated engines say of themselves; none unless clusters were named.
+fn engines(testbed: &mut dyn Testbed) -> Vec<EngineFacts> {
+    match testbed.machine() {
+        Machine::Real(real) => real
+            .attached::<Engines>()
+            .map_or_else(Vec::new, |engines| engines.0.iter().map(|engine| engine.facts().clone()).collect()),
+        Machine::Sim(sim) => sim.attached::<Vec<EngineFacts>>().cloned().unwrap_or_else(sim::engines),
+    }
+}
+
 /// Who commits in a row.
 #[derive(Debug, Clone, Copy)]
 enum Committer {
@@ -99,32 +131,36 @@ struct Kind {
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    let engines = stage.engines();
+    let engines = engines(testbed);
     if engines.is_empty() {
         return Err(RunError::Unavailable(
             "no cluster was named: `replicated` speaks to none of itself".to_owned(),
         ));
     }
-    let (study, cases) = table(settings, stage, &engines);
+    let (study, cases) = table(settings, testbed, &engines);
     let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
     let file_bytes = most * group::WRITER_BYTES.max(settings.bytes as u64);
-    let course = Course { name: NAME, settings, file_bytes, study, finish };
-    rounds::run(course, stage, observer, &mut |stage, index, until| {
-        let case = &cases[index];
+    let course = Course::new(NAME, settings, file_bytes, study);
+    rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
+        let (case, until) = (&cases[turn.index], turn.until);
         let order = |sharing, method| group::Order { sharing, writers: case.in_flight, method, settings };
         let block = match case.committer {
-            Committer::Method(method) => stage.group(&order(Sharing::File, method), until)?,
+            Committer::Method(method) => group::block(testbed, &order(Sharing::File, method), until)?,
             // The log chooses its own method; this one only fills the field.
-            Committer::Log => stage.group(&order(Sharing::Log, settings.methods[0]), until)?,
+            Committer::Log => group::block(testbed, &order(Sharing::Log, settings.methods[0]), until)?,
             Committer::Engine(engine) => {
                 let order = Order { engine, in_flight: case.in_flight, id: &case.id, settings };
-                stage.replicated(&order, until)?
+                match testbed.machine() {
+                    // A cluster that fails leaves the files here as they were.
+                    Machine::Real(real) => real::run(real, &order, until)?,
+                    Machine::Sim(sim) => sim::run(sim, &engines[engine], &order, until)?,
+                }
             }
         };
-        Ok(tally(&block))
+        Ok(tally(&block, settings.bytes))
     })
 }
 
@@ -132,20 +168,24 @@ pub fn run(
 const OUTLIVED: [&str; 3] = ["outlives_process", "outlives_machine", "outlives_power_cut"];
 
 /// The rows and what stands behind each.
-fn table(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> (Study, Vec<Case>) {
+fn table(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) -> (Study, Vec<Case>) {
     let mut rows = Vec::new();
     let mut cases = Vec::new();
-    for kind in kinds(settings, stage, engines) {
+    for kind in kinds(settings, testbed, engines) {
         for &in_flight in &settings.writers {
             let id = format!("{}/{in_flight}", kind.id);
-            rows.push(StudyRow {
-                id: id.clone(),
-                label: count(in_flight as u64),
+            let method = match kind.committer {
+                Committer::Method(method) => Some(method.into()),
+                Committer::Log | Committer::Engine(_) => None,
+            };
+            rows.push(Row {
                 what: kind.what.clone(),
                 group: kind.group.clone(),
                 x: Some(in_flight as f64),
-                place: None,
+                method,
+                writers: u32::try_from(in_flight).ok(),
                 outcome: promised(&kind),
+                ..Row::waiting(id.clone(), count(in_flight as u64))
             });
             cases.push(Case { committer: kind.committer, in_flight, id });
         }
@@ -157,17 +197,17 @@ fn table(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> (St
         row_title: "in flight".to_owned(),
         settings: vec![Fact::new("size_bytes", "size", bytes(settings.bytes as u64))],
         facts: engines.iter().map(fact).collect(),
-        places: Vec::new(),
         columns: columns(),
         rows,
         notes: notes(engines),
+        ..Study::default()
     };
     (study, cases)
 }
 
 /// Local methods first, then the log, then the engines.
-fn kinds(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> Vec<Kind> {
-    let around = stage.environment(0).surroundings(FileState::ZeroFilled);
+fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) -> Vec<Kind> {
+    let around = testbed.environment(0).surroundings(FileState::ZeroFilled);
     let mut kinds = Vec::new();
     for method in &settings.methods {
         let durability = classify(method, &around);
@@ -202,15 +242,15 @@ fn kinds(settings: &Settings, stage: &dyn Stage, engines: &[EngineFacts]) -> Vec
 }
 
 /// A row that has not run yet, with its promise.
-fn promised(kind: &Kind) -> StudyOutcome {
-    let mut measured = StudyMeasured { durability: kind.durability.clone(), ..StudyMeasured::default() };
+fn promised(kind: &Kind) -> Outcome {
+    let mut measured = Measured { durability: kind.durability.clone(), ..Measured::default() };
     let told = [kind.outlives.process, kind.outlives.machine, kind.outlives.power_cut];
     for (name, outlived) in OUTLIVED.iter().zip(told) {
         if let Some(figure) = outlived.figure() {
             measured.set(name, figure);
         }
     }
-    StudyOutcome::Measured(Box::new(measured))
+    Outcome::Measured(Box::new(measured))
 }
 
 /// An engine and its sync policy, as the rows' heading.
@@ -279,9 +319,9 @@ fn notes(engines: &[EngineFacts]) -> Vec<String> {
 
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
-        let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
+        let Some(measured) = row.measured_mut() else { continue };
         derive(measured);
-        let commits = measured.figure("commits").unwrap_or(0.0);
+        let commits = measured.commits as f64;
         if let Some(counts) = measured.counts.filter(|_| commits > 0.0) {
             measured.set("flushes_per_commit", counts.flushes as f64 / commits);
         }
@@ -301,34 +341,34 @@ pub fn judge(study: &Study) -> Vec<Finding> {
 }
 
 /// The rows of each engine; its fact is called like it.
-fn engines_of(study: &Study) -> Vec<Vec<&StudyRow>> {
+fn engines_of(study: &Study) -> Vec<Vec<&Row>> {
     let keys: Vec<&str> = study.facts.iter().map(|fact| fact.key.as_str()).collect();
     keys.iter().map(|key| study.rows.iter().filter(|row| engine_of(row) == *key).collect()).collect()
 }
 
 /// A row's id without the number in flight.
-fn engine_of(row: &StudyRow) -> &str {
+fn engine_of(row: &Row) -> &str {
     row.id.rsplit_once('/').map_or(row.id.as_str(), |(engine, _)| engine)
 }
 
-fn figure(row: &StudyRow, name: &str) -> Option<f64> {
+fn figure(row: &Row, name: &str) -> Option<f64> {
     row.measured()?.figure(name)
 }
 
-fn p50_ns(row: &StudyRow) -> Option<f64> {
+fn p50_ns(row: &Row) -> Option<f64> {
     let latency = row.measured()?.latency("commit").filter(|latency| latency.count() > 0)?;
     Some(latency.p50_ns() as f64)
 }
 
 /// The row of `rows` with one commit in flight.
-fn lone<'a>(rows: &[&'a StudyRow]) -> Option<&'a StudyRow> {
+fn lone<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
     rows.iter().find(|row| row.x == Some(1.0)).copied()
 }
 
-fn beside_local(study: &Study, rows: &[&StudyRow]) -> Option<Finding> {
+fn beside_local(study: &Study, rows: &[&Row]) -> Option<Finding> {
     let engine = lone(rows)?;
     let keys: Vec<&str> = study.facts.iter().map(|fact| fact.key.as_str()).collect();
-    let outlives_cut = |row: &&StudyRow| figure(row, "outlives_power_cut") == Some(1.0);
+    let outlives_cut = |row: &&Row| figure(row, "outlives_power_cut") == Some(1.0);
     let local = study
         .rows
         .iter()
@@ -355,8 +395,8 @@ fn beside_local(study: &Study, rows: &[&StudyRow]) -> Option<Finding> {
 }
 
 /// Engines that acknowledge before they sync; the remedy's price is told if it was measured.
-fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
-    let later: Vec<&StudyRow> = engines
+fn not_synced(study: &Study, engines: &[Vec<&Row>]) -> Option<Finding> {
+    let later: Vec<&Row> = engines
         .iter()
         .filter_map(|rows| lone(rows))
         .filter(|row| figure(row, "outlives_power_cut") == Some(0.0))
@@ -365,7 +405,7 @@ fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
     if names.is_empty() {
         return None;
     }
-    let kind = |row: &StudyRow| engine_of(row).split('/').next().unwrap_or_default().to_owned();
+    let kind = |row: &Row| engine_of(row).split('/').next().unwrap_or_default().to_owned();
     let priced: Vec<String> = later
         .iter()
         .filter_map(|row| {
@@ -397,7 +437,7 @@ fn not_synced(study: &Study, engines: &[Vec<&StudyRow>]) -> Option<Finding> {
     })
 }
 
-fn unknown_policy(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+fn unknown_policy(engines: &[Vec<&Row>]) -> Option<Finding> {
     let unknown: Vec<&str> = engines
         .iter()
         .filter_map(|rows| rows.first())
@@ -416,7 +456,7 @@ fn unknown_policy(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
     })
 }
 
-fn one_machine(engines: &[Vec<&StudyRow>]) -> Option<Finding> {
+fn one_machine(engines: &[Vec<&Row>]) -> Option<Finding> {
     let here: Vec<&str> = engines
         .iter()
         .filter_map(|rows| rows.first())

@@ -1,73 +1,86 @@
 //! Runs a scenario's rows in rounds, each over all rows in an order of its own.
 //!
+//! ```text
+//!   idle baseline ─ round 1 ─ round 2 …
+//!                      └─ for each row, in an order drawn for this round: a block, its figures added to the row's
+//! ```
+//!
 //! Invariants: drift does not pick the winner, because no row runs twice before all have run; the result is complete
 //! and handed on after every round; a row that failed is not run again; warm-up rounds leave no trace in the figures.
 
 use super::budget::Budget;
 use super::settings::Settings;
 use super::{Observer, RunError};
-use crate::latency::Latency;
-use crate::result::{FORMAT, Idle, JournalRecord, Round, RunResult, VERSION};
-use crate::stage::{Stage, Until};
-use crate::study::{Study, StudyMeasured, StudyOutcome};
-use seawall_sys::OpenError;
-use seawall_sys::starting_line::START_THREAD;
+use crate::evidence;
+use crate::result::{FORMAT, Idle, JournalRecord, PlanRecord, RunResult, VERSION};
+use crate::row::{Measured, Outcome, Round};
+use crate::study::Study;
+use crate::testbed::{BlockError, Testbed, Until};
 use std::sync::atomic::Ordering;
 
 /// How long the idle baseline is watched, nanoseconds.
-const IDLE_NS: u64 = 300_000_000;
-
-/// Measures one block of the row at this index.
-pub(crate) type RunBlock<'a> =
-    &'a mut dyn FnMut(&mut dyn Stage, usize, Until<'_>) -> Result<StudyMeasured, OpenError>;
+const IDLE_NS: u64 = 500_000_000;
 
 /// A scenario, ready to run.
-pub(crate) struct Course<'a> {
+pub(crate) struct Course {
     pub(crate) name: &'static str,
-    pub(crate) settings: &'a Settings,
-    /// The size of the file that is written, bytes, for the record.
-    pub(crate) file_bytes: u64,
-    /// The rows, each [`waiting`].
+    pub(crate) plan: PlanRecord,
+    /// Rounds before those of the plan that are run and not counted.
+    pub(crate) warm_up: u32,
+    /// The rows, each waiting or with the reason why it will not run.
     pub(crate) study: Study,
-    /// Works out the figures that follow from others; called after every round.
-    pub(crate) finish: fn(&mut Study),
+    /// The journal, where all rows share one.
+    pub(crate) journal: JournalRecord,
+    /// What was spent on preparing, nanoseconds: it is part of the run's time.
+    pub(crate) spent_ns: u64,
 }
 
-/// The outcome of a row that has not run yet.
-pub(crate) fn waiting() -> StudyOutcome {
-    StudyOutcome::Measured(Box::default())
+impl Course {
+    /// A scenario whose blocks make their own files, of `file_bytes` for the record.
+    pub(crate) fn new(name: &'static str, settings: &Settings, file_bytes: u64, study: Study) -> Self {
+        Self {
+            name,
+            plan: settings.record(file_bytes),
+            warm_up: settings.warm_up,
+            study,
+            journal: JournalRecord::default(),
+            spent_ns: 0,
+        }
+    }
 }
 
-/// Runs `course` on `stage`.
+/// A row's turn in a round.
+pub(crate) struct Turn<'a> {
+    /// The row.
+    pub(crate) index: usize,
+    /// The round, from 0.
+    pub(crate) round: u32,
+    /// What the row measured in the rounds before.
+    pub(crate) so_far: &'a Measured,
+    /// The journal's record, to be kept up to date.
+    pub(crate) journal: &'a mut JournalRecord,
+    pub(crate) until: Until<'a>,
+}
+
+/// Measures one block.
+pub(crate) type RunBlock<'a> = &'a mut dyn FnMut(&mut dyn Testbed, Turn<'_>) -> Result<Measured, BlockError>;
+
+/// Runs `course` on `testbed`. `finish` works out the figures that follow from others, after every round.
 ///
 /// # Errors
 /// A file could not be made, or the observer stopped it before anything was measured or could not keep a result. What
 /// fails for one row only is that row's outcome.
 pub(crate) fn run(
-    course: Course<'_>,
-    stage: &mut dyn Stage,
+    course: Course,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
-    block: RunBlock<'_>,
-) -> Result<RunResult, RunError> {
-    let finish = course.finish;
-    run_and(course, stage, observer, block, &finish)
-}
-
-/// The same, with figures worked out by `finish`, which may know more than the study, in place of the course's own.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn run_and(
-    course: Course<'_>,
-    stage: &mut dyn Stage,
-    observer: &mut dyn Observer,
-    block: RunBlock<'_>,
     finish: &dyn Fn(&mut Study),
+    block: RunBlock<'_>,
 ) -> Result<RunResult, RunError> {
-    let Course { name, settings, file_bytes, study, .. } = course;
-    let started_unix_s = stage.unix_seconds();
-    let idle = watch_idle(stage);
-    let started_ns = stage.now_ns();
+    let Course { name, plan, warm_up, study, journal, spent_ns } = course;
+    let started_unix_s = testbed.unix_seconds().saturating_sub(spent_ns / 1_000_000_000);
+    let idle = watch_idle(testbed);
+    let started_ns = testbed.now_ns().saturating_sub(spent_ns);
     let mut result = RunResult {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -76,20 +89,19 @@ pub(crate) fn run_and(
         label: None,
         started_unix_s,
         complete: false,
-        plan: settings.record(file_bytes),
-        environment: stage.environment(0).clone(),
-        journal: JournalRecord::default(),
+        plan,
+        environment: testbed.environment(0).clone(),
+        journal,
         idle,
-        methods: Vec::new(),
         order: Vec::new(),
-        study: None,
+        study: Study::default(),
     };
     let mut walk = Walk { started_ns, study };
-    let rounds = settings.warm_up + settings.rounds;
+    let rounds = warm_up + result.plan.rounds;
     // A row that is known not to run from the start takes no share of the time.
     let blocks = walk.running().len() as u64 * u64::from(rounds);
-    let mut budget = Budget::new(started_ns, settings.timed.then(|| started_ns + settings.time_ns), blocks);
-    let mut random = fastrand::Rng::with_seed(settings.seed);
+    let mut budget = Budget::new(started_ns, result.plan.time_ns.map(|ns| started_ns + ns), blocks);
+    let mut random = fastrand::Rng::with_seed(result.plan.seed);
     for round in 0..rounds {
         let mut order = walk.running();
         random.shuffle(&mut order);
@@ -98,58 +110,55 @@ pub(crate) fn run_and(
                 break;
             }
             let row = &walk.study.rows[*index];
-            observer.block(&budget.announce(
-                [round, rounds],
-                stage.now_ns(),
-                &row.id,
-                p50_ns(row.measured()),
-            ));
-            let began_ns = stage.now_ns();
+            let Some(so_far) = row.measured() else { continue };
+            let p50_ns = (so_far.main().count() > 0).then(|| so_far.main().p50_ns());
+            let began_ns = testbed.now_ns();
+            observer.block(&budget.announce([round, rounds], began_ns, &row.id, p50_ns));
             let until = Until { block_ns: budget.block_ns(began_ns), stop: observer.stop() };
-            let counted = round.checked_sub(settings.warm_up);
-            match block(stage, *index, until) {
+            let turn = Turn { index: *index, round, so_far, journal: &mut result.journal, until };
+            match block(testbed, turn) {
                 Ok(measured) => {
                     let measuring_ns = measured.elapsed_ns;
-                    walk.add(*index, counted, began_ns, measured);
-                    budget.block_done((stage.now_ns() - began_ns).saturating_sub(measuring_ns));
+                    walk.add(*index, round.checked_sub(warm_up), began_ns, measured);
+                    budget.block_done((testbed.now_ns() - began_ns).saturating_sub(measuring_ns));
                 }
                 // Interrupted, whatever the words: the row has done nothing wrong.
                 Err(_) if observer.stop().load(Ordering::Relaxed) => break,
-                Err(error) => {
-                    walk.end(*index, error)?;
+                Err(BlockError::Run(error)) => return Err(error.into()),
+                Err(BlockError::Row(error)) => {
+                    // What it measured before is not to be trusted.
+                    walk.study.rows[*index].outcome = error.into();
                     budget.give_up(rounds - round);
                 }
             }
         }
         let stopped = observer.stop().load(Ordering::Relaxed);
-        if round >= settings.warm_up {
+        if round >= warm_up {
             result.order.push(order);
         }
         result.complete = !stopped && round + 1 == rounds;
-        finish(&mut walk.study);
-        result.study = Some(walk.study.clone());
+        if result.journal.times_made > 0 {
+            result.journal.layout_after = testbed.layout()?;
+        }
+        result.study = walk.study.clone();
+        evidence::convict(&mut result);
+        finish(&mut result.study);
         observer.round(&result).map_err(RunError::NotKept)?;
         if stopped {
             break;
         }
     }
-    let nothing = walk.study.measured().all(|(_, measured)| measured.rounds.is_empty());
-    if nothing && observer.stop().load(Ordering::Relaxed) {
+    if result.measured().next().is_none() && observer.stop().load(Ordering::Relaxed) {
         return Err(RunError::Stopped);
     }
     Ok(result)
 }
 
-fn p50_ns(measured: Option<&StudyMeasured>) -> Option<u64> {
-    let main = &measured?.latencies.first()?.latency;
-    (main.count() > 0).then(|| main.p50_ns())
-}
-
-fn watch_idle(stage: &mut dyn Stage) -> Option<Idle> {
-    let (before, start_ns) = (stage.counts()?, stage.now_ns());
-    stage.idle(IDLE_NS);
-    let elapsed_ns = stage.now_ns() - start_ns;
-    Some(Idle { elapsed_ns, counts: stage.counts()?.since(&before) })
+fn watch_idle(testbed: &mut dyn Testbed) -> Option<Idle> {
+    let (before, start_ns) = (testbed.counts()?, testbed.now_ns());
+    testbed.idle(IDLE_NS);
+    let elapsed_ns = testbed.now_ns() - start_ns;
+    Some(Idle { elapsed_ns, counts: testbed.counts()?.since(&before) })
 }
 
 /// The rows on their way through the rounds.
@@ -166,12 +175,11 @@ impl Walk {
     }
 
     /// `round`: `None` in a warm-up round.
-    fn add(&mut self, index: usize, round: Option<u32>, began_ns: u64, mut block: StudyMeasured) {
-        let (Some(round), StudyOutcome::Measured(row)) = (round, &mut self.study.rows[index].outcome) else {
+    fn add(&mut self, index: usize, round: Option<u32>, began_ns: u64, mut block: Measured) {
+        let (Some(round), Outcome::Measured(row)) = (round, &mut self.study.rows[index].outcome) else {
             return;
         };
-        let empty = Latency::new();
-        let main = block.latencies.first().map_or(&empty, |first| &first.latency);
+        let main = block.main();
         let start_ns = began_ns - self.started_ns;
         let figures = Round {
             round,
@@ -188,18 +196,5 @@ impl Walk {
         }
         row.absorb(block);
         row.rounds.push(figures);
-    }
-
-    /// The row ended with `error`; what it measured before is not to be trusted.
-    fn end(&mut self, index: usize, error: OpenError) -> Result<(), RunError> {
-        self.study.rows[index].outcome = match error {
-            OpenError::Unavailable(reason) => StudyOutcome::NotAvailable { reason: reason.to_string() },
-            // A file that cannot even be created is no matter of the row's.
-            OpenError::Failed(error) if ["create", START_THREAD].contains(&error.operation()) => {
-                return Err(error.into());
-            }
-            OpenError::Failed(error) => StudyOutcome::Failed { error: error.to_string() },
-        };
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 
 use super::path::jvm::Jvm;
 use crate::result::PlanRecord;
+use crate::testbed::FILL_BYTES;
 use seawall_sys::durability::FileState;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
 use seawall_sys::methods;
@@ -152,10 +153,6 @@ impl Settings {
         }
     }
 }
-
-/// Scenarios fill their files by writes of this size, as the published tests did: larger ones make later writes of part
-/// of a file dearer on some file systems.
-pub const FILL_BYTES: u64 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -18,17 +18,19 @@
 //! Invariants: [`analyse`] is pure and the same for a real and a simulated trace; an append that was never made because
 //! the run ended is counted as missed, not forgotten.
 
+mod real;
+mod sim;
+
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
 use crate::figures::{duration, duration_ns, listing, percent};
 use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
-use crate::result::{RunResult, Tail};
-use crate::stage::{Stage, Until};
-use crate::study::{
-    Better, Column, Fact, NamedLatency, Point, Series, SeriesPoint, Study, StudyMeasured, StudyRow, Unit,
-};
+use crate::result::RunResult;
+use crate::row::{Measured, NamedLatency, Row, Series, SeriesPoint, Tail};
+use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::testbed::{Machine, Testbed};
 use seawall_sys::counters::Counts;
 use seawall_sys::flush::Flush;
 use seawall_sys::thread::Times;
@@ -116,7 +118,7 @@ pub struct Order<'a> {
     pub settings: &'a Settings,
 }
 
-/// One append, nanoseconds on the stage's clock.
+/// One append, nanoseconds on the testbed's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Append {
     /// When it was due.
@@ -127,7 +129,7 @@ pub struct Append {
     pub end_ns: u64,
 }
 
-/// One sync, nanoseconds on the stage's clock.
+/// One sync, nanoseconds on the testbed's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// When it began.
@@ -163,28 +165,26 @@ pub struct Trace {
 /// Nothing was measured.
 pub fn run(
     settings: &Settings,
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    let course = Course { name: NAME, settings, file_bytes: 0, study: study(settings, stage), finish };
-    rounds::run(course, stage, observer, &mut |stage, index, until: Until<'_>| {
-        let order = Order { design: &DESIGNS[index], settings };
-        stage.stall(&order, until).map(|trace| analyse(&trace, order.design))
+    let course = Course::new(NAME, settings, 0, study(settings, testbed));
+    rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
+        let (order, until) = (Order { design: &DESIGNS[turn.index], settings }, turn.until);
+        let trace = match testbed.machine() {
+            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
+            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+        };
+        Ok(analyse(&trace, order.design))
     })
 }
 
-fn study(settings: &Settings, stage: &dyn Stage) -> Study {
-    let rows = DESIGNS.iter().map(|design| StudyRow {
-        id: design.id.to_owned(),
-        label: design.label.to_owned(),
-        what: design.what.to_owned(),
-        group: String::new(),
-        x: None,
-        place: None,
-        outcome: rounds::waiting(),
-    });
+fn study(settings: &Settings, testbed: &dyn Testbed) -> Study {
+    let rows = DESIGNS
+        .iter()
+        .map(|design| Row { what: design.what.to_owned(), ..Row::waiting(design.id, design.label) });
     let micros = |ns: u64| format!("{} µs", ns / 1000);
-    let writeback = &stage.environment(0).writeback;
+    let writeback = &testbed.environment(0).writeback;
     Study {
         title: format!(
             "appends of {} B every {} while another thread syncs every {}",
@@ -200,13 +200,13 @@ fn study(settings: &Settings, stage: &dyn Stage) -> Study {
             Fact::new("sync_sleep", "pause between syncs", micros(settings.sync_sleep_ns)),
         ],
         facts: writeback.iter().map(|(name, value)| Fact::new(&format!("vm.{name}"), name, value.clone())).collect(),
-        places: Vec::new(),
         columns: columns(),
         rows: rows.collect(),
         notes: vec![
             "Appends are charged from their arrival, so a stall counts for every append that it kept waiting; the worst stall is one append's own time.".to_owned(),
             "`writeback only` and `sync_file_range` keep nothing safe from a power cut; `other segment` and `Seawall log` keep it safe once the next sync is done.".to_owned(),
         ],
+        ..Study::default()
     }
 }
 
@@ -232,7 +232,7 @@ fn columns() -> Vec<Column> {
 
 fn finish(study: &mut Study) {
     for row in &mut study.rows {
-        if let crate::study::StudyOutcome::Measured(measured) = &mut row.outcome {
+        if let Some(measured) = row.measured_mut() {
             let appends = measured.figure("appends").unwrap_or(0.0);
             let missed = measured.figure("missed").unwrap_or(0.0);
             if appends > 0.0 {
@@ -247,7 +247,7 @@ const SERIES_POINTS: u64 = 40;
 
 /// The figures of a block.
 #[must_use]
-pub fn analyse(trace: &Trace, design: &Design) -> StudyMeasured {
+pub fn analyse(trace: &Trace, design: &Design) -> Measured {
     let [mut all, mut in_flight, mut clear, mut service, mut sync] = [(); 5].map(|()| Latency::new());
     let span_ns = (trace.elapsed_ns / SERIES_POINTS).max(1);
     let mut points: Vec<SeriesPoint> = Vec::new();
@@ -275,7 +275,7 @@ pub fn analyse(trace: &Trace, design: &Design) -> StudyMeasured {
         }
     }
     trace.syncs.iter().for_each(|one| sync.record(one.end_ns - one.start_ns));
-    let mut measured = StudyMeasured {
+    let mut measured = Measured {
         elapsed_ns: trace.elapsed_ns,
         latencies: vec![
             NamedLatency::new("append", "append, from arrival to end", all),
@@ -292,7 +292,7 @@ pub fn analyse(trace: &Trace, design: &Design) -> StudyMeasured {
         counts: trace.counts,
         cpu: trace.times,
         tail: trace.tail,
-        ..StudyMeasured::default()
+        ..Measured::default()
     };
     measured.set("appends", trace.appends.len() as f64);
     measured.set("missed", trace.missed as f64);
@@ -310,7 +310,7 @@ pub fn judge(study: &Study) -> Vec<Finding> {
     [blocked(study), longest(study), overloaded(study)].into_iter().flatten().collect()
 }
 
-fn ns(measured: &StudyMeasured, name: &str, percent: f64) -> Option<u64> {
+fn ns(measured: &Measured, name: &str, percent: f64) -> Option<u64> {
     measured.latency(name).filter(|latency| latency.count() > 0)?.percentile(percent).ns()
 }
 
@@ -340,8 +340,7 @@ fn blocked(study: &Study) -> Option<Finding> {
         .iter()
         .filter(|design| design.durable && design.id != "same-file-fsync")
         .filter(|design| {
-            let p99_ns =
-                study.row(design.id).and_then(StudyRow::measured).and_then(|row| ns(row, "append", 99.0));
+            let p99_ns = study.row(design.id).and_then(Row::measured).and_then(|row| ns(row, "append", 99.0));
             p99_ns.is_some_and(|p99_ns| p99_ns * 4 <= during_ns)
         })
         .map(|design| design.label)

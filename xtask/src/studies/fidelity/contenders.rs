@@ -258,7 +258,7 @@ impl PostgresReader {
 
 /// Commits a second and their median in nanoseconds, from the result of one round of one method.
 fn figures(result: &Value) -> Option<Figures> {
-    let measured = &result["methods"][0]["outcome"]["measured"];
+    let measured = &result["study"]["rows"][0]["outcome"]["measured"];
     let (commits, elapsed_ns) = (measured["commits"].as_f64()?, measured["elapsed_ns"].as_f64()?);
     let p50_ns = measured["rounds"][0]["p50_ns"].as_f64()?;
     let figures = Figures { commits_per_s: commits * 1e9 / elapsed_ns, p50_ns: Some(p50_ns) };
@@ -306,11 +306,14 @@ mod tests {
         let result = |commits: u32| {
             let measured =
                 json!({"commits": commits, "elapsed_ns": 2_000_000_000, "rounds": [{"p50_ns": 7}]});
-            json!({"methods": [{"outcome": {"measured": measured}}]})
+            json!({"study": {"rows": [{"outcome": {"measured": measured}}]}})
         };
         let five = Figures { commits_per_s: 5.0, p50_ns: Some(7.0) };
         assert_eq!(super::figures(&result(10)), Some(five));
         assert_eq!(super::figures(&result(0)), None);
-        assert_eq!(super::figures(&json!({"methods": [{"outcome": {"failed": {"error": "x"}}}]})), None);
+        assert_eq!(
+            super::figures(&json!({"study": {"rows": [{"outcome": {"failed": {"error": "x"}}}]}})),
+            None
+        );
     }
 }

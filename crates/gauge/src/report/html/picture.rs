@@ -10,7 +10,7 @@
 //! that took no longer than the last but one, as the share of the longest itself has no place on the axis.
 
 use crate::latency::Latency;
-use crate::result::Round;
+use crate::row::Round;
 use serde::Serialize;
 
 /// A picture's specification.

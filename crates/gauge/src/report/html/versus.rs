@@ -4,7 +4,7 @@
 //! in words.
 
 use super::escape::{Id, Text, Words};
-use super::{Caption, Named, Page, facts as fact_list, picture, run, scroll, table};
+use super::{Caption, Named, Page, charts, facts as fact_list, picture, scroll, table};
 use crate::compare::measure::Unit;
 use crate::compare::side::{self, Side};
 use crate::compare::{Comparison, Difference, caveats, kin, published, text};
@@ -50,11 +50,10 @@ fn tells(first: &Comparison, compared: &[(usize, &Named<'_>)], id: &str) -> bool
     if MEASURES.contains(&id) {
         return true;
     }
-    match compared.first().map(|(_, named)| named.result.study.as_ref()) {
-        Some(Some(study)) => study.columns.iter().any(|column| {
+    match compared.first().map(|(_, named)| &named.result.study) {
+        Some(study) => study.columns.iter().any(|column| {
             column.key == id && column.essential && column.better != crate::study::Better::Neither
         }),
-        Some(None) => false,
         None => first.others.iter().take(OTHERS_MAX).any(|measure| measure.id == id),
     }
 }
@@ -217,9 +216,7 @@ fn notes(page: &mut Page, comparison: &Comparison) {
 
 /// The distributions of a result by the ids of their rows: of a study each row's main one.
 fn distributions(result: &RunResult) -> Vec<(String, &Latency)> {
-    let Some(study) = &result.study else {
-        return result.measured().map(|(row, measured)| (row.id.clone(), &measured.latency)).collect();
-    };
+    let study = &result.study;
     study
         .rows
         .iter()
@@ -233,7 +230,7 @@ fn distributions(result: &RunResult) -> Vec<(String, &Latency)> {
 /// The distributions of one row on all sides, one picture a row, of which one is shown at a time.
 fn overlays(page: &mut Page, compared: &[(usize, &Named<'_>)]) {
     let Some((_, base)) = compared.first() else { return };
-    let system = |result: &RunResult| result.study.is_none().then(|| lookup::system(result));
+    let system = |result: &RunResult| result.study.ranked.then(|| lookup::system(result));
     let of_all: Vec<_> = compared.iter().map(|(_, named)| distributions(named.result)).collect();
     let mut options = Vec::new();
     let start = page.out.len();
@@ -253,7 +250,7 @@ fn overlays(page: &mut Page, compared: &[(usize, &Named<'_>)]) {
         let wrapper = page.id("overlay");
         let id = page.id("picture");
         page.add(&format!("<div id=\"{wrapper}\">\n"));
-        let table = run::percentile_table(&curves);
+        let table = charts::percentile_table(&curves);
         page.picture(
             picture::percentiles(id, &curves),
             &Caption {

@@ -13,6 +13,8 @@
 //! everything is at rest; a row that cannot run states the reason, and a durable row is not run where no row is
 //! durable.
 
+mod real;
+mod sim;
 mod tell;
 
 pub use tell::judge;
@@ -23,8 +25,9 @@ use super::super::{Observer, RunError};
 use super::{FILE_BYTES, NAME, PACES, Pace, Trace, Way};
 use crate::figures::{bytes, duration_ns, significant};
 use crate::result::RunResult;
-use crate::stage::{Stage, Until};
-use crate::study::{Fact, Study, StudyMeasured, StudyOutcome, StudyRow};
+use crate::row::{Outcome, Row};
+use crate::study::{Fact, Study};
+use crate::testbed::{self, Testbed, Until};
 use seawall_sys::durability::{Durability, FileState, Medium, classify};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{OpenError, methods};
@@ -116,6 +119,9 @@ pub trait Machine {
     ) -> Result<Trace, OpenError>;
 }
 
+/// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`].
+pub struct StartedJvms(pub Vec<Box<dyn Machine>>);
+
 /// One row of the table.
 #[derive(Clone, Copy)]
 enum Case<'a> {
@@ -190,17 +196,18 @@ fn cases(jvms: &[Jvm]) -> Vec<(Depth, Case<'_>)> {
 pub(super) fn run(
     settings: &Settings,
     jvms: &[Jvm],
-    stage: &mut dyn Stage,
+    testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     let cases = cases(jvms);
-    let study = study(settings, jvms, &cases, stage);
-    let classes: Vec<Option<Durability>> = cases.iter().map(|(_, case)| class(case, stage)).collect();
+    let study = study(settings, jvms, &cases, testbed);
+    let classes: Vec<Option<Durability>> = cases.iter().map(|(_, case)| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
-    let course = Course { name: NAME, settings, file_bytes: FILE_BYTES, study, finish: |_| {} };
-    let beside = beside(&cases, &course.study);
+    let beside = beside(&cases, &study);
+    let course = Course::new(NAME, settings, FILE_BYTES, study);
     let finish = move |study: &mut Study| tell::finish(study, &beside);
-    let block: RunBlock<'_> = &mut |stage, index, until| {
+    let block: RunBlock<'_> = &mut |testbed, turn| {
+        let (index, until) = (turn.index, turn.until);
         let (depth, case) = cases[index];
         let warming = warmed[index] < settings.warm_up;
         warmed[index] += 1;
@@ -215,7 +222,7 @@ pub(super) fn run(
                     settle: true,
                     cpu: None,
                 };
-                stage.path(&order, until)?
+                super::block(testbed, &order, until)?
             }
             Case::Jvm(pace, machine, row) => {
                 let order = Order {
@@ -226,12 +233,21 @@ pub(super) fn run(
                     bytes: settings.bytes,
                     fill_bytes: settings.fill_bytes,
                 };
-                stage.path_on_jvm(&order, until)?
+                match testbed.machine() {
+                    testbed::Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
+                    testbed::Machine::Sim(sim) => sim::run(sim, &order, until)?,
+                }
             }
         };
-        Ok(StudyMeasured { durability: classes[index].clone(), ..tell::tally(trace) })
+        let mut measured = tell::tally(trace);
+        measured.durability.clone_from(&classes[index]);
+        if measured.durability.is_some() {
+            measured.commits = measured.main().count();
+            measured.bytes = measured.commits * settings.bytes as u64;
+        }
+        Ok(measured)
     };
-    rounds::run_and(course, stage, observer, block, &finish)
+    rounds::run(course, testbed, observer, &finish, block)
 }
 
 /// For each row the index of the native row that it is set against: the same calls, pace and kind of file.
@@ -255,23 +271,23 @@ fn interval_ns(settings: &Settings, pace: Pace, depth: Depth) -> u64 {
 }
 
 /// What an acknowledged write outlives; `None` for what is no commit.
-fn class(case: &Case<'_>, stage: &dyn Stage) -> Option<Durability> {
+fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Durability> {
     let (way, file) = match case {
         Case::Native(_, way) => (Some(*way), FileState::Recycled),
         Case::Jvm(.., row) if row.shape == Shape::Growing => (native(&row.like), FileState::Appending),
         Case::Jvm(.., row) => (native(&row.like), FileState::Recycled),
     };
     let Some(Way::Commit(method)) = way else { return None };
-    Some(classify(method, &stage.environment(0).surroundings(file)))
+    Some(classify(method, &testbed.environment(0).surroundings(file)))
 }
 
-fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], stage: &dyn Stage) -> Study {
-    let environment = stage.environment(0);
+fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], testbed: &dyn Testbed) -> Study {
+    let environment = testbed.environment(0);
     let memory = environment.file_system.medium == Medium::Memory;
     let rows = cases.iter().map(|(depth, case)| {
         let mut row = row(*depth, case, jvms);
         if memory && *depth != Depth::Memory {
-            row.outcome = StudyOutcome::NotAvailable {
+            row.outcome = Outcome::NotAvailable {
                 reason: format!(
                     "{} keeps its files in memory, where nothing is durable: name a folder on a disk",
                     environment.file_system.kind
@@ -314,38 +330,43 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], stage: 
             .chain([native_clock, Fact::new("fill", "files filled by writes of", bytes(settings.fill_bytes))])
             .chain(clocks)
             .collect(),
-        places: Vec::new(),
         columns: tell::columns(),
         rows: rows.collect(),
         notes: tell::notes(settings),
+        ..Study::default()
     }
 }
 
-fn row(depth: Depth, case: &Case<'_>, jvms: &[Jvm]) -> StudyRow {
+fn row(depth: Depth, case: &Case<'_>, jvms: &[Jvm]) -> Row {
     let (pace, id, label, what, outcome) = match case {
-        Case::Native(pace, way) => {
-            (*pace, way.id().to_owned(), way.id().to_owned(), "native", rounds::waiting())
-        }
+        Case::Native(pace, way) => (*pace, way.id().to_owned(), way.id().to_owned(), "native", None),
         Case::Jvm(pace, machine, row) => {
             let jvm = &jvms[*machine];
-            let outcome = row
-                .not_available
-                .as_ref()
-                .map_or_else(rounds::waiting, |reason| StudyOutcome::NotAvailable { reason: reason.clone() });
+            let reason = row.not_available.clone();
+            let outcome = reason.map(|reason| Outcome::NotAvailable { reason });
             let id = format!("jdk{}/{}", jvm.label, row.id);
             (*pace, id, format!("{} {}", jvm.label, row.id), row.what.as_str(), outcome)
         }
     };
     let (_, pace_id, pace_words) = PACES.into_iter().find(|(one, ..)| *one == pace).unwrap_or(PACES[0]);
     let group = DEPTHS.into_iter().find(|(one, _)| *one == depth).map_or("", |(_, words)| words);
-    StudyRow {
-        id: format!("{id}/{pace_id}"),
-        label,
+    let like = match case {
+        Case::Native(_, way) => Some(*way),
+        Case::Jvm(.., row) => native(&row.like),
+    };
+    let method = match like {
+        Some(Way::Commit(method)) => Some(method.into()),
+        Some(Way::Call(_)) | None => None,
+    };
+    let row = Row {
         what: what.to_owned(),
+        method,
         group: format!("{group}: {pace_words}"),
-        x: None,
-        place: None,
-        outcome,
+        ..Row::waiting(format!("{id}/{pace_id}"), label)
+    };
+    match outcome {
+        Some(outcome) => Row { outcome, ..row },
+        None => row,
     }
 }
 

@@ -9,7 +9,8 @@ use super::{DURABLE_INTERVALS, parts};
 use crate::figures::{duration_ns, significant};
 use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
-use crate::study::{Better, Column, NamedLatency, Point, Study, StudyMeasured, StudyOutcome, StudyRow, Unit};
+use crate::row::{Measured, NamedLatency, Outcome, Row};
+use crate::study::{Better, Column, Point, Study, Unit};
 
 /// What the kernel counts in.
 const SECTOR_BYTES: f64 = 512.0;
@@ -17,10 +18,10 @@ const SECTOR_BYTES: f64 = 512.0;
 /// The figure that sums up what was allocated.
 const ALLOCATED: &str = "allocated_bytes";
 
-pub(super) fn tally(mut trace: Trace) -> StudyMeasured {
+pub(super) fn tally(mut trace: Trace) -> Measured {
     let (counts, roll) = (trace.counts, trace.roll.take());
     let allocated = trace.allocated_bytes;
-    let mut measured = StudyMeasured { counts, ..native_tally(trace) };
+    let mut measured = Measured { counts, ..native_tally(trace) };
     if let Some(roll) = roll {
         measured.latencies.push(NamedLatency::new(
             "roll",
@@ -68,10 +69,10 @@ pub(super) fn notes(settings: &Settings) -> Vec<String> {
 
 /// Works out what follows from sums and, where `beside` has a row's native one, from that.
 pub(super) fn finish(study: &mut Study, beside: &[Option<usize>]) {
-    let median = |row: &StudyRow| p50_ns(row.measured()?.latency("write")?);
+    let median = |row: &Row| p50_ns(row.measured()?.latency("write")?);
     let medians: Vec<Option<f64>> = study.rows.iter().map(median).collect();
     for (index, row) in study.rows.iter_mut().enumerate() {
-        let StudyOutcome::Measured(measured) = &mut row.outcome else { continue };
+        let Outcome::Measured(measured) = &mut row.outcome else { continue };
         let Some(p50) = medians[index] else { continue };
         let writes = measured.latency("write").map_or(0, Latency::count) as f64;
         if let Some(bytes) = measured.figure(ALLOCATED) {

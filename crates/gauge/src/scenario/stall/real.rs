@@ -3,12 +3,12 @@
 //! Invariants: the appending thread allocates nothing and makes no call but its append between two readings of the
 //! clock; the syncing thread ends when the appending one has; the first error of either is the block's.
 
-use super::super::Until;
-use super::{Kind, RealStage, of_log};
+use super::{Append, Appends, Order, Span, Syncs, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
-use crate::result::Tail;
-use crate::scenario::stall::{Append, Appends, Order, Span, Syncs, Trace};
+use crate::row::Tail;
+use crate::testbed::real::{Content, RealTestbed, of_log};
+use crate::testbed::{BlockError, Until};
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::flush::{Flush, Flusher};
@@ -28,39 +28,43 @@ const BLOCK_BYTES: usize = 4096;
 /// Appends of a block at most, so that the trace is bounded.
 const APPENDS_MAX: u64 = 1 << 22;
 
-pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Trace, OpenError> {
+pub(super) fn run(
+    testbed: &mut RealTestbed,
+    order: &Order<'_>,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
     let desk = Desk::default();
-    let (mut writer, paths) = appender(stage, order, &desk, until)?;
-    let mut helper = syncer(stage, order, &desk, &paths)?;
+    let (mut writer, paths) = appender(testbed, order, &desk, until)?;
+    let mut helper = syncer(testbed, order, &desk, &paths)?;
     let done = AtomicBool::new(false);
-    let before = stage.counts_of(0);
+    let before = testbed.counts_of(0);
     let (trace, spans) = std::thread::scope(|scope| {
         let (done, pause_ns) = (&done, order.settings.sync_sleep_ns);
         let syncing = match helper.as_mut() {
             Some(helper) => {
                 let work = move || sync_loop(&mut **helper, pause_ns, done);
-                Some(spawn_scoped(scope, "the syncing thread", work)?)
+                Some(spawn_scoped(scope, "the syncing thread", work).map_err(BlockError::run)?)
             }
             None => None,
         };
         let appending =
             spawn_scoped(scope, "the appending thread", || append_loop(&mut *writer, order, until));
-        let trace = appending.map(ScopedJoinHandle::join);
+        let trace = appending.map(ScopedJoinHandle::join).map_err(BlockError::run);
         // Whatever became of the appends, the syncing thread must end.
         done.store(true, Ordering::Relaxed);
-        Ok::<_, Error>((trace?, syncing.map(ScopedJoinHandle::join)))
+        Ok::<_, BlockError>((trace?, syncing.map(ScopedJoinHandle::join)))
     })?;
     let mut trace = trace.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     if let Some(spans) = spans {
         trace.syncs = spans.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     }
-    trace.counts = before.zip(stage.counts_of(0)).map(|(before, after)| after.since(&before));
+    trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
     drop((writer, helper));
     for path in &paths {
-        RealStage::settle(path)?;
-        stage.remove(path)?;
+        RealTestbed::settle_file(path)?;
+        testbed.remove(path)?;
     }
-    stage.trim_log()?;
+    testbed.trim_log()?;
     Ok(trace)
 }
 
@@ -84,11 +88,11 @@ struct Desk {
 }
 
 fn appender(
-    stage: &mut RealStage,
+    testbed: &mut RealTestbed,
     order: &Order<'_>,
     desk: &Desk,
     until: Until<'_>,
-) -> Result<(Box<dyn Appender>, Vec<PathBuf>), OpenError> {
+) -> Result<(Box<dyn Appender>, Vec<PathBuf>), BlockError> {
     let bytes = order.settings.bytes;
     let record = Aligned::incompressible(bytes, order.settings.seed);
     let grow = |path: &PathBuf| {
@@ -99,19 +103,19 @@ fn appender(
     };
     match order.design.appends {
         Appends::Buffered => {
-            let path = stage.fresh_file("stall", Kind::Growing, until)?;
+            let path = testbed.fresh_file("stall", Content::Growing, until)?;
             Ok((Box::new(OneFile { file: grow(&path)?, record }), vec![path]))
         }
         Appends::TwoSegments => {
             let paths = vec![
-                stage.fresh_file("stall-a", Kind::Growing, until)?,
-                stage.fresh_file("stall-b", Kind::Growing, until)?,
+                testbed.fresh_file("stall-a", Content::Growing, until)?,
+                testbed.fresh_file("stall-b", Content::Growing, until)?,
             ];
             let files = [grow(&paths[0])?, grow(&paths[1])?];
             Ok((Box::new(TwoSegments { files, desk: desk.clone(), record }), paths))
         }
         Appends::WriteThrough => {
-            let path = stage.fresh_file("stall", Kind::Written(WRITE_THROUGH_BYTES), until)?;
+            let path = testbed.fresh_file("stall", Content::Written(WRITE_THROUGH_BYTES), until)?;
             let whole = bytes.next_multiple_of(BLOCK_BYTES);
             let target =
                 Target { path: path.clone(), journal_bytes: WRITE_THROUGH_BYTES, write_bytes: whole };
@@ -119,7 +123,7 @@ fn appender(
             let record = Aligned::incompressible(whole, order.settings.seed);
             Ok((Box::new(WriteThrough { commit, record }), vec![path]))
         }
-        Appends::Log => Ok((Box::new(IntoLog { log: stage.log()?, record }), Vec::new())),
+        Appends::Log => Ok((Box::new(IntoLog { log: testbed.log()?, record }), Vec::new())),
     }
 }
 
@@ -222,11 +226,11 @@ impl Appender for IntoLog {
 }
 
 fn syncer(
-    stage: &mut RealStage,
+    testbed: &mut RealTestbed,
     order: &Order<'_>,
     desk: &Desk,
     paths: &[PathBuf],
-) -> Result<Option<Box<dyn Syncer>>, OpenError> {
+) -> Result<Option<Box<dyn Syncer>>, BlockError> {
     Ok(match order.design.syncs {
         Syncs::Never => None,
         Syncs::SameFile(flush) => Some(Box::new(SameFile(Flusher::open(&paths[0], flush)?))),
@@ -234,7 +238,7 @@ fn syncer(
             let files = [Flusher::open(&paths[0], Flush::Fsync)?, Flusher::open(&paths[1], Flush::Fsync)?];
             Some(Box::new(OtherSegment { files, desk: desk.clone() }))
         }
-        Syncs::Log => Some(Box::new(CommitLog { log: stage.log()? })),
+        Syncs::Log => Some(Box::new(CommitLog { log: testbed.log()? })),
     })
 }
 

@@ -3,24 +3,24 @@
 //! Invariants: the file starts each block uncached; the cached share is then measured; the CPU clock is read outside
 //! the timed calls; every call's result is checked and its failures counted before the block ends with them.
 
-use super::super::Until;
-use super::{Kind, RealStage};
-use crate::scenario::cached::{Order, ReadIn, SYNC, Trace, WRITE};
-use crate::study::CallTally;
+use super::{Order, ReadIn, SYNC, Trace, WRITE};
+use crate::row::CallTally;
+use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::{BlockError, Until};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::journal::sync_and_evict;
 use seawall_sys::residency::cached_bytes;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::thread::{Accounts, cpu_ns, pin};
-use seawall_sys::{Error, OpenError, clock};
+use seawall_sys::{Error, clock};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
-    let path = stage.file(order.place, "cached", Kind::Written(order.file_bytes), until)?;
+pub(super) fn run(testbed: &mut RealTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
+    let path = testbed.file(order.place, "cached", Content::Written(order.file_bytes), until)?;
     let mut file = File::options()
         .read(true)
         .write(true)
@@ -33,17 +33,17 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
         ReadIn::Through(percent) => read_through(&mut file, &path, order.file_bytes / 100 * percent, until)?,
     }
     let cached = cached_bytes(&file, &path)?;
-    let before = stage.counts_of(order.place);
+    let before = testbed.counts_of(order.place);
     // A thread of its own, because its accounts are the block's and the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
-        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, order, until))?;
-        Ok::<_, Error>(thread.join())
+        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, order, until));
+        Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
     })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    let counts = stage.counts_of(order.place);
+    let counts = testbed.counts_of(order.place);
     trace.counts = before.zip(counts).map(|(before, after)| after.since(&before));
     trace.cached_bytes = cached;
     Ok(trace)

@@ -3,11 +3,11 @@
 //! Invariants: the load runs from before the first timed commit until after the last; a load that fails ends the
 //! block with its error, because the figures would claim a load that was absent.
 
-use super::super::{Block, Until};
-use super::writers::{Crew, run as commit, slice};
-use super::{Kind, RealStage};
-use crate::rig::real::RealLane;
-use crate::scenario::interfere::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
+use super::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
+use crate::testbed::real::RealLane;
+use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::writers::{Crew, run as commit, slice};
+use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::{Cache, OpenSync, Sync, Write};
 use seawall_sys::starting_line::spawn_scoped;
@@ -16,10 +16,14 @@ use seawall_sys::{Error, OpenError, Target, methods, prove};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+pub(super) fn run(
+    testbed: &mut RealTestbed,
+    order: &Order<'_>,
+    until: Until<'_>,
+) -> Result<Block, BlockError> {
     let settings = order.settings;
-    let journal = stage.file(0, "journal", Kind::Written(JOURNAL_BYTES), until)?;
-    let load_path = stage.file(0, "load", Kind::Written(LOAD_BYTES), until)?;
+    let journal = testbed.file(0, "journal", Content::Written(JOURNAL_BYTES), until)?;
+    let load_path = testbed.file(0, "load", Content::Written(LOAD_BYTES), until)?;
     let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
     prove(order.method, &target)?;
     let lane = RealLane::open(order.method, &target)?;
@@ -30,14 +34,14 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
         let (done, moved) = (&done, &moved);
         let mut worker = Worker::open(order.load, &load_path, settings.seed)?;
         let start = |mut worker: Worker| spawn_scoped(scope, "the load", move || worker.work(done, moved));
-        let thread = worker.take().map(start).transpose()?;
+        let thread = worker.take().map(start).transpose().map_err(BlockError::run)?;
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && moved.load(Ordering::Relaxed) == 0
         {
             std::thread::yield_now();
         }
         let before = moved.load(Ordering::Relaxed);
-        let block = commit(&crew, lanes, &|| stage.counts_of(0));
+        let block = commit(&crew, lanes, &|| testbed.counts_of(0));
         let after = moved.load(Ordering::Relaxed);
         done.store(true, Ordering::Relaxed);
         if let Some(thread) = thread {
@@ -49,9 +53,9 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
         block.map(|block| Block { load_bytes: after - before, ..block })
     });
     if order.load != Load::None {
-        RealStage::settle(&load_path)?;
+        RealTestbed::settle_file(&load_path)?;
     }
-    RealStage::settle(&journal)?;
+    RealTestbed::settle_file(&journal)?;
     block
 }
 

@@ -3,29 +3,29 @@
 //! Invariant: files are opened before; between the two readings of the clock lies one write, with its sync if the way
 //! has one, and nothing else.
 
-use super::super::Until;
-use super::{Kind, RealStage};
+use super::{FILE_BYTES, Order, Pace, Trace, Way};
 use crate::latency::Latency;
 use crate::measure::Attribution;
-use crate::scenario::path::{FILE_BYTES, Order, Pace, Trace, Way};
+use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::{BlockError, Until};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Sync;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, pin};
 use seawall_sys::write_call::WriteCall;
-use seawall_sys::{CommitHandle, Error, OpenError, Target, clock};
+use seawall_sys::{CommitHandle, Error, Target, clock};
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Result<Trace, OpenError> {
+pub(super) fn run(testbed: &mut RealTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
     let bytes = order.bytes as u64;
     let file_bytes = FILE_BYTES.max(bytes);
-    let filled = Kind::Filled { bytes: file_bytes, fill_bytes: order.fill_bytes };
+    let filled = Content::Filled { bytes: file_bytes, fill_bytes: order.fill_bytes };
     let path = match order.way {
         // It grows, so each block has a new one.
-        Way::Call(WriteCall::Append) => stage.fresh_file("append", Kind::Growing, until)?,
+        Way::Call(WriteCall::Append) => testbed.fresh_file("append", Content::Growing, until)?,
         // A direct write drops the pages of what it writes; no other way is to pay for that.
-        Way::Commit(method) if method.needs_alignment() => stage.file(0, "direct", filled, until)?,
-        _ => stage.file(0, "path", filled, until)?,
+        Way::Commit(method) if method.needs_alignment() => testbed.file(0, "direct", filled, until)?,
+        _ => testbed.file(0, "path", filled, until)?,
     };
     let target = Target { path, journal_bytes: file_bytes, write_bytes: order.bytes };
     let mut writer = match order.way {
@@ -33,20 +33,20 @@ pub(super) fn run(stage: &mut RealStage, order: &Order, until: Until<'_>) -> Res
         Way::Commit(method) => seawall_sys::open(method, &target)?,
     };
     writer.warm(0..file_bytes)?;
-    let before = order.settle.then(|| stage.counts_of(0)).flatten();
+    let before = order.settle.then(|| testbed.counts_of(0)).flatten();
     // A thread of its own, because the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
         let thread =
-            spawn_scoped(scope, "the writer", || time(&mut *writer, order, file_bytes / bytes, until))?;
-        Ok::<_, Error>(thread.join())
+            spawn_scoped(scope, "the writer", || time(&mut *writer, order, file_bytes / bytes, until));
+        Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
     })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
     if order.settle {
-        trace.counts = before.zip(stage.counts_of(0)).map(|(before, after)| after.since(&before));
-        RealStage::rest(&target.path)?;
+        trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
+        RealTestbed::rest(&target.path)?;
     }
     Ok(trace)
 }

@@ -3,34 +3,39 @@
 //! Invariants: files and log are made before the block and brought to rest after it, outside its time and counters;
 //! only segments that the log starts during the block have their successors prepared concurrently with the commits.
 
-use super::super::{Block, Until};
-use super::writers::{Crew, LogLane, run as commit, slice};
-use super::{Kind, RealStage};
+use super::{Order, Sharing, WRITER_BYTES};
 use crate::measure::Slice;
-use crate::rig::real::RealLane;
-use crate::scenario::group::{Order, Sharing, WRITER_BYTES};
-use seawall_sys::{OpenError, Target, prove};
+use crate::testbed::real::LogLane;
+use crate::testbed::real::RealLane;
+use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::writers::{Crew, run as commit, slice};
+use crate::testbed::{Block, BlockError, Until};
+use seawall_sys::{Target, prove};
 use std::path::PathBuf;
 
-pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) -> Result<Block, OpenError> {
+pub(super) fn run(
+    testbed: &mut RealTestbed,
+    order: &Order<'_>,
+    until: Until<'_>,
+) -> Result<Block, BlockError> {
     let settings = order.settings;
     let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
     if order.sharing == Sharing::Log {
-        let log = stage.log()?;
+        let log = testbed.log()?;
         let slice = slice(0, u64::MAX, until);
         // Nothing to warm: the range would be beyond any file.
         let slice = Slice { capacity: u64::MAX / settings.bytes as u64, ..slice };
         let lanes = (0..order.writers).map(|_| (LogLane::new(log.clone()), slice)).collect();
-        let block = commit(&crew, lanes, &|| stage.counts_of(0))?;
-        stage.trim_log()?;
+        let block = commit(&crew, lanes, &|| testbed.counts_of(0))?;
+        testbed.trim_log()?;
         return Ok(block);
     }
     let part_bytes = WRITER_BYTES.max(settings.bytes as u64);
     let most = settings.writers.iter().max().copied().unwrap_or(1).max(order.writers) as u64;
     let paths: Vec<PathBuf> = match order.sharing {
-        Sharing::File => vec![stage.file(0, "shared", Kind::Written(most * part_bytes), until)?],
+        Sharing::File => vec![testbed.file(0, "shared", Content::Written(most * part_bytes), until)?],
         Sharing::Nothing | Sharing::Log => (0..order.writers)
-            .map(|writer| stage.file(0, &format!("own-{writer}"), Kind::Written(part_bytes), until))
+            .map(|writer| testbed.file(0, &format!("own-{writer}"), Content::Written(part_bytes), until))
             .collect::<Result<_, _>>()?,
     };
     let mut lanes = Vec::new();
@@ -47,9 +52,9 @@ pub(super) fn run(stage: &mut RealStage, order: &Order<'_>, until: Until<'_>) ->
         let lane = RealLane::open(order.method, &target)?;
         lanes.push((lane, slice(base, part_bytes / settings.bytes as u64, until)));
     }
-    let block = commit(&crew, lanes, &|| stage.counts_of(0));
+    let block = commit(&crew, lanes, &|| testbed.counts_of(0));
     for path in &paths {
-        RealStage::settle(path)?;
+        RealTestbed::settle_file(path)?;
     }
     block
 }

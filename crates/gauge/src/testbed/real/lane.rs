@@ -1,0 +1,147 @@
+//! Commits on the real machine: by a method into a file or device, or into a Seawall log.
+
+use super::super::Lane;
+use super::of_log;
+use seawall::Log;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::method::Method;
+use seawall_sys::thread::{Accounts, Times, pin};
+use seawall_sys::{CommitHandle, Error, OpenError, Target, clock, open};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A writer on this machine.
+pub(crate) struct RealLane {
+    commit: Box<dyn CommitHandle>,
+    accounts: Option<Accounts>,
+    data: Aligned,
+}
+
+impl RealLane {
+    /// A writer by `method` on `target`.
+    pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Self, OpenError> {
+        Ok(Self { commit: open(method, target)?, accounts: None, data: Aligned::zeroed(0) })
+    }
+}
+
+/// Two transactions are never alike, so that a device that merges equal blocks gains nothing.
+#[inline]
+fn put_stamp(transaction: &mut [u8], stamp: u64) {
+    let stamp = stamp.to_le_bytes();
+    let len = transaction.len().min(stamp.len());
+    transaction[..len].copy_from_slice(&stamp[..len]);
+}
+
+impl Lane for RealLane {
+    fn enter(&mut self, cpu: Option<usize>) -> Result<(), Error> {
+        if let Some(cpu) = cpu {
+            pin(cpu)?;
+        }
+        self.accounts = Some(Accounts::open());
+        Ok(())
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn sleep_until(&mut self, deadline_ns: u64) {
+        clock::sleep_until(deadline_ns);
+    }
+
+    fn load(&mut self, bytes: Aligned) {
+        if let Some(staging) = self.commit.staging() {
+            staging[..bytes.as_slice().len()].copy_from_slice(bytes.as_slice());
+        }
+        self.data = bytes;
+    }
+
+    #[inline]
+    fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error> {
+        let len = self.data.as_slice().len();
+        if let Some(staging) = self.commit.staging() {
+            put_stamp(&mut staging[..len], stamp);
+            self.commit.write_staged(offset, len)
+        } else {
+            put_stamp(self.data.as_mut_slice(), stamp);
+            self.commit.write(offset, self.data.as_slice())
+        }
+    }
+
+    #[inline]
+    fn sync(&mut self) -> Result<(), Error> {
+        self.commit.sync()
+    }
+
+    fn warm(&mut self, range: Range<u64>) -> Result<(), Error> {
+        self.commit.warm(range)
+    }
+
+    fn times(&self) -> Times {
+        self.accounts.as_ref().map(Accounts::times).unwrap_or_default()
+    }
+
+    fn wait_ns(&self) -> Option<u64> {
+        self.accounts.as_ref()?.wait_ns()
+    }
+}
+
+/// A writer into the log: the whole commit is its sync.
+pub(crate) struct LogLane {
+    log: Arc<Log>,
+    record: Aligned,
+    accounts: Option<Accounts>,
+}
+
+impl LogLane {
+    pub(crate) fn new(log: Arc<Log>) -> Self {
+        Self { log, record: Aligned::zeroed(0), accounts: None }
+    }
+}
+
+impl Lane for LogLane {
+    fn enter(&mut self, cpu: Option<usize>) -> Result<(), Error> {
+        if let Some(cpu) = cpu {
+            pin(cpu)?;
+        }
+        self.accounts = Some(Accounts::open());
+        Ok(())
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn sleep_until(&mut self, deadline_ns: u64) {
+        clock::sleep_until(deadline_ns);
+    }
+
+    fn load(&mut self, bytes: Aligned) {
+        self.record = bytes;
+    }
+
+    fn write(&mut self, _: u64, stamp: u64) -> Result<(), Error> {
+        put_stamp(self.record.as_mut_slice(), stamp);
+        Ok(())
+    }
+
+    #[inline]
+    fn sync(&mut self) -> Result<(), Error> {
+        let committed = self.log.append_commit(self.record.as_slice());
+        committed.map(|_| ()).map_err(|error| of_log("commit", self.log.dir(), &error))
+    }
+
+    fn warm(&mut self, _: Range<u64>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn times(&self) -> Times {
+        self.accounts.as_ref().map(Accounts::times).unwrap_or_default()
+    }
+
+    fn wait_ns(&self) -> Option<u64> {
+        self.accounts.as_ref()?.wait_ns()
+    }
+}

@@ -1,0 +1,461 @@
+//! Simulates a disk with exact costs and a virtual clock.
+//!
+//! ```text
+//!   a commit costs   copy 2 µs  +  transfer 20 µs if the calls reach the device  +  flush 25 µs if stable
+//!                    + a jitter of 0 to 4 µs drawn from the seed
+//!   it counts        1 write and its sectors if it reaches the device, 1 flush if stable
+//! ```
+//!
+//! The scenarios' own blocks are computed event by event from the same costs, in their folders. A [`Plant`] adds the
+//! faults of a real machine: stalls, waiting for a CPU, a device that counts no flushes, a row that is missing, a call
+//! that fails. Tests check the findings against what was planted.
+//!
+//! Invariant: the same seed and the same plants give the same nanoseconds, so results can be compared to the byte.
+
+use super::writers::{self, Crew};
+use super::{Block, BlockError, Lane, Machine, MadeJournal, Testbed};
+use crate::measure::Slice;
+use crate::row::Tail;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::Resolution;
+use seawall_sys::counters::Counts;
+use seawall_sys::durability::{DeviceCache, FileState, Medium};
+use seawall_sys::inspect::{Device, Environment, FileSystem, Pressure};
+use seawall_sys::journal::{Layout, Recipe};
+use seawall_sys::method::{Depth, Method};
+use seawall_sys::thread::Times;
+use seawall_sys::{Error, OpenError, Unavailable};
+use std::any::Any;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) const COPY_NS: u64 = 2_000;
+pub(crate) const TRANSFER_NS: u64 = 20_000;
+pub(crate) const FLUSH_NS: u64 = 25_000;
+/// Of a commit into the journal.
+const JITTER_NS: u64 = 4_000;
+/// Of an operation of a scenario's own block.
+const BLOCK_JITTER_NS: u64 = 1_000;
+/// An operation slower than this is attributed.
+const SLOW_NS: u64 = 500_000;
+
+/// What the simulated machine does beyond its rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plant {
+    /// Every `every`-th commit of the row takes `ns` longer, in the device.
+    Stall {
+        /// The row's id, a method's in `commit`.
+        method: &'static str,
+        /// Commits from one to the next.
+        every: u64,
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// Every `every`-th commit of the row waits `ns` for a CPU.
+    CpuWait {
+        /// The row's id, a method's in `commit`.
+        method: &'static str,
+        /// Commits from one to the next.
+        every: u64,
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// The device counts no flush requests although the file system should send them.
+    NoFlushes,
+    /// A neighbour writes so many requests a second to the same device.
+    Neighbour {
+        /// Requests a second.
+        writes_per_s: u64,
+    },
+    /// The row is not to be had.
+    Missing {
+        /// The row's id, a method's in `commit`.
+        method: &'static str,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The row's sync fails at its n-th commit.
+    Fails {
+        /// The row's id, a method's in `commit`.
+        method: &'static str,
+        /// Commits before it.
+        after: u64,
+    },
+    /// A sync looks through the cached pages of its file, as the published system did.
+    CacheSearch {
+        /// CPU time for each KiB of the file in the cache, nanoseconds.
+        ns_per_kib: u64,
+    },
+    /// A write walks all of the large piece of the cache that it falls into.
+    FolioWalk {
+        /// CPU time for each KiB of the file in the cache, nanoseconds.
+        ns_per_kib: u64,
+    },
+}
+
+/// What changes while the machine works; shared with its lanes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) now_ns: u64,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) counts: Counts,
+    wait_ns: u64,
+    cpu_ns: u64,
+    /// What neighbours have begun to write, in requests times nanoseconds: carried, so that short steps count.
+    neighbours_begun: u64,
+    /// Operations so far, row by row.
+    done: Vec<(String, u64)>,
+    plants: Vec<Plant>,
+}
+
+/// What the plants add to an operation.
+pub(crate) struct Extra {
+    pub(crate) device_ns: u64,
+    pub(crate) wait_ns: u64,
+}
+
+/// A simulated machine with one disk and one CPU.
+pub struct SimTestbed {
+    environments: Vec<Environment>,
+    journal: Option<Recipe>,
+    state: Arc<Mutex<State>>,
+    /// What only one scenario knows, in place of what it has by itself.
+    attached: Vec<Box<dyn Any>>,
+}
+
+impl SimTestbed {
+    /// A machine with an honest disk and a volatile write cache, plus `plants`.
+    #[must_use]
+    pub fn new(seed: u64, plants: Vec<Plant>) -> Self {
+        let state = State {
+            now_ns: 0,
+            random: fastrand::Rng::with_seed(seed),
+            counts: Counts::default(),
+            wait_ns: 0,
+            cpu_ns: 0,
+            neighbours_begun: 0,
+            done: Vec::new(),
+            plants,
+        };
+        Self {
+            environments: vec![environment()],
+            journal: None,
+            state: Arc::new(Mutex::new(state)),
+            attached: Vec::new(),
+        }
+    }
+
+    /// The folders' descriptions, to be changed or added to before a run (a lie, another write cache).
+    pub fn environments_mut(&mut self) -> &mut Vec<Environment> {
+        &mut self.environments
+    }
+
+    /// Keeps what a scenario is to find in place of its own, for [`SimTestbed::attached`].
+    pub fn attach<T: Any>(&mut self, what: T) {
+        self.attached.push(Box::new(what));
+    }
+
+    /// What was attached of this type.
+    #[must_use]
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attached.iter().find_map(|what| what.downcast_ref())
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the simulated machine says of itself.
+fn environment() -> Environment {
+    Environment {
+        system: "Simulated 1.0".to_owned(),
+        cpus: 1,
+        cpu_model: None,
+        memory_bytes: Some(8 << 30),
+        hypervisor: None,
+        container: None,
+        wine: None,
+        pressure: Pressure { load_1m: Some(0.0), waiting_percent_10s: Some(0.0), stolen_percent: Some(0.0) },
+        clock: Resolution { read_ns: 0.0, tick_ns: 1 },
+        file_system: FileSystem {
+            kind: "simfs".to_owned(),
+            source: "/dev/sim0".to_owned(),
+            options: vec!["rw".to_owned()],
+            medium: Medium::Block,
+            copy_on_write: false,
+            shares_extents: false,
+            read_only: false,
+            block_bytes: 4096,
+            free_bytes: 64 << 30,
+            total_bytes: 128 << 30,
+        },
+        devices: vec![Device {
+            name: "sim0".to_owned(),
+            kind: "disk".to_owned(),
+            stands_on: Vec::new(),
+            model: Some("Simulated disk".to_owned()),
+            transport: Some("nvme".to_owned()),
+            bytes: Some(128 << 30),
+            write_cache: DeviceCache::WriteBack,
+            fua: Some(false),
+            rotational: Some(false),
+            logical_block_bytes: Some(512),
+            physical_block_bytes: Some(4096),
+            atomic_write_bytes: Some(0),
+            polls: Some(false),
+            scheduler: Some("none".to_owned()),
+            direct_io: None,
+        }],
+        lies: Vec::new(),
+        writeback: vec![
+            ("dirty_expire_centisecs".to_owned(), "3000".to_owned()),
+            ("dirty_writeback_centisecs".to_owned(), "500".to_owned()),
+        ],
+    }
+}
+
+impl Testbed for SimTestbed {
+    fn places(&self) -> usize {
+        self.environments.len()
+    }
+
+    fn environment(&self, place: usize) -> &Environment {
+        &self.environments[place]
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.state().now_ns
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        1_700_000_000
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.state().pass(ns);
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        Some(self.state().counts)
+    }
+
+    fn available_memory_bytes(&self) -> Option<u64> {
+        Some(4 << 30)
+    }
+
+    fn prove(&mut self, method: &'static Method, _: &Recipe, _: usize) -> Result<(), BlockError> {
+        Ok(self.state().missing(method.id)?)
+    }
+
+    fn make_journal(
+        &mut self,
+        recipe: &Recipe,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<MadeJournal, BlockError> {
+        let filled = match recipe.state {
+            FileState::ZeroFilled | FileState::Recycled => recipe.bytes,
+            FileState::Appending | FileState::Unwritten | FileState::WriteZeroes => 0,
+        };
+        if !progress(filled) {
+            return Err(Error::new("write", "journal", io::ErrorKind::Interrupted.into()).into());
+        }
+        let elapsed_ns = 1_000_000 + filled / 2;
+        self.state().now_ns += elapsed_ns;
+        self.journal = Some(*recipe);
+        Ok(MadeJournal { elapsed_ns, layout: self.layout()? })
+    }
+
+    fn commit(
+        &mut self,
+        method: &'static Method,
+        crew: &Crew<'_>,
+        slices: &[Slice],
+    ) -> Result<Block, BlockError> {
+        let lane = || SimLane { state: Arc::clone(&self.state), method, bytes: 0 };
+        let lanes = slices.iter().map(|slice| (lane(), *slice)).collect();
+        writers::run(crew, lanes, &|| self.counts())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.state().now_ns += 100_000;
+        Ok(())
+    }
+
+    fn layout(&self) -> Result<Option<Layout>, Error> {
+        Ok(self.journal.map(|Recipe { state, bytes, .. }| match state {
+            FileState::Appending => Layout::default(),
+            FileState::Unwritten => Layout { extents: 1, unwritten_bytes: bytes, ..Layout::default() },
+            FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => {
+                Layout { extents: 1, written_bytes: bytes, ..Layout::default() }
+            }
+        }))
+    }
+
+    fn machine(&mut self) -> Machine<'_> {
+        Machine::Sim(self)
+    }
+}
+
+impl State {
+    /// Lets time pass, in which neighbours work too.
+    fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        for plant in &self.plants {
+            if let Plant::Neighbour { writes_per_s } = plant {
+                self.neighbours_begun += ns * writes_per_s;
+                let writes = self.neighbours_begun / 1_000_000_000;
+                self.neighbours_begun %= 1_000_000_000;
+                self.counts = self.counts.plus(&Counts { writes, sectors: writes * 8, flushes: 0 });
+            }
+        }
+    }
+
+    /// The jitter of an operation of a scenario's own block, nanoseconds.
+    pub(crate) fn jitter(&mut self) -> u64 {
+        self.random.u64(0..=BLOCK_JITTER_NS)
+    }
+
+    /// The CPU time that [`Plant::CacheSearch`] adds to each sync, and [`Plant::FolioWalk`] to each write, for each KiB
+    /// of the file in the cache, nanoseconds.
+    pub(crate) fn cache_walks(&self) -> [u64; 2] {
+        let planted = |of: &dyn Fn(&Plant) -> Option<u64>| self.plants.iter().find_map(of).unwrap_or(0);
+        [
+            planted(&|plant| match plant {
+                Plant::CacheSearch { ns_per_kib } => Some(*ns_per_kib),
+                _ => None,
+            }),
+            planted(&|plant| match plant {
+                Plant::FolioWalk { ns_per_kib } => Some(*ns_per_kib),
+                _ => None,
+            }),
+        ]
+    }
+
+    /// Whether row `id` is not to be had.
+    fn missing(&self, id: &str) -> Result<(), OpenError> {
+        let reason = self.plants.iter().find_map(|plant| match plant {
+            Plant::Missing { method, reason } if *method == id => Some(*reason),
+            _ => None,
+        });
+        reason.map_or(Ok(()), |reason| Err(OpenError::Unavailable(Unavailable(reason.to_owned()))))
+    }
+
+    /// What the plants do to the next operation of row `id`.
+    pub(crate) fn extra(&mut self, id: &str) -> Result<Extra, OpenError> {
+        self.missing(id)?;
+        Ok(self.planted(id, "fsync")?)
+    }
+
+    fn planted(&mut self, id: &str, operation: &'static str) -> Result<Extra, Error> {
+        let at = self.done.iter().position(|(known, _)| known == id).unwrap_or_else(|| {
+            self.done.push((id.to_owned(), 0));
+            self.done.len() - 1
+        });
+        self.done[at].1 += 1;
+        let nth = self.done[at].1;
+        let mut extra = Extra { device_ns: 0, wait_ns: 0 };
+        for plant in &self.plants {
+            match *plant {
+                Plant::Stall { method, every, ns } if method == id && nth.is_multiple_of(every) => {
+                    extra.device_ns += ns;
+                }
+                Plant::CpuWait { method, every, ns } if method == id && nth.is_multiple_of(every) => {
+                    extra.wait_ns += ns;
+                }
+                Plant::Fails { method, after } if method == id && nth > after => {
+                    return Err(Error::new(operation, "journal", io::Error::other("planted failure")));
+                }
+                _ => {}
+            }
+        }
+        Ok(extra)
+    }
+
+    fn commit(&mut self, method: &'static Method) -> Result<(), Error> {
+        let jitter_ns = self.random.u64(0..=JITTER_NS);
+        let Extra { mut device_ns, wait_ns } = self.planted(method.id, "fdatasync")?;
+        if method.reach().data == Depth::Stable {
+            device_ns += FLUSH_NS;
+            self.counts.flushes += u64::from(!self.plants.contains(&Plant::NoFlushes));
+        }
+        self.wait_ns += wait_ns;
+        self.pass(device_ns + wait_ns + jitter_ns);
+        Ok(())
+    }
+}
+
+/// Notes a slow operation down.
+pub(crate) fn attribute(tail: &mut Tail, latency_ns: u64, wait_ns: u64) {
+    if latency_ns > SLOW_NS {
+        *tail = tail.plus(&Tail { commits: 1, latency_ns, wait_ns });
+    }
+}
+
+/// A thread's accounts.
+pub(crate) fn times(wait_ns: u64, cpu_ns: u64) -> Times {
+    Times { system_ns: cpu_ns, wait_ns: Some(wait_ns), ..Times::default() }
+}
+
+/// The writer on the simulated machine. The write moves the bytes, the sync pays the flush and the plants.
+struct SimLane {
+    state: Arc<Mutex<State>>,
+    method: &'static Method,
+    bytes: u64,
+}
+
+impl SimLane {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lane for SimLane {
+    fn enter(&mut self, _cpu: Option<usize>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.state().now_ns
+    }
+
+    fn sleep_until(&mut self, deadline_ns: u64) {
+        let mut state = self.state();
+        let ns = deadline_ns.saturating_sub(state.now_ns);
+        state.pass(ns);
+    }
+
+    fn load(&mut self, bytes: Aligned) {
+        self.bytes = bytes.as_slice().len() as u64;
+    }
+
+    fn write(&mut self, _offset: u64, _stamp: u64) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.cpu_ns += COPY_NS;
+        state.pass(COPY_NS);
+        if self.method.reach().data != Depth::Kernel {
+            state.counts.writes += 1;
+            state.counts.sectors += self.bytes.div_ceil(512);
+            state.pass(TRANSFER_NS);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.state().commit(self.method)
+    }
+
+    fn warm(&mut self, _range: Range<u64>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn times(&self) -> Times {
+        let state = self.state();
+        Times { user_ns: 0, system_ns: state.cpu_ns, wait_ns: Some(state.wait_ns), ..Times::default() }
+    }
+
+    fn wait_ns(&self) -> Option<u64> {
+        Some(self.state().wait_ns)
+    }
+}

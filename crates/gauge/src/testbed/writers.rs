@@ -1,0 +1,69 @@
+//! Runs several committing threads from a common start, each on its own lane by the shared timing loop.
+//!
+//! Invariant: the first error of any writer is the block's; the other writers finish their share.
+
+use super::{Block, BlockError, Lane, Until};
+use crate::measure::{self, Slice};
+use seawall_sys::Error;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::counters::Counts;
+use seawall_sys::starting_line::run_together;
+
+/// What all writers of a block have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Crew<'a> {
+    /// Size of a transaction, bytes.
+    pub bytes: usize,
+    /// CPUs to pin to, in turn.
+    pub pin_to: &'a [usize],
+    /// Seed of the data.
+    pub seed: u64,
+    /// When to end.
+    pub until: Until<'a>,
+}
+
+/// A writer's part of a journal: from `base` on, so many transactions.
+pub(crate) fn slice(base: u64, capacity: u64, until: Until<'_>) -> Slice {
+    Slice {
+        base,
+        capacity,
+        first: 0,
+        commits_max: u64::MAX,
+        time_max_ns: until.block_ns,
+        interval_ns: None,
+        splits: false,
+        slow_ns: None,
+        warm: capacity,
+    }
+}
+
+/// Lets all `lanes` commit at once.
+pub(crate) fn run<L: Lane>(
+    crew: &Crew<'_>,
+    lanes: Vec<(L, Slice)>,
+    counts: &dyn Fn() -> Option<Counts>,
+) -> Result<Block, BlockError> {
+    let prepare = |index: usize, (mut lane, slice): (L, Slice)| {
+        lane.load(Aligned::incompressible(crew.bytes, crew.seed ^ ((index as u64) << 32)));
+        lane.enter(crew.pin_to.get(index % crew.pin_to.len().max(1)).copied())?;
+        warm(&mut lane, &slice, crew.bytes as u64)?;
+        Ok((lane, slice))
+    };
+    let work =
+        |(mut lane, slice): (L, Slice)| measure::run(&mut lane, &slice, crew.bytes as u64, crew.until.stop);
+    let (before, samples) = run_together(lanes, prepare, counts, work).map_err(BlockError::run)?;
+    let (after, samples) = (counts(), samples?);
+    let counts = before.zip(after).map(|(before, after)| after.since(&before));
+    let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
+    Ok(Block { samples, elapsed_ns, counts, load_bytes: 0 })
+}
+
+/// Warms the transactions that the slice is expected to write.
+fn warm<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64) -> Result<(), Error> {
+    let ahead = slice.warm.min(slice.capacity);
+    let first = slice.first % slice.capacity;
+    let end = (first + ahead).min(slice.capacity);
+    lane.warm(slice.base + first * bytes..slice.base + end * bytes)?;
+    let rest = ahead - (end - first);
+    if rest > 0 { lane.warm(slice.base..slice.base + rest * bytes) } else { Ok(()) }
+}
