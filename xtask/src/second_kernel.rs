@@ -11,16 +11,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const GUEST: &str = "x86_64-unknown-linux-musl";
-/// Debian's kernel for virtual machines: the current one of the release.
-const KERNEL: &str = "linux-image-cloud-amd64";
+/// A kernel of Debian for virtual machines.
+struct Kernel {
+    /// What `--linux` calls it.
+    version: &'static str,
+    package: &'static str,
+    /// Where it lies under the target folder.
+    folder: &'static str,
+}
+
+/// The release's own first, then the newest for this release.
+const KERNELS: [Kernel; 2] = [
+    Kernel { version: "6.1", package: "linux-image-cloud-amd64", folder: "second-kernel" },
+    Kernel { version: "6.12", package: "linux-image-6.12-cloud-amd64", folder: "second-kernel-6.12" },
+];
 
 /// Provides everything and makes the cuts; the arguments go to `seawall-crash second-kernel`.
 ///
 /// # Errors
 /// What is missing or failed.
 pub(crate) fn run(arguments: &[String]) -> Result {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    status(prepare()?.cuts(&words))
+    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut kernel = &KERNELS[0];
+    if let Some(at) = words.iter().position(|word| *word == "--linux") {
+        let version = words.get(at + 1).copied().unwrap_or_default();
+        let known = KERNELS.iter().find(|kernel| kernel.version == version);
+        kernel = known.ok_or_else(|| Error::usage(format!("--linux is 6.1 or 6.12, not {version:?}")))?;
+        words.drain(at..at + 2);
+    }
+    status(with(kernel)?.cuts(&words))
 }
 
 /// Everything that a cut needs, with what it is to be made of.
@@ -28,6 +47,8 @@ pub(crate) struct Prepared {
     crash: PathBuf,
     kernel: String,
     guest: String,
+    /// What the guest's program was built from.
+    build: String,
 }
 
 /// Installs and builds what a cut needs.
@@ -35,34 +56,39 @@ pub(crate) struct Prepared {
 /// # Errors
 /// What cannot be had here.
 pub(crate) fn prepare() -> Result<Prepared> {
+    with(&KERNELS[0])
+}
+
+fn with(kernel: &Kernel) -> Result<Prepared> {
     tools::provide(&tools::SECOND_KERNEL)?;
     tools::provide_target(GUEST)?;
-    let folder = target().join("second-kernel");
+    let folder = target().join(kernel.folder);
     if !folder.join("boot").is_dir() {
-        unpack_kernel(&folder)?;
+        unpack_kernel(&folder, kernel.package)?;
     }
     status(cargo(&["build", "--release", "--quiet", "--package", "seawall-cli", "--target", GUEST]))?;
     let guest = target().join(GUEST).join("release/seawall").display().to_string();
     let crash = runner::program(&runner::programs(&["--bin", "seawall-crash"])?, "crash/bin")?;
-    Ok(Prepared { crash, kernel: folder.display().to_string(), guest })
+    let build = output(command("git", &["describe", "--always", "--dirty"]))?.trim().to_owned();
+    Ok(Prepared { crash, kernel: folder.display().to_string(), guest, build })
 }
 
 impl Prepared {
     /// The program that makes the cuts.
     pub(crate) fn cuts(&self, more: &[&str]) -> Command {
-        let Self { crash, kernel, guest } = self;
-        command(crash, &[&["second-kernel", "--kernel", kernel, "--guest-binary", guest], more].concat())
+        let Self { crash, kernel, guest, build } = self;
+        let first = ["second-kernel", "--kernel", kernel, "--guest-binary", guest, "--build", build];
+        command(crash, &[&first, more].concat())
     }
 }
 
-fn unpack_kernel(folder: &Path) -> Result {
-    let depends = output(command("apt-cache", &["depends", "--important", KERNEL]))?;
-    let package =
-        depends.lines().find_map(|line| line.trim().strip_prefix("Depends: ")).ok_or_else(|| {
-            Error::lacking(format!("apt-cache knows no package behind {KERNEL}; run apt-get update"))
-        })?;
+fn unpack_kernel(folder: &Path, package: &str) -> Result {
+    let depends = output(command("apt-cache", &["depends", "--important", package]))?;
+    let image = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: ")).ok_or_else(|| {
+        Error::lacking(format!("apt-cache knows no package behind {package}; run apt-get update"))
+    })?;
     files::make_folder(folder)?;
-    let mut download = command("apt-get", &["download", package]);
+    let mut download = command("apt-get", &["download", image]);
     download.current_dir(folder);
     status(download)?;
     let mut files = files::list(folder)?.into_iter();

@@ -100,6 +100,7 @@ impl Out {
                 self.numbers(&[1, *number, *offset, *bytes]);
             }
             BlockEvent::Flush { number } => self.numbers(&[2, *number]),
+            BlockEvent::Forced { number } => self.numbers(&[5, *number]),
             BlockEvent::Done { number } => self.numbers(&[3, *number]),
             BlockEvent::Mark(text) => {
                 self.number(4);
@@ -168,6 +169,7 @@ impl<'a> In<'a> {
                 BlockEvent::Write { number, offset, payload }
             }
             2 => BlockEvent::Flush { number: self.number()? },
+            5 => BlockEvent::Forced { number: self.number()? },
             3 => BlockEvent::Done { number: self.number()? },
             4 => BlockEvent::Mark(self.text()?),
             _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -265,6 +267,7 @@ mod tests {
             BlockEvent::Write { number: 1, offset: 512, payload: Payload::Data(vec![9; 512].into()) },
             BlockEvent::Write { number: 2, offset: 0, payload: Payload::Zeros(4096) },
             BlockEvent::Flush { number: 3 },
+            BlockEvent::Forced { number: 2 },
             BlockEvent::Done { number: 3 },
             BlockEvent::Mark("opened 1 0".to_owned()),
         ];

@@ -40,6 +40,8 @@ impl Payload {
 pub(crate) enum Event {
     /// A write arrived.
     Write { number: u64, offset: u64, payload: Payload },
+    /// The write of this number, which arrived just before, has FUA: when it is answered it is durable.
+    Forced { number: u64 },
     /// A flush arrived.
     Flush { number: u64 },
     /// What had this number was answered.

@@ -66,6 +66,24 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
     },
 ];
 
+impl FileSystem {
+    /// An empty one, in the form of the disk that holds it, made by way of a file in `dir`.
+    ///
+    /// # Errors
+    /// Of the file, or the maker's.
+    pub(crate) fn image(&self, dir: &Path) -> io::Result<Vec<u8>> {
+        let path = dir.join("image");
+        std::fs::File::create(&path)?.set_len(self.disk_bytes)?;
+        let mut arguments = self.mkfs.to_vec();
+        let name = path.to_string_lossy();
+        arguments.push(&name);
+        run(&format!("mkfs.{}", self.name), &arguments)?;
+        let image = std::fs::read(&path)?;
+        std::fs::remove_file(&path)?;
+        Ok(image)
+    }
+}
+
 fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;

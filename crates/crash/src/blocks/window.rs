@@ -1,7 +1,8 @@
 //! Enumerates the states that a disk may be in when the power goes, from recorded writes and flushes.
 //!
-//! A flush makes durable every write that completed before the flush arrived. Between the ends of two flushes lies a
-//! *window*: the durable part is certain, and of the later writes any subset may be on the disk.
+//! A flush makes durable every write that completed before the flush arrived. A write with FUA is durable by itself when
+//! it completes; what completed before it and lies under it never comes back. Between the ends of two flushes, or writes
+//! with FUA, lies a *window*: the durable part is certain, and of the later writes any subset may be on the disk.
 //!
 //! | writes in the window | states |
 //! | --- | --- |
@@ -20,6 +21,7 @@ use seawall::oracle::Ledger;
 use seawall::sim::rng::{Rng, mix};
 
 use super::event::{Event, PAGE, Pages, Payload, page_spans};
+use crate::bytes::index;
 use crate::workload::{Timeline, UnknownMark};
 
 const EXHAUSTIVE_WRITES_MAX: usize = 4;
@@ -66,6 +68,10 @@ struct Write {
     offset: u64,
     payload: Payload,
     done: bool,
+    /// Whether it is durable when it is done.
+    forced: bool,
+    /// Writes that were done when it arrived.
+    under: Vec<u64>,
 }
 
 /// A recording with the contents that it starts from.
@@ -104,6 +110,27 @@ fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &Write, bytes:
             Payload::Zeros(_) => page[place..place + length].fill(0),
         }
     }
+}
+
+/// Gives `write` the bytes of `over` where both lie.
+fn lay_over(write: &mut Write, over: &Write) {
+    let end = |write: &Write| write.offset + write.payload.bytes();
+    let (from, to) = (write.offset.max(over.offset), end(write).min(end(over)));
+    if from >= to {
+        return;
+    }
+    let mut bytes = match &write.payload {
+        Payload::Data(data) => data.to_vec(),
+        Payload::Zeros(bytes) => vec![0; index(*bytes)],
+    };
+    let part = &mut bytes[index(from - write.offset)..index(to - write.offset)];
+    match &over.payload {
+        Payload::Data(data) => {
+            part.copy_from_slice(&data[index(from - over.offset)..index(to - over.offset)]);
+        }
+        Payload::Zeros(_) => part.fill(0),
+    }
+    write.payload = Payload::Data(bytes.into());
 }
 
 /// Which writes of a window arrived, and how far the last of them got if it was torn.
@@ -156,31 +183,63 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
             match event {
                 Event::Write { number, offset, payload } => {
                     let (number, offset, payload) = (*number, *offset, payload.clone());
-                    self.open.push(Write { number, offset, payload, done: false });
+                    self.open.push(Write {
+                        number,
+                        offset,
+                        payload,
+                        done: false,
+                        forced: false,
+                        under: Vec::new(),
+                    });
+                }
+                Event::Forced { number } => {
+                    let under = self.open.iter().filter(|write| write.done).map(|write| write.number);
+                    let under = under.collect();
+                    if let Some(write) = self.open.iter_mut().find(|write| write.number == *number) {
+                        (write.forced, write.under) = (true, under);
+                    }
                 }
                 Event::Flush { number } => {
                     let covered = self.open.iter().filter(|write| write.done).map(|write| write.number);
                     self.flushes.insert(*number, covered.collect());
                 }
-                Event::Done { number } => match self.flushes.remove(number) {
-                    Some(covered) => {
-                        if !covered.is_empty() && !self.states() {
-                            return Ok(());
-                        }
-                        self.make_durable(&covered);
+                Event::Done { number } => {
+                    if !self.done(*number) {
+                        return Ok(());
                     }
-                    None => {
-                        self.open
-                            .iter_mut()
-                            .filter(|write| write.number == *number)
-                            .for_each(|w| w.done = true);
-                    }
-                },
+                }
                 Event::Mark(text) => self.timeline.mark(text)?,
             }
         }
         self.states();
         Ok(())
+    }
+
+    /// A request is answered: a window ends with a flush that covers something, and with a write with FUA. Whether to go on.
+    fn done(&mut self, number: u64) -> bool {
+        if let Some(covered) = self.flushes.remove(&number) {
+            let goes_on = covered.is_empty() || self.states();
+            self.make_durable(&covered);
+            return goes_on;
+        }
+        let Some(write) = self.open.iter_mut().find(|write| write.number == number) else { return true };
+        write.done = true;
+        if !write.forced {
+            return true;
+        }
+        let goes_on = self.states();
+        self.cover(number);
+        self.make_durable(&[number]);
+        goes_on
+    }
+
+    /// What was done before this write arrived is under it, and never replaces it.
+    fn cover(&mut self, number: u64) {
+        let Some(at) = self.open.iter().position(|write| write.number == number) else { return };
+        let over = self.open[at].clone();
+        for write in self.open[..at].iter_mut().filter(|write| over.under.contains(&write.number)) {
+            lay_over(write, &over);
+        }
     }
 
     /// Makes the writes that `covered` names durable.
@@ -260,5 +319,62 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Recording, walk};
+    use crate::blocks::event::{Event, PAGE, Pages, Payload};
+    use crate::workload::Timeline;
+    use std::collections::HashSet;
+
+    /// What the first two pages may hold after what is recorded, with what is acknowledged then.
+    fn ends(events: Vec<Event>) -> HashSet<(u8, u8, u64)> {
+        let timeline = Timeline::new(1, 1);
+        let recording = Recording { start: Pages::new(), events, timeline, seed: 1 };
+        let mut ends = HashSet::new();
+        walk(&recording, |state| {
+            let byte = |page: u64| {
+                let above = state.above.get(&page).map(|page| page[0]);
+                above.or_else(|| state.below.get(&page).map(|page| page[0])).unwrap_or(0)
+            };
+            ends.insert((byte(0), byte(1), state.ledger.acknowledged.get()));
+            true
+        })
+        .expect("marks are known");
+        ends
+    }
+
+    fn write(number: u64, page: u64, value: u8) -> Event {
+        Event::Write { number, offset: page * PAGE as u64, payload: Payload::Data(vec![value; PAGE].into()) }
+    }
+
+    fn acked() -> Event {
+        Event::Mark("acked 7".to_owned())
+    }
+
+    #[test]
+    fn a_write_with_fua_is_durable_alone_and_a_flush_takes_what_was_done_before() {
+        let body = || vec![write(1, 0, 1), Event::Done { number: 1 }];
+        let head = [write(2, 1, 2), Event::Forced { number: 2 }, Event::Done { number: 2 }, acked()];
+        // What trusts in a flush that is not sent: the head is there, and what it speaks of is not.
+        let found = ends([body(), head.to_vec()].concat());
+        assert!(found.contains(&(0, 2, 7)) && found.contains(&(1, 2, 7)), "{found:?}");
+        assert!(!found.contains(&(1, 0, 7)), "what was forced is there: {found:?}");
+        // The same where FUA is a write and a flush.
+        let flushed = [write(2, 1, 2), Event::Done { number: 2 }, Event::Flush { number: 3 }];
+        let found = ends([body(), flushed.to_vec(), vec![Event::Done { number: 3 }, acked()]].concat());
+        assert_eq!(found.iter().filter(|end| end.2 == 7).collect::<Vec<_>>(), [&(1, 2, 7)], "{found:?}");
+    }
+
+    #[test]
+    fn what_lies_under_a_write_with_fua_never_comes_back_and_what_overlaps_it_in_time_may() {
+        let forced =
+            |number| [write(number, 0, 2), Event::Forced { number }, Event::Done { number }, acked()];
+        let before = ends([vec![write(1, 0, 1), Event::Done { number: 1 }], forced(2).to_vec()].concat());
+        assert_eq!(before.iter().filter(|end| end.2 == 7).collect::<Vec<_>>(), [&(2, 0, 7)], "{before:?}");
+        let beside = ends([vec![write(1, 0, 1)], forced(2).to_vec()].concat());
+        assert!(beside.contains(&(1, 0, 7)) && beside.contains(&(2, 0, 7)), "{beside:?}");
     }
 }

@@ -4,16 +4,17 @@
 //! which they were acknowledged:
 //!
 //! ```text
-//!             honest disk                                  lying disk
+//!             honest disk                                  lying disks
 //!   write     into the cache                               into the cache
-//!   flush     everything in the cache reaches the medium   acknowledged, and nothing else
-//!   FUA       this write reaches the medium                as any write
+//!   flush     everything in the cache reaches the medium   `lying` and `ignores-flush`: acknowledged, and nothing else
+//!   FUA       this write reaches the medium                `lying` and `ignores-fua`: as any write
+//!                                                          `early-fua`: acknowledged, done 32 requests later
 //!   trim      an unmapped range may show old or zeros      the same
 //!   cut       any subset of what is in the cache, each     what was written until some moment, in order
 //!             write whole or torn between sectors
 //! ```
 //!
-//! The lying disk writes its cache back in order, so that a cut leaves an older state of the file system and not a
+//! Lying disks write their caches back in order, so that a cut leaves an older state of the file system and not a
 //! corrupt one: the judge must detect the loss, not mount(8). A full cache writes its oldest back.
 //!
 //! Invariant: an honest disk never loses writes before an acknowledged flush, nor an acknowledged FUA write, and no
@@ -23,10 +24,14 @@ use std::collections::VecDeque;
 
 use seawall::sim::rng::Rng;
 
+use super::record::Record;
+
 /// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// Bytes that the cache holds before it writes back the oldest.
 const CACHE_BYTES: usize = 32 << 20;
+/// Requests that pass between the acknowledgement of a write with FUA and its end on a disk that is early.
+const EARLY_REQUESTS: u64 = 32;
 
 /// Whether a disk keeps its promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
@@ -34,13 +39,36 @@ const CACHE_BYTES: usize = 32 << 20;
 pub(crate) enum Nature {
     /// A flush is done when it is acknowledged.
     Honest,
-    /// A flush is acknowledged and not done.
+    /// Neither a flush nor FUA is done.
     Lying,
+    /// A flush is acknowledged and not done; FUA is.
+    IgnoresFlush,
+    /// A write with FUA is acknowledged when it is in the cache; a flush is done.
+    IgnoresFua,
+    /// A write with FUA is acknowledged first and done a little later.
+    EarlyFua,
+}
+
+impl Nature {
+    fn flushes(self) -> bool {
+        !matches!(self, Self::Lying | Self::IgnoresFlush)
+    }
+
+    /// Requests after which a write with FUA is done, if it is ever done for itself.
+    fn forces_after(self) -> Option<u64> {
+        match self {
+            Self::Honest | Self::IgnoresFlush => Some(0),
+            Self::EarlyFua => Some(EARLY_REQUESTS),
+            Self::Lying | Self::IgnoresFua => None,
+        }
+    }
 }
 
 struct Write {
     offset: usize,
     bytes: Vec<u8>,
+    /// The request before which it is done, if it had FUA.
+    due: Option<u64>,
 }
 
 /// What was asked of the disk.
@@ -74,16 +102,31 @@ pub(crate) struct Disk {
     current: Vec<u8>,
     pending: VecDeque<Write>,
     pending_bytes: usize,
+    /// Writes and flushes so far.
+    requests: u64,
     /// What was asked of it since it was made.
     pub(crate) traffic: Traffic,
+    /// Each request of it, while that is recorded.
+    pub(crate) record: Record,
+    /// Whether it says that it writes 4096 bytes as one.
+    pub(crate) atomic: bool,
 }
 
 impl Disk {
     /// A disk that holds `image`, a whole number of sectors.
     pub(crate) fn new(nature: Nature, image: Vec<u8>) -> Self {
         let current = image.clone();
-        let (durable, pending, pending_bytes) = (image, VecDeque::new(), 0);
-        Self { nature, durable, current, pending, pending_bytes, traffic: Traffic::default() }
+        Self {
+            nature,
+            durable: image,
+            current,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            requests: 0,
+            traffic: Traffic::default(),
+            record: Record::default(),
+            atomic: false,
+        }
     }
 
     /// Its length in bytes.
@@ -104,22 +147,41 @@ impl Disk {
         self.traffic.writes += 1;
         self.traffic.forced += u64::from(forced);
         self.current[offset..end].copy_from_slice(&bytes);
-        if forced && self.nature == Nature::Honest {
-            self.durable[offset..end].copy_from_slice(&bytes);
-            self.cover(offset, end);
+        self.force_what_is_due();
+        let due = self.nature.forces_after().filter(|_| forced);
+        if due == Some(0) {
+            self.force(offset, &bytes);
             return true;
         }
         self.pending_bytes += bytes.len();
-        self.pending.push_back(Write { offset, bytes });
+        self.pending.push_back(Write { offset, bytes, due: due.map(|after| self.requests + after) });
         while self.pending_bytes > CACHE_BYTES {
             self.write_back_oldest();
         }
         true
     }
 
-    /// What lies below a forced write can never come out on top of it.
-    fn cover(&mut self, from: usize, to: usize) {
-        for write in &mut self.pending {
+    /// A request has come: those that were acknowledged early and are due now are done.
+    fn force_what_is_due(&mut self) {
+        self.requests += 1;
+        while self.pending.iter().any(|write| write.due.is_some_and(|due| due <= self.requests)) {
+            let at = self.pending.iter().position(|write| write.due.is_some()).unwrap_or_default();
+            let Some(write) = self.pending.remove(at) else { return };
+            self.pending_bytes -= write.bytes.len();
+            // Later writes lie above it.
+            self.durable[write.offset..write.offset + write.bytes.len()].copy_from_slice(&write.bytes);
+            self.cover(write.offset, write.offset + write.bytes.len(), at);
+        }
+    }
+
+    fn force(&mut self, offset: usize, bytes: &[u8]) {
+        self.durable[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.cover(offset, offset + bytes.len(), self.pending.len());
+    }
+
+    /// What lies below a forced write can never come out on top of it: the oldest `below` of the cache.
+    fn cover(&mut self, from: usize, to: usize, below: usize) {
+        for write in self.pending.iter_mut().take(below) {
             let (start, end) = (write.offset.max(from), (write.offset + write.bytes.len()).min(to));
             if start < end {
                 write.bytes[start - write.offset..end - write.offset]
@@ -138,7 +200,8 @@ impl Disk {
     /// Makes everything durable, or says so.
     pub(crate) fn flush(&mut self) {
         self.traffic.flushes += 1;
-        if self.nature == Nature::Honest {
+        self.force_what_is_due();
+        if self.nature.flushes() {
             while !self.pending.is_empty() {
                 self.write_back_oldest();
             }
@@ -169,7 +232,7 @@ impl Disk {
         for (i, write) in pending.into_iter().enumerate() {
             let kept = match self.nature {
                 Nature::Honest => rng.below(8) < kept_in_8,
-                Nature::Lying => i < until,
+                _ => i < until,
             };
             let torn = kept && self.nature == Nature::Honest && rng.below(8) < torn_in_8;
             cut.dropped += usize::from(!kept);
@@ -266,6 +329,56 @@ mod tests {
             lied += usize::from(until < 20);
         }
         assert!(lied > 150, "{lied} of 200 cuts lost something that was flushed");
+    }
+
+    /// Whether cuts lose a flushed write, and whether a forced one, acknowledged just before.
+    fn loses(nature: Nature) -> (bool, bool) {
+        let lost = |forced: bool, requests_after: u64| {
+            (0..200).any(|seed| {
+                let mut disk = disk(nature);
+                assert!(disk.write(0, vec![1; SECTOR_BYTES], forced));
+                if !forced {
+                    disk.flush();
+                }
+                for _ in 0..requests_after {
+                    assert!(disk.write(SECTOR_BYTES, vec![2; SECTOR_BYTES], false));
+                }
+                disk.cut(&mut Rng::new(seed));
+                sector(&disk, 0) == 0
+            })
+        };
+        assert_eq!(
+            lost(true, super::EARLY_REQUESTS),
+            lost(true, 0) && nature != Nature::EarlyFua,
+            "{nature:?}"
+        );
+        (lost(false, 0), lost(true, 0))
+    }
+
+    #[test]
+    fn each_disk_tells_its_own_lie() {
+        let natures = [
+            (Nature::Honest, (false, false)),
+            (Nature::Lying, (true, true)),
+            (Nature::IgnoresFlush, (true, false)),
+            (Nature::IgnoresFua, (false, true)),
+            (Nature::EarlyFua, (false, true)),
+        ];
+        for (nature, expected) in natures {
+            assert_eq!(loses(nature), expected, "{nature:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_late_never_replaces_what_was_written_after_it() {
+        let mut disk = disk(Nature::EarlyFua);
+        assert!(disk.write(0, vec![1; SECTOR_BYTES], true) && disk.write(0, vec![2; SECTOR_BYTES], false));
+        for _ in 0..super::EARLY_REQUESTS {
+            assert!(disk.write(SECTOR_BYTES, vec![3; SECTOR_BYTES], false));
+        }
+        disk.flush();
+        disk.cut(&mut Rng::new(1));
+        assert_eq!(sector(&disk, 0), 2);
     }
 
     #[test]

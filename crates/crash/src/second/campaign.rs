@@ -11,7 +11,6 @@
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,10 +20,12 @@ use seawall_powercut::Token;
 use seawall_powercut::witness::Witness;
 use seawall_sys::clock::unix_seconds;
 
+use super::bus::{Bus, Served};
 use super::cache::{Disk, Nature, Traffic};
-use super::initramfs::{FRESH, Kernel, METHODS, Orders, build};
+use super::initramfs::{FRESH, Kernel, METHODS, Orders, Task, build};
 use super::machine::{Machine, Message};
-use super::nbd::{Shared, lock, serve};
+use super::nbd::{Shared, lock};
+use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
 use crate::campaign_file;
 use crate::error::{Error, Result};
 
@@ -37,21 +38,36 @@ pub(crate) struct Wishes {
     /// Whether the disk keeps its promises
     #[arg(long, value_enum, default_value_t = Nature::Honest)]
     disk: Nature,
+    /// How the machine reaches the disk
+    #[arg(long, value_enum, default_value_t = Bus::Virtio)]
+    pub(super) bus: Bus,
+    /// The file system: ext4, xfs or btrfs
+    #[arg(long, value_parser = file_system, default_value = "ext4")]
+    pub(super) fs: &'static FileSystem,
+    /// What the guest's program was built from, for the results
+    #[arg(long, value_name = "TEXT")]
+    pub(super) build: Option<String>,
     /// Where the campaign stands, made if there is none; by default the result itself, so that it goes on from there
     #[arg(long, value_name = "FILE")]
     progress: Option<PathBuf>,
     /// The folder that the kernel's package was unpacked to
     #[arg(long, value_name = "DIR", default_value = "target/second-kernel")]
-    kernel: PathBuf,
+    pub(super) kernel: PathBuf,
     /// The release binary, built static for x86_64-unknown-linux-musl
     #[arg(long, value_name = "FILE", default_value = "target/x86_64-unknown-linux-musl/release/seawall")]
-    guest_binary: PathBuf,
+    pub(super) guest_binary: PathBuf,
     /// A static busybox
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
-    busybox: PathBuf,
+    pub(super) busybox: PathBuf,
     /// Commit methods in the machine; by default a few, drawn anew for each cut
     #[arg(long, value_name = "IDS")]
-    methods: Option<String>,
+    pub(super) methods: Option<String>,
+    /// Records the traffic of `seawall log append` by each of the methods, and judges the states that it allows
+    #[arg(long)]
+    states: bool,
+    /// With --states: one in so many states is judged
+    #[arg(long, default_value_t = 1)]
+    pub(super) one_in: u64,
     /// The longest time between the first acknowledgement and the cut, in milliseconds
     #[arg(long, default_value_t = 6_000)]
     life_ms: u64,
@@ -59,8 +75,12 @@ pub(crate) struct Wishes {
 
 /// Where the results of a campaign are, and so where it goes on.
 const RESULTS: &str = "results/crash";
-const DISK_BYTES: usize = 128 << 20;
 const TOKEN: &str = "known to one emulated machine only";
+
+fn file_system(name: &str) -> Result<&'static FileSystem, String> {
+    let found = FILE_SYSTEMS.iter().find(|file_system| file_system.name == name);
+    found.ok_or_else(|| "it is one of ext4, xfs and btrfs".to_owned())
+}
 
 /// One method in all cuts.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -87,9 +107,19 @@ struct Progress {
     kernel: String,
     command: String,
     disk: Option<Nature>,
+    #[serde(default)]
+    bus: Bus,
+    #[serde(default = "ext4")]
+    fs: String,
+    /// What the guest's programs were built from.
+    #[serde(default)]
+    builds: Vec<String>,
     seed: u64,
     /// Cuts that were judged.
     cuts: u64,
+    /// Of these, cuts of a life in which the disk saw writes with FUA.
+    #[serde(default)]
+    forced_cuts: u64,
     /// Cuts after which the file system did not mount.
     unmountable: u64,
     /// Cuts after which the file system mounted and could not be read.
@@ -109,13 +139,23 @@ struct Progress {
     notes: Vec<String>,
 }
 
+fn ext4() -> String {
+    "ext4".to_owned()
+}
+
 impl Progress {
     fn load(path: &Path, fresh: Self) -> Result<Self> {
         let Some(known) = campaign_file::load::<Self>(path)? else { return Ok(fresh) };
-        if (known.disk, known.seed) != (fresh.disk, fresh.seed) {
+        let of = |progress: &Self| {
+            let Self { disk, seed, bus, fs, .. } = progress;
+            (*disk, *seed, *bus, fs.clone())
+        };
+        if of(&known) != of(&fresh) {
             return Err(Error::OtherCampaign(path.to_owned()));
         }
-        Ok(Self { kernel: fresh.kernel, command: fresh.command, ..known })
+        let mut builds = known.builds;
+        builds.extend(fresh.builds.into_iter().filter(|build| !builds.contains(build)).collect::<Vec<_>>());
+        Ok(Self { kernel: fresh.kernel, command: fresh.command, builds, ..known })
     }
 
     /// Adds what check found after one cut; whether a promise was broken.
@@ -150,10 +190,15 @@ impl Progress {
         Ok(code == 4)
     }
 
+    /// Whether the disk breaks promises on purpose.
+    fn lies(&self) -> bool {
+        self.disk.is_some_and(|disk| disk != Nature::Honest) || self.bus == Bus::NvmeQemu
+    }
+
     /// What makes the campaign fail.
     fn failures(&self) -> Vec<String> {
         let mut failures = self.findings.clone();
-        if self.disk == Some(Nature::Lying) && self.cuts > 0 && self.convicted == 0 {
+        if self.lies() && self.cuts > 0 && self.convicted == 0 {
             failures.push("the lying disk was not convicted by any cut".to_owned());
         }
         failures
@@ -162,15 +207,28 @@ impl Progress {
     fn markdown(&self) -> String {
         let nature = match self.disk {
             Some(Nature::Lying) => "a disk that acknowledges flushes and does not do them",
+            Some(Nature::IgnoresFlush) => "a disk that ignores flushes and heeds FUA",
+            Some(Nature::IgnoresFua) => "a disk that ignores FUA and heeds flushes",
+            Some(Nature::EarlyFua) => "a disk that acknowledges FUA before it is done",
+            _ if self.bus == Bus::NvmeQemu => "the emulator's NVMe drive, which drops FUA",
             _ => "a disk that keeps its promises",
         };
+        let builds = if self.builds.is_empty() {
+            String::new()
+        } else {
+            format!(", built from {}", self.builds.join(", "))
+        };
         let mut text = format!(
-            "# Power cuts of a second kernel, {nature}\n\n`{}` on {}\n\n{} cuts judged, {} convicted; after {} more the file system did not mount, after {} it could not be read. \
+            "# Power cuts of a second kernel, {nature}\n\n`{}` on {}, {} behind {}{builds}\n\n{} cuts judged, {} of them with \
+             writes with FUA, {} convicted; after {} more the file system did not mount, after {} it could not be read. \
              {} writes were in the disk's cache at the cuts: {} of them lost, {} torn.\nThe disk saw {} writes ({} with \
              FUA), {} flushes, {} trims.\n\n",
             self.command,
             self.kernel,
+            self.fs,
+            self.bus.name(),
             self.cuts,
+            self.forced_cuts,
             self.convicted,
             self.unmountable,
             self.unreadable,
@@ -194,6 +252,15 @@ impl Progress {
                 sum.lost, sum.torn, sum.reordered, sum.phantom, sum.broken
             );
         }
+        if self.lies() {
+            let of = |broken: bool| {
+                let durable = self.methods.iter().filter(|sum| sum.promised == "power-loss");
+                let named = durable.filter(|sum| (sum.broken > 0) == broken).map(|sum| sum.method.as_str());
+                let named: Vec<&str> = named.collect();
+                if named.is_empty() { "none".to_owned() } else { named.join(", ") }
+            };
+            let _ = writeln!(text, "\nConvicted by: {}.\nNot convicted by: {}.", of(true), of(false));
+        }
         for failure in self.failures() {
             let _ = write!(text, "\n- {failure}");
         }
@@ -213,41 +280,31 @@ struct Campaign<'a> {
     initramfs: PathBuf,
     dir: PathBuf,
     disk: Shared,
-    socket: PathBuf,
+    served: Served,
     /// Whether nothing was ever written to the disk.
     fresh: bool,
+    /// Whether the disk saw FUA in the life that was cut last.
+    forced: bool,
     progress: Progress,
     standing: PathBuf,
 }
 
-/// What Debian's kernel, or its virtio disk, does not have.
-const NOT_THERE: [&str; 4] = ["dontcache", "dontcache+fdatasync", "atomic+dsync", "uring-direct-iopoll"];
+/// What Debian's kernels do not have, or not for files.
+const NOT_THERE: [&str; 3] = ["dontcache", "dontcache+fdatasync", "atomic+dsync"];
+/// What needs a device that can be polled.
+const POLLED: &str = "uring-direct-iopoll";
 
 /// The log and three other methods, in any order: few, so that each one's turn comes often.
-fn draw(rng: &mut Rng) -> String {
+fn draw(rng: &mut Rng, bus: Bus) -> String {
     let known = seawall_sys::methods::here().iter().map(|method| method.id);
-    let mut known: Vec<&str> = known.filter(|id| !NOT_THERE.contains(id)).collect();
+    let mut known: Vec<&str> =
+        known.filter(|id| !NOT_THERE.contains(id) && (*id != POLLED || bus == Bus::Nvme)).collect();
     let mut drawn = vec!["log"];
     for _ in 0..3 {
         let method = known.swap_remove(rng.index(known.len()));
         drawn.insert(rng.index(drawn.len() + 1), method);
     }
     drawn.join(",")
-}
-
-/// A file system that is made and has never been used.
-fn blank(dir: &Path) -> io::Result<Vec<u8>> {
-    let path = dir.join("blank");
-    std::fs::write(&path, [])?;
-    std::fs::File::options().write(true).open(&path)?.set_len(DISK_BYTES as u64)?;
-    let mut mkfs = Command::new("mkfs.ext4");
-    mkfs.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&path);
-    let status =
-        mkfs.status().map_err(|error| io::Error::new(error.kind(), format!("mkfs.ext4: {error}")))?;
-    if !status.success() {
-        return Err(io::Error::other(format!("mkfs.ext4 ended with {status}")));
-    }
-    std::fs::read(&path)
 }
 
 impl Campaign<'_> {
@@ -261,8 +318,13 @@ impl Campaign<'_> {
         self.sum_up(traffic);
         self.fresh = true;
         self.disk = Arc::new(Mutex::new(Disk::new(self.wishes.disk, image.to_vec())));
-        self.socket = self.dir.join(format!("disk-{}-{}", self.number(), unix_seconds()));
-        serve(&self.socket, &self.disk)
+        self.served = self.wishes.bus.serve(&self.dir, &self.disk)?;
+        Ok(())
+    }
+
+    /// Whether each broken promise is a finding.
+    fn is_honest(&self) -> bool {
+        !self.progress.lies()
     }
 
     fn sum_up(&mut self, traffic: Traffic) {
@@ -288,17 +350,19 @@ impl Campaign<'_> {
         // The verdict on the last cut is still to come.
         let lives = self.number() + u64::from(!self.fresh);
         let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
-        let methods = self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng));
+        let methods = self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng, self.wishes.bus));
         let fresh = if self.fresh { FRESH } else { "" };
         let words = format!("{METHODS}{methods} {fresh}");
-        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.socket, &words)?;
+        let mut machine =
+            Machine::start(&self.kernel, &self.initramfs, (self.wishes.bus, &self.served), None, &words)?;
+        let forced_before = lock(&self.disk).traffic.forced;
         loop {
             match machine.expect()? {
                 Message::Writes => break,
                 Message::Verdict(_, json) if json.is_empty() => {
                     let words = machine.last_lines();
                     machine.cut()?;
-                    if self.wishes.disk == Nature::Honest {
+                    if self.is_honest() {
                         self.keep(&format!("what is left could not be judged:\n{words}"))?;
                     }
                     self.progress.unreadable += 1;
@@ -311,13 +375,15 @@ impl Campaign<'_> {
                     if self.fresh {
                         return Err(machine_error("a new file system does not mount", words));
                     }
-                    if self.wishes.disk == Nature::Honest {
+                    if self.is_honest() {
                         self.keep(&format!("the file system did not mount:\n{words}"))?;
                     }
                     self.progress.unmountable += 1;
                     return Ok(self.renew(blank)?);
                 }
-                Message::Ended => return Err(machine_error("the run ended", machine.last_lines())),
+                Message::Ready | Message::Ended => {
+                    return Err(machine_error("the run ended", machine.last_lines()));
+                }
             }
         }
         if self.number() >= self.wishes.cuts {
@@ -332,6 +398,7 @@ impl Campaign<'_> {
         self.fresh = false;
         // What the emulator had sent before it was killed still arrives.
         std::thread::sleep(Duration::from_millis(500));
+        self.forced = lock(&self.disk).traffic.forced > forced_before;
         let cut = lock(&self.disk).cut(&mut rng);
         self.progress.pending += cut.pending as u64;
         self.progress.dropped += cut.dropped as u64;
@@ -342,16 +409,34 @@ impl Campaign<'_> {
     fn verdict(&mut self, code: i32, json: &str) -> Result<()> {
         let convicted = self.progress.add(code, json)?;
         self.progress.convicted += u64::from(convicted);
-        if convicted && self.wishes.disk == Nature::Honest {
+        if convicted && self.is_honest() {
             self.keep(&format!("a promise was broken: {json}"))?;
         }
         self.progress.cuts += 1;
+        self.progress.forced_cuts += u64::from(self.forced);
         Ok(())
     }
 }
 
-fn machine_error(what: &str, console: String) -> Error {
+pub(super) fn machine_error(what: &str, console: String) -> Error {
     Error::Machine { what: what.to_owned(), console }
+}
+
+fn nature_name(nature: Nature) -> String {
+    clap::ValueEnum::to_possible_value(&nature).map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// The results' name: what differs from an honest ext4 behind virtio.
+pub(super) fn results_name(wishes: &Wishes, kernel: &Kernel) -> String {
+    let mut name = "second-kernel".to_owned();
+    if wishes.bus != Bus::Virtio || wishes.fs.name != "ext4" {
+        // Writing to a string cannot fail.
+        let _ = write!(name, "-{}-{}-{}", wishes.bus.name(), wishes.fs.name, kernel.version());
+    }
+    if wishes.disk != Nature::Honest {
+        let _ = write!(name, "-{}", nature_name(wishes.disk));
+    }
+    name
 }
 
 /// Makes the campaign's cuts; whether every promise was kept, or every lie found.
@@ -360,6 +445,9 @@ fn machine_error(what: &str, console: String) -> Error {
 /// Whatever keeps the harness from cutting or judging.
 pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
     crate::interrupt::listen()?;
+    if wishes.states {
+        return super::states::run(wishes, seed, results.unwrap_or(Path::new(RESULTS)));
+    }
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path().to_owned();
     std::fs::write(dir.join("token"), TOKEN)?;
@@ -374,18 +462,20 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
     let kernel = Kernel::find(&wishes.kernel)?;
     let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
     let initramfs = dir.join("initramfs");
-    let orders = Orders { port, run };
+    let Wishes { bus, fs, disk: nature, .. } = *wishes;
+    let orders = Orders { bus, file_system: fs.name, task: Task::Powercut { port, run } };
     std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;
-    let blank = blank(&dir)?;
-    let (nature, name) = match wishes.disk {
-        Nature::Honest => ("honest", "second-kernel"),
-        Nature::Lying => ("lying", "second-kernel-lying"),
-    };
+    let blank = fs.image(&dir)?;
+    let name = results_name(wishes, &kernel);
+    let nature = nature_name(nature);
     let results = results.unwrap_or(Path::new(RESULTS));
-    let standing = wishes.progress.clone().unwrap_or_else(|| results.join(name).with_extension("json"));
+    let standing = wishes.progress.clone().unwrap_or_else(|| results.join(format!("{name}.json")));
     let (cuts, life_ms) = (wishes.cuts, wishes.life_ms);
     let mut command = format!(
-        "cargo xtask crash --second-kernel --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}"
+        "cargo xtask crash --second-kernel --linux {} --bus {} --fs {} --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}",
+        kernel.version(),
+        bus.name(),
+        fs.name
     );
     if let Some(methods) = &wishes.methods {
         command += " --methods ";
@@ -395,15 +485,18 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
         kernel: format!("Linux {} in {}", kernel.release, super::machine::EMULATOR),
         command,
         disk: Some(wishes.disk),
+        bus,
+        fs: fs.name.to_owned(),
+        builds: wishes.build.clone().into_iter().collect(),
         seed,
         ..Progress::default()
     };
     let progress = Progress::load(&standing, fresh)?;
     let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, Vec::new())));
-    let socket = dir.clone();
-    let fresh = true;
+    let served = bus.serve(&dir, &disk)?;
+    let (fresh, forced) = (true, false);
     let mut campaign =
-        Campaign { wishes, keep, kernel, initramfs, dir, disk, socket, fresh, progress, standing };
+        Campaign { wishes, keep, kernel, initramfs, dir, disk, served, fresh, forced, progress, standing };
     campaign.renew(&blank)?;
     while campaign.number() < wishes.cuts
         && !crate::interrupt::asked()

@@ -7,27 +7,19 @@
 //!   SEAWALL unmountable          the file system did not survive
 //!   SEAWALL verdict CODE JSON    check's exit code and what it wrote, in one line
 //!   run ID writes in FOLDER      printed by the run: from here on the power may go
-//!   SEAWALL ended                the run ended, which it should not
+//!   SEAWALL ready                what is recorded may begin
+//!   SEAWALL ended                the run ended, which it should not, or what is recorded did
 //! ```
 //!
 //! The archive has the "newc" form of cpio that the kernel unpacks: 110 bytes of header in hexadecimal digits, the name
 //! and the data, both padded to multiples of four.
 
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Modules in the order in which they need each other; one that is built in is left out.
-const MODULES: [&str; 9] = [
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_legacy_dev",
-    "virtio_pci_modern_dev",
-    "virtio_pci",
-    "virtio_blk",
-    "failover",
-    "net_failover",
-    "virtio_net",
-];
+use super::bus::{Bus, PORT};
 
 /// On the kernel's command line: the disk is new, there is no run to judge.
 pub(super) const FRESH: &str = "seawall.fresh";
@@ -46,7 +38,14 @@ pub(super) struct Kernel {
     pub(super) image: PathBuf,
     /// Its release.
     pub(super) release: String,
+    /// Every module, by path.
     modules: Vec<PathBuf>,
+}
+
+/// A module that is to be loaded.
+struct Module {
+    file: String,
+    bytes: Vec<u8>,
 }
 
 fn missing(what: impl std::fmt::Display) -> io::Error {
@@ -67,13 +66,68 @@ impl Kernel {
         let release = release.ok_or_else(|| missing(format!("no vmlinuz-* in {}", boot.display())))?;
         let mut found = Vec::new();
         walk(&root.join("lib/modules").join(&release).join("kernel"), &mut found)?;
-        let path_of = |module: &str| {
-            let file = format!("{module}.ko");
-            found.iter().find(|path| path.file_name().is_some_and(|name| *name == *file)).cloned()
-        };
-        let modules = MODULES.iter().filter_map(|module| path_of(module)).collect();
-        Ok(Self { image: boot.join(format!("vmlinuz-{release}")), release, modules })
+        Ok(Self { image: boot.join(format!("vmlinuz-{release}")), release, modules: found })
     }
+
+    /// The release without what the distribution adds: two numbers.
+    pub(super) fn version(&self) -> String {
+        self.release.split('.').take(2).collect::<Vec<_>>().join(".")
+    }
+
+    /// These modules and those that they need, in the order in which they are to be loaded; what is built into the kernel
+    /// is left out.
+    fn load_order(&self, wanted: &[&str]) -> io::Result<Vec<Module>> {
+        let mut ordered = Vec::new();
+        for name in wanted {
+            self.require(name, &mut ordered)?;
+        }
+        Ok(ordered)
+    }
+
+    fn require(&self, name: &str, ordered: &mut Vec<Module>) -> io::Result<()> {
+        let file = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.split('.').next().unwrap_or_default().replace('-', "_")
+        };
+        let name = name.replace('-', "_");
+        let Some(path) = self.modules.iter().find(|path| file(path) == name) else { return Ok(()) };
+        let name = format!("{name}.ko");
+        if ordered.iter().any(|module| module.file == name) {
+            return Ok(());
+        }
+        let bytes = module(path)?;
+        for needed in depends(&bytes).split(',').filter(|needed| !needed.is_empty()) {
+            self.require(needed, ordered)?;
+        }
+        ordered.push(Module { file: name, bytes });
+        Ok(())
+    }
+}
+
+/// A module as the kernel takes it.
+fn module(path: &Path) -> io::Result<Vec<u8>> {
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        return read(path);
+    }
+    let output = Command::new("xz").arg("-dc").arg(path).output();
+    let output = output.map_err(|error| missing(format!("xz, to unpack {}: {error}", path.display())))?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("xz cannot unpack {}", path.display())));
+    }
+    Ok(output.stdout)
+}
+
+/// What a module says that it needs.
+fn depends(module: &[u8]) -> String {
+    let key = b"\0depends=";
+    let Some(at) = module.windows(key.len()).position(|bytes| bytes == key) else { return String::new() };
+    let rest = &module[at + key.len()..];
+    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+    String::from_utf8_lossy(&rest[..end]).into_owned()
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| missing(format!("{}: {error}", path.display())))
 }
 
 fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
@@ -91,40 +145,79 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// What the machine is to do.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
-    /// The port of the witness on this host.
-    pub(super) port: u16,
-    /// Further options of `run`.
-    pub(super) run: String,
+    /// How it reaches the disk.
+    pub(super) bus: Bus,
+    /// The file system on it.
+    pub(super) file_system: &'static str,
+    /// What runs in it.
+    pub(super) task: Task,
 }
 
-fn script(kernel: &Kernel, orders: &Orders) -> String {
+/// What runs in the machine.
+#[derive(Clone, Debug)]
+pub(super) enum Task {
+    /// Judges the run before, and begins the next.
+    Powercut {
+        /// The port of the witness on this host.
+        port: u16,
+        /// Further options of `run`.
+        run: String,
+    },
+    /// Waits for a word, then appends this to a log and says each LSN on the virtual serial port.
+    Record {
+        /// Records, in the pieces in which they are given.
+        input: Vec<Vec<u8>>,
+    },
+}
+
+/// Loads the modules, brings up the network and finds the disk; `$M` are the methods, `$P` is the port of the disk.
+fn set_up(modules: &[Module], orders: &Orders) -> String {
     let mut load = String::new();
-    for name in kernel.modules.iter().filter_map(|path| path.file_name()) {
-        let name = name.to_string_lossy();
-        load += "insmod /modules/";
-        load += &name;
-        load += " || echo SEAWALL no module ";
-        load += &name;
-        load += "\n";
+    for Module { file, .. } in modules {
+        // Writing to a string cannot fail.
+        let _ = writeln!(load, "insmod /modules/{file} || echo SEAWALL no module {file}");
     }
-    let Orders { port, run } = orders;
-    // The emulator's user network has the host at 10.0.2.2.
+    let (attach, device) = (orders.bus.attach(), orders.bus.device());
     format!(
         "#!/bin/sh\n\
          mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev\n\
          exec </dev/console >/dev/console 2>&1\n\
          {load}\
          ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0\n\
-         if ! mount -t ext4 /dev/vda /disk; then echo SEAWALL unmountable; sleep 3600; fi\n\
-         W='--witness 10.0.2.2:{port} --token-file /token'\n\
-         if ! grep -q {FRESH} /proc/cmdline; then\n\
-         /seawall powercut check /disk $W --mounted --json /verdict >/dev/null\n\
-         code=$?; set -f; echo SEAWALL verdict $code $(cat /verdict); set +f; rm -rf /disk/powercut-*\n\
-         fi; sync\n\
-         for word in $(cat /proc/cmdline); do case $word in {METHODS}*) M=${{word#{METHODS}}};; esac; done\n\
-         /seawall powercut run /disk $W --method $M {run}\n\
-         echo SEAWALL ended $?; sleep 3600\n"
+         for word in $(cat /proc/cmdline); do case $word in\n\
+         {METHODS}*) M=${{word#{METHODS}}};; {PORT}*) P=${{word#{PORT}}};;\n\
+         esac; done\n\
+         {attach}\
+         n=0; while [ ! -b {device} ] && [ $n -lt 300 ]; do sleep 0.1; n=$((n+1)); done\n"
     )
+}
+
+fn script(modules: &[Module], orders: &Orders) -> String {
+    let Orders { bus, file_system, task } = orders;
+    let device = bus.device();
+    let mount = format!(
+        "if ! mount -t {file_system} {device} /disk; then echo SEAWALL unmountable; sleep 3600; fi\n"
+    );
+    let task = match task {
+        // The emulator's user network has the host at 10.0.2.2.
+        Task::Powercut { port, run } => format!(
+            "W='--witness 10.0.2.2:{port} --token-file /token'\n\
+             if ! grep -q {FRESH} /proc/cmdline; then\n\
+             /seawall powercut check /disk $W --mounted --json /verdict >/dev/null\n\
+             code=$?; set -f; echo SEAWALL verdict $code $(cat /verdict); set +f; rm -rf /disk/powercut-*\n\
+             fi; sync\n\
+             /seawall powercut run /disk $W --method $M {run}\n"
+        ),
+        Task::Record { .. } => {
+            let segment = crate::victim::LAYOUT.segment_bytes;
+            format!(
+                "mkdir /disk/log; sync; echo SEAWALL ready; read -r word\n\
+                 (for piece in /input/*; do cat $piece; sleep 0.01; done) | /seawall log append --format raw \
+                 --segment-bytes {segment} --method $M /disk/log >$(echo /dev/vport*p1)\n"
+            )
+        }
+    };
+    set_up(modules, orders) + &mount + &task + "echo SEAWALL ended $?; sleep 3600\n"
 }
 
 /// One entry of a cpio archive.
@@ -153,22 +246,25 @@ pub(super) fn build(
     token: &str,
     orders: &Orders,
 ) -> io::Result<Vec<u8>> {
-    let read =
-        |path: &Path| std::fs::read(path).map_err(|error| missing(format!("{}: {error}", path.display())));
+    let wanted = [orders.bus.modules(), &["virtio_net", "virtio_console", orders.file_system]].concat();
+    let modules = kernel.load_order(&wanted)?;
     let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
-    for name in ["bin", "proc", "sys", "dev", "disk", "modules"] {
+    for name in ["bin", "proc", "sys", "dev", "disk", "modules", "input"] {
         files.push((name.to_owned(), DIRECTORY, Vec::new()));
     }
-    files.push(("init".to_owned(), PROGRAM, script(kernel, orders).into_bytes()));
+    files.push(("init".to_owned(), PROGRAM, script(&modules, orders).into_bytes()));
     files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
-    for applet in ["sh", "mount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep"] {
+    for applet in ["sh", "mount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep", "mkdir"] {
         files.push((format!("bin/{applet}"), 0o120_777, b"busybox".to_vec()));
     }
-    for module in &kernel.modules {
-        let name = module.file_name().unwrap_or_default().to_string_lossy();
-        files.push((format!("modules/{name}"), PROGRAM, read(module)?));
+    for Module { file, bytes } in modules {
+        files.push((format!("modules/{file}"), PROGRAM, bytes));
+    }
+    if let Task::Record { input } = &orders.task {
+        let pieces = (0..).zip(input);
+        files.extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
     }
     let mut archive = Vec::new();
     for (number, (name, mode, data)) in (1..).zip(&files) {
@@ -180,7 +276,13 @@ pub(super) fn build(
 
 #[cfg(test)]
 mod tests {
-    use super::{DIRECTORY, PROGRAM, TRAILER, entry};
+    use super::{DIRECTORY, PROGRAM, TRAILER, depends, entry};
+
+    #[test]
+    fn a_module_names_what_it_needs() {
+        assert_eq!(depends(b"\x7fELF...\0license=GPL\0depends=xor,raid6_pq\0name=btrfs\0"), "xor,raid6_pq");
+        assert_eq!(depends(b"\0depends=\0name=x\0") + &depends(b"nothing"), "");
+    }
 
     #[test]
     fn an_archive_is_what_cpio_reads() {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: every wait has an end; a machine that is dropped is dead.
 
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 
+use super::bus::{Bus, Served};
 use super::initramfs::Kernel;
 
 /// The emulator.
@@ -34,6 +35,8 @@ pub(super) enum Message {
     Verdict(i32, String),
     /// Writing has begun.
     Writes,
+    /// What is recorded may begin.
+    Ready,
     /// Writing ended by itself.
     Ended,
 }
@@ -44,6 +47,7 @@ fn message(line: &str) -> Option<Message> {
         return match rest.split_once(' ').unwrap_or((rest, "")) {
             ("unmountable", _) => Some(Message::Unmountable),
             ("ended", _) => Some(Message::Ended),
+            ("ready", _) => Some(Message::Ready),
             ("verdict", rest) => {
                 let (code, json) = rest.split_once(' ').unwrap_or((rest, ""));
                 Some(Message::Verdict(code.parse().ok()?, json.to_owned()))
@@ -56,27 +60,40 @@ fn message(line: &str) -> Option<Message> {
 }
 
 impl Machine {
-    /// Starts it with the disk behind `socket`; these `words` go to the kernel's command line for its script.
+    /// Starts it with the disk that is `served` and a serial port that is the socket `marks`; these `words` go to the kernel's command line for its script.
     ///
     /// # Errors
     /// The emulator cannot be started.
-    pub(super) fn start(kernel: &Kernel, initramfs: &Path, socket: &Path, words: &str) -> io::Result<Self> {
-        let append = format!("console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off rdinit=/init {words}");
-        let drive = format!(
-            "if=none,id=disk,format=raw,cache=none,aio=threads,discard=unmap,file=nbd:unix:{}:exportname=disk",
-            socket.display()
+    pub(super) fn start(
+        kernel: &Kernel,
+        initramfs: &Path,
+        (bus, served): (Bus, &Served),
+        marks: Option<&Path>,
+        words: &str,
+    ) -> io::Result<Self> {
+        // A loaded host is too slow for the kernel's test of its timer.
+        let append = format!(
+            "console=ttyS0 quiet loglevel=0 panic=-1 mitigations=off no_timer_check rdinit=/init {}{words}",
+            Bus::words(served)
         );
+        let port = marks.map_or_else(Vec::new, |marks| {
+            let socket = format!("socket,id=marks,path={}", marks.display());
+            let port = "virtserialport,chardev=marks,name=marks";
+            ["-device", "virtio-serial-pci", "-chardev", &socket, "-device", port].map(str::to_owned).to_vec()
+        });
         let mut child = Command::new(EMULATOR)
             .args(["-machine", "pc,accel=tcg", "-cpu", "max", "-m", "384", "-smp", "1", "-nodefaults"])
-            .args(["-display", "none", "-no-reboot", "-serial", "stdio", "-drive", &drive])
-            .args(["-device", "virtio-blk-pci,drive=disk", "-netdev", "user,id=net"])
+            .args(["-display", "none", "-no-reboot", "-serial", "stdio"])
+            .args(bus.arguments(served))
+            .args(port)
+            .args(["-netdev", "user,id=net"])
             .args(["-device", "virtio-net-pci,netdev=net,romfile="])
             .arg("-kernel")
             .arg(&kernel.image)
             .arg("-initrd")
             .arg(initramfs)
             .args(["-append", &append])
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -137,6 +154,14 @@ impl Machine {
     /// The last lines of its console.
     pub(super) fn last_lines(&self) -> String {
         self.last.join("\n")
+    }
+
+    /// Lets a machine that is ready go on.
+    ///
+    /// # Errors
+    /// It ended.
+    pub(super) fn go_on(&mut self) -> io::Result<()> {
+        self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(b"go\n")
     }
 
     /// The power goes.

@@ -6,14 +6,23 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | `bus` | defines how the machine reaches the disk |
 //! | `cache` | models the disk and its volatile cache |
 //! | `nbd` | serves that disk to the emulator |
+//! | `nvme`, `nvme_tcp` | serves it to the machine's own `NVMe` driver, with FUA on each write |
+//! | `record` | records what the machine sends to the disk |
 //! | `initramfs` | builds the system that the machine boots |
 //! | `machine` | starts the emulator, reads its console and cuts it off |
+//! | `states` | records traffic and judges the states that it allows |
 //! | `campaign` | repeats cuts and sums up the verdicts |
 
+mod bus;
 pub(crate) mod cache;
 pub(crate) mod campaign;
 mod initramfs;
 mod machine;
 mod nbd;
+mod nvme;
+mod nvme_tcp;
+mod record;
+mod states;
