@@ -119,7 +119,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-#[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "these are signed on some systems")]
+#[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "these are signed on some systems")]
 pub(crate) fn is_named(handle: &Handle, name: &str, file: &File) -> io::Result<bool> {
     let opened = file.metadata()?;
     match handle.stat(&c_name(name)?) {

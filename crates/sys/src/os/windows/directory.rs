@@ -67,7 +67,6 @@ pub(crate) fn is_at(_: &Handle, path: &Path) -> io::Result<bool> {
     Ok(path.is_dir())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn is_named(_: &Handle, _: &str, _: &File) -> io::Result<bool> {
     Ok(true)
 }
@@ -107,17 +106,14 @@ pub(crate) fn remove(_: &Handle, directory: &Path, name: &str) -> io::Result<()>
     std::fs::remove_file(within(directory, name)?)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn sync(_: &Handle) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn try_lock(_: &Handle, _: bool) -> io::Result<Locking> {
     Ok(Locking::Unavailable)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) fn unlock(_: &Handle) -> io::Result<()> {
     Ok(())
 }
