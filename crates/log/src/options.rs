@@ -26,7 +26,7 @@ pub enum MethodChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineChoice {
-    /// Whichever runs the commit method that is chosen. Where the system refuses an engine (containers often forbid
+    /// The one that runs the selected commit method. Where the system refuses an engine (containers often forbid
     /// `io_uring`) the portable one takes over, and [`crate::Opened`], [`crate::Stats`] and the log message of opening
     /// say so.
     #[default]
@@ -131,7 +131,7 @@ impl Options {
         self
     }
 
-    /// Batches that may be on their way to the disk at the same time: 1 to 16. Default 2.
+    /// Batches that may be in flight at the same time: 1 to 16. Default 2.
     #[must_use]
     pub fn in_flight_max(mut self, batches: usize) -> Self {
         self.in_flight_max = batches;
@@ -161,7 +161,7 @@ impl Options {
         self
     }
 
-    /// Which engine to use. Default: whichever runs the chosen method.
+    /// Which engine to use. Default: the one that runs the selected method.
     #[must_use]
     pub fn engine(mut self, choice: EngineChoice) -> Self {
         self.engine = choice;
@@ -169,7 +169,7 @@ impl Options {
     }
 
     /// What an acknowledged record must outlive. Opening fails where no method can promise that. After an event that a
-    /// weaker class does not cover, the log opens with what is left and [`crate::Tail::Lost`] says what is gone. A log may
+    /// lower class does not cover, the log opens with what is left and [`crate::Tail::Lost`] says what is gone. A log may
     /// be opened with another class than before: it then continues in a new segment. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {

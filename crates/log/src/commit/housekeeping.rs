@@ -1,4 +1,4 @@
-//! What appends request of the segment maintenance thread, and which segments there are.
+//! Holds what appends request of the maintenance thread, and the inventory of segments.
 //!
 //! Lock order: the request, then the core, then the inventory.
 

@@ -51,7 +51,7 @@ pub(crate) struct CoreConfig {
 }
 
 impl CoreConfig {
-    /// The level in which a record is acknowledged.
+    /// The level at which a record is acknowledged.
     pub(crate) fn own(&self) -> AckLevel {
         AckLevel::of(self.class)
     }
@@ -167,7 +167,7 @@ pub(crate) struct Core {
     next_id: u64,
     accepted_records: u64,
     durable_id: u64,
-    /// The last batch that has been written and acknowledged in its level.
+    /// The last batch that has been written and acknowledged at its level.
     done_id: u64,
     debt: SyncDebt,
     failed: bool,
@@ -306,7 +306,7 @@ impl Core {
         self.durable_id
     }
 
-    /// The last batch that has ended in its level, the ones before it as well.
+    /// The last batch that has ended at its level, the ones before it as well.
     pub(crate) fn done_batch(&self) -> u64 {
         self.done_id
     }
@@ -363,7 +363,7 @@ impl Core {
         Ok(self.accepted(records.len()))
     }
 
-    /// Lends a buffer to put records together in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
+    /// Lends a buffer to assemble records in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
     pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
         if self.free.len() > 2 && !self.failed { self.free.pop() } else { None }
     }
@@ -373,7 +373,7 @@ impl Core {
         self.recycle(buf);
     }
 
-    /// Accepts a transaction that was put together in a lent buffer, as a batch of its own, without copying it; `sum` is
+    /// Accepts a transaction that was assembled in a lent buffer, as a batch of its own, without copying it; `sum` is
     /// the checksum of its records. Either way the caller gives back what is left in `buf`.
     pub(crate) fn adopt(
         &mut self,

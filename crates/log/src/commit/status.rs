@@ -1,4 +1,4 @@
-//! Whether a log is open, closed, failed or shut down, and whether this is the process that opened it.
+//! Tracks whether a log is open, closed, failed or shut down, and whether this is the process that opened it.
 //!
 //! ```text
 //!   open ─► closed (no appends) ─► stopping (threads end) ─► shut down (nothing is written any more)

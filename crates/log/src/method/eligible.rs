@@ -1,4 +1,4 @@
-//! Which rows of the method table a log can drive, and which of them reach a durability class.
+//! Lists the rows of the method table that a log can drive and that reach a durability class.
 
 use seawall_sys::durability::{Class, FileState, classify};
 use seawall_sys::engine::Engine;

@@ -25,7 +25,7 @@ use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::storage::os_disk::OsDisk;
 
-/// When the names are listed for the first time after a change, and up to what age of it.
+/// The age of a change at which the names are listed for the first time, and for the last.
 const LIST_FIRST: Duration = Duration::from_millis(50);
 const LIST_LAST: Duration = Duration::from_secs(4);
 
@@ -51,7 +51,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// To be called before the look that believes in them.
+    /// Lists the names. Called before the look that relies on them, so that a change during the look is noticed.
     pub(crate) fn of(disk: &mut OsDisk) -> Self {
         let modified = disk.dir().modified().ok();
         Self { modified, listed: list(disk), since_ns: monotonic_ns(), list_at: LIST_FIRST }

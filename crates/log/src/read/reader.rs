@@ -251,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// A segment that was recycled under the reader looks damaged, and is not.
+    /// Reports a segment that was recycled during the read as trimmed: it looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
         let (lsn, first) = (self.scan.cursor().lsn, self.group.core().trim());
         if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.files.dir.path()) }

@@ -33,22 +33,21 @@ use crate::storage::os_disk::OsDisk;
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// One read of what was added since the look before, in bytes.
+/// One read of batches that were added since the last look, in bytes.
 const MORE_BYTES: usize = 64 << 10;
 
-/// Looks that are taken at most while the names change: a writer that starts a segment during each of so many has
+/// The most looks that are taken while the names change: a writer that starts a segment during each of so many has
 /// segments of a few batches.
 const LOOKS_MAX: u32 = 64;
 
-/// What a writer may change during a look: which segments there are, and which of them are started; or what keeps one
-/// from seeing that.
+/// What a writer may change during a look: the started and the other segments; or why the directory cannot be read.
 fn fingerprint<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
     let found = scan_directory(disk).map_err(|error| error.to_string())?;
     let started = found.started.iter().map(|header| header.number).collect();
     Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
 }
 
-/// Does `look` until it is content with what it saw, or nothing moved while it looked.
+/// Repeats `look` until the result is acceptable to `content`, or the segments did not change meanwhile.
 pub(crate) fn undisturbed<T>(
     dir: &Arc<Directory>,
     mut look: impl FnMut(&mut OsDisk) -> Result<T>,
@@ -155,7 +154,7 @@ impl View {
         }
         let oldest = members.first().map_or(last, |header| *header);
         if oldest.first_lsn > cursor.trim {
-            // Trimmed between the list and the look at its end, which is taken again then; or really gone.
+            // Trimmed between the listing and the read of the end, then the look is repeated; or really missing.
             let what = format!("segment {} before this one is missing", oldest.previous);
             return Err(damage(oldest.number, 0, cursor.trim, what));
         }
@@ -165,8 +164,8 @@ impl View {
         Ok(Self { dir, segments, first, end, tail, writer, watch })
     }
 
-    /// Looks again, at what is new alone where that can be; returns whether anything may be. While nothing changes, a call
-    /// reads two blocks, whatever the log holds.
+    /// Brings the view up to date, reading only new batches where possible; returns whether anything may have changed. While
+    /// nothing changes, a call reads two blocks, for a log of any size.
     ///
     /// # Errors
     /// As [`View::open`]; then the view stays as it was.
@@ -246,8 +245,8 @@ impl View {
         self.writer
     }
 
-    /// How the log ended, and what was lost if its durability class did not promise to outlive what happened; nothing
-    /// while a writer holds it.
+    /// How the log ended, and which acknowledged records its class allowed to be lost; `None` while a writer
+    /// holds it.
     #[must_use]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
@@ -266,7 +265,7 @@ impl View {
     }
 
     /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
-    /// nothing if none was needed so far, or if that cannot be read, which [`View::remembered_method`] distinguishes.
+    /// `None` if none was needed so far, or if that cannot be read, which [`View::remembered_method`] distinguishes.
     #[must_use]
     pub fn method(&self) -> Option<(&'static str, Engine)> {
         self.remembered_method().unwrap_or_default()
@@ -341,8 +340,8 @@ impl std::fmt::Debug for ViewReader {
 }
 
 impl ViewReader {
-    /// Continues to the end of `view`, a later look at the same log, from where it stopped: what was read is not read again.
-    /// One that ended with an error stays there.
+    /// Continues to the end of `view`, a later view of the same log, from where it stopped: nothing is read twice.
+    /// A reader that ended with an error stays at its end.
     pub fn go_on(&mut self, view: &View) {
         if self.failed {
             return;
@@ -367,7 +366,7 @@ impl ViewReader {
         }
     }
 
-    /// A segment that was trimmed under the reader is missing or looks damaged, and is neither.
+    /// Reports a segment that was trimmed during the read as trimmed: it is missing or looks damaged, and is neither.
     fn explain(&self, error: Error) -> Error {
         let lsn = self.scan.cursor().lsn;
         match View::open_in(&self.files.dir) {

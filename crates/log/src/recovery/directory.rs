@@ -62,7 +62,7 @@ pub(crate) struct Misfit {
     pub(crate) header: Option<SegmentHeader>,
 }
 
-/// What makes opening refuse: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
+/// The error that refuses an opening: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
 pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error {
     Error::Corrupt(Damage { path: segment_name(number).into(), offset, lsn, what: what.into() })
 }

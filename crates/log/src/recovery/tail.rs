@@ -128,7 +128,7 @@ impl Window {
     }
 }
 
-/// Memory for what a file may claim to hold: that there is not enough is no reason to end the process.
+/// Memory for a length that a file claims: if there is not enough, reading fails instead of ending the process.
 fn memory(name: &str, bytes: usize) -> Result<AlignedBuf> {
     AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name, source))
 }
@@ -190,7 +190,7 @@ pub(crate) struct Judged {
     pub(crate) cursor: Cursor,
     /// Whether it had been closed.
     pub(crate) clean: bool,
-    /// Where what had been acknowledged ended, if that was further on and the log did not promise to keep it.
+    /// The end of what had been acknowledged, if it lies behind the end of the log and the class allows that loss.
     pub(crate) lost: Option<Lsn>,
 }
 

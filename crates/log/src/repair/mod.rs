@@ -1,4 +1,4 @@
-//! What to do about a damaged log: list the damage, copy what is intact.
+//! Repair of a damaged log: list the damage, copy the intact records.
 //!
 //! * [`verify`](mod@verify) lists everything that is damaged;
 //! * [`salvage`](mod@salvage) copies the intact records into a new log.

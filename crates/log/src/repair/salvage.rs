@@ -21,31 +21,31 @@ use crate::recovery::tail::Tail;
 use crate::repair::verify::{Report, in_dir, look, walk};
 use crate::storage::os_disk::OsDisk;
 
-/// What `salvage` did.
+/// The result of [`salvage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Salvaged {
-    /// What was found.
+    /// The damage that was found.
     pub report: Report,
     /// Records copied.
     pub records: u64,
     /// The end of the new log. LSNs are given anew: behind a gap they differ from those of the old log.
     pub end: Lsn,
-    /// What was not copied though it is known to have been there: from where to where in the old log.
+    /// The ranges of LSNs in the old log that are known to have held records and were not copied.
     pub left_out: Vec<(Lsn, Lsn)>,
 }
 
 /// Copies every intact record of the log in `from` into a new log in `to`, in order; a transaction is copied whole.
 ///
-/// The source is looked at first, and the target is made when there is a record to copy: what fails before that leaves
-/// the target as it was. Records of any length that the format allows are copied, whatever `options` say of them.
+/// The source is read first, and the target is made when there is a record to copy: a failure before that leaves the
+/// target as it was. Records of any length that the format allows are copied, also beyond the bounds in `options`.
 ///
-/// What was trimmed stays away: nothing before the highest first LSN that any intact part of the log names is copied.
-/// If the newest batches and segments are damaged, what they alone said about trimming is lost with them, and records
-/// that were trimmed last come back as far as their segments are still there.
+/// Trimmed records are not copied: the copy starts at the highest first LSN that any intact part of the log names. If the
+/// newest batches and segments are damaged, the trims that only they recorded are lost with them, and records that were
+/// trimmed last are copied as far as their segments still exist.
 ///
 /// # Errors
-/// As [`crate::verify`], and whatever writing the new log meets.
+/// As [`crate::verify`], and those of writing the new log.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -> Result<Salvaged> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let options = options.record_bytes_max(RECORD_BYTES_MAX);
@@ -76,14 +76,14 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
 struct Target {
     dir: PathBuf,
     options: Options,
-    /// What was in the directory before, nothing if there was none.
+    /// The files that were in the directory before; `None` if there was no directory.
     before: Option<HashSet<OsString>>,
     /// Directories that must be made for it, the innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Target {
-    /// Looks at it; nothing is changed.
+    /// Inspects the directory without changing it.
     fn new(dir: &Path, options: Options) -> Result<Self> {
         let made = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
         let made: Vec<PathBuf> = made.map(Path::to_path_buf).collect();
@@ -101,7 +101,7 @@ impl Target {
         Ok(Self { dir, options, before, made })
     }
 
-    /// Makes the log.
+    /// Creates the log.
     fn open(&self) -> Result<Log> {
         let opened = Log::open(&self.dir, self.options.clone());
         let log = opened.inspect_err(|error| {
@@ -146,7 +146,7 @@ struct Copying {
     /// Where the next batch starts if nothing is missing.
     due: Lsn,
     left_out: Vec<(Lsn, Lsn)>,
-    /// What writing it met.
+    /// The first failure of writing it.
     refused: Option<Error>,
 }
 

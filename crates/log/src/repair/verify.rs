@@ -29,14 +29,14 @@ use seawall_sys::durability::Class;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
-/// What is said of a segment whose batch headers claim more than [`Trust`] allows.
+/// The damage reported for a segment whose batch headers claim more than [`Trust`] allows.
 const OVERDRAWN: &str = "its batch headers claim more bytes than it has: not all of them were followed";
-/// How often the headers of a segment are searched for what was durable, at most, in lengths of the segment.
+/// The most that is searched of a segment for headers which say what was durable, in lengths of the segment.
 const SEARCHES_MAX: u64 = 4;
 
-/// How far the headers of one segment are believed before the records behind them are read. No two batches of a log share
-/// a byte, so that all that are damaged have fewer bytes than the segment; forged ones may overlap, and would have the
-/// same bytes read again and again.
+/// How far the headers of one segment are believed before the records behind them are read. Batches of a log
+/// do not overlap, so all damaged ones together are shorter than the segment. Forged ones may overlap, and the same bytes
+/// would be read again and again.
 struct Trust {
     left: u64,
     overdrawn: bool,
@@ -63,7 +63,7 @@ impl Trust {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Which log.
+    /// The identity of the log.
     pub log_id: LogId,
     /// The epoch of its last opening.
     pub epoch: u64,
@@ -85,7 +85,7 @@ pub struct Report {
     pub batches: u64,
     /// What acknowledged records of the log outlive, as its last opening requested; `None` if no header says so.
     pub class: Option<Class>,
-    /// How the log ends, and what was lost if its class did not promise to outlive what happened.
+    /// How the log ends, and which acknowledged records its class allowed to be lost.
     pub tail: Tail,
     /// Everything before this is known to have been durable; what lies behind is the last batch before a cut.
     pub witnessed: Lsn,
@@ -101,7 +101,7 @@ pub struct Report {
 /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`]. Damage is no error here.
 pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
-    // What a writer trims or starts meanwhile looks like damage.
+    // Segments that a writer trims or starts meanwhile look like damage.
     let held = open_dir(dir)?;
     let walked = undisturbed(&held, look, |report| report.damage.is_empty());
     walked.map_err(|error| error.in_dir(dir)).map(|report| in_dir(report, dir))
@@ -168,7 +168,7 @@ fn pieces<D: Disk>(
     for misfit in misfits {
         let (spare, block) = (misfit.spare, u64::from(last.block_bytes));
         let start = if let Some(mut header) = misfit.header {
-            // What was cut off is not searched, and behind the cut there is no second copy of the header.
+            // A part that was cut off cannot be searched, and behind the cut there is no second copy of the header.
             let block = u64::from(header.block_bytes);
             let left = spare.bytes.next_multiple_of(block).saturating_add(block);
             header.segment_bytes = header.segment_bytes.min(left);
@@ -252,8 +252,8 @@ fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
     }
 }
 
-/// Goes from the newest segment to the oldest: reports which are missing between them, and leaves out those that an
-/// earlier recovery had abandoned. As `chain` of `recovery/directory.rs`, but it continues behind what is lost.
+/// Walks from the newest segment to the oldest: reports missing ones, and leaves out those that an earlier recovery had
+/// abandoned. As `chain` of `recovery/directory.rs`, but it continues behind what is lost.
 fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
     let mut missing = Vec::new();
     let numbers: HashSet<u64> = pieces.iter().map(|piece| piece.number).collect();
@@ -264,7 +264,7 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
             if header.log_id != next.log_id {
                 return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
             }
-            // Whose header is lost does not say which segment is the one before.
+            // A segment that lost its header does not name the one before it.
             let skipped = !reconstruct && header.number > next.previous;
             if header.first_lsn == next.first_lsn && (reconstruct || skipped) || skipped && piece.reconstruct
             {
@@ -273,7 +273,7 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
             }
             let contradicts = header.first_lsn > next.first_lsn || header.block_bytes != next.block_bytes;
             let what = if !reconstruct && header.number != next.previous {
-                // What is there and lost is reported where it is.
+                // A segment that exists and is damaged is reported at its own place.
                 (!numbers.contains(&next.previous))
                     .then(|| format!("segment {} is missing behind this one", next.previous))
             } else {
@@ -350,7 +350,7 @@ fn reconstruct_from<D: Disk>(
                     trim_lsn: header.trim_lsn,
                     previous: 0,
                     link: header.link,
-                    // The strictest: whatever is missing is damage.
+                    // The strictest class: every missing record is damage.
                     class: Class::PowerLoss,
                 };
                 return Ok((first, Some(reconstruct)));
@@ -368,12 +368,12 @@ fn blocks_at(offset: u64) -> impl Iterator<Item = u16> {
     BLOCK_SIZES.into_iter().rev().filter(move |block| offset.is_multiple_of(u64::from(*block)))
 }
 
-/// Walks everything that is there and reports what it found.
+/// Walks the whole log and reports its damage.
 pub(crate) fn look<D: Disk>(disk: &mut D) -> Result<Report> {
     walk_all(disk, false, |_, _| Ok(()))
 }
 
-/// Walks everything that is there, shows `visit` each intact batch in order, and reports what it found.
+/// Walks the whole log, passes each intact batch to `visit` in order, and reports the damage.
 pub(crate) fn walk<D: Disk>(
     disk: &mut D,
     visit: impl FnMut(&BatchHeader, &[u8]) -> Result<()>,
@@ -427,7 +427,8 @@ fn walk_all<D: Disk>(
         let next = pieces[i + 1..].iter().find(|next| next.start.is_some());
         walk.segment(start, Next::new(piece, pieces.get(i + 1), next))?;
     }
-    // Read last, because a concurrent writer changes them soonest. Behind one that was not started none was.
+    // Read last, because a concurrent writer changes them soonest. Segments are started in order: the first that was not
+    // started ends the search.
     for spare in unstarted {
         if !walk.unstarted(spare, &last)? {
             break;
@@ -448,10 +449,10 @@ fn walk_all<D: Disk>(
     Ok(walk.report)
 }
 
-/// What is known of the segment behind the one that is walked.
+/// The segment behind the one that is walked.
 #[derive(Clone, Copy)]
 struct Next {
-    /// Its header, nothing if there is no segment to walk.
+    /// Its header; `None` if there is no segment to walk.
     header: Option<SegmentHeader>,
     /// Whether it starts where the walked one ends, with nothing lost between the two.
     adjoins: bool,
@@ -576,7 +577,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         }
         (self.visit)(header, &batch[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize])?;
         if long {
-            // The memory of the one goes before that of the next is taken.
+            // The memory of one piece is freed before that of the next is taken.
             self.window = Window::new(READ_BYTES);
         }
         Ok(Ok(()))
@@ -584,7 +585,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
 
     /// Whether a batch behind `cursor` says that something there is missing.
     fn witnessed(&mut self, place: (&str, FileId), cursor: &Cursor, next: Next) -> Result<bool> {
-        // What lies before the last segment was synced, whatever the class of the log.
+        // All segments before the last one were synced, in a log of any class.
         let contradicts = |batch: &BatchHeader| {
             cursor.is_contradicted_by(batch) || (!next.none && batch.acknowledged > cursor.lsn)
         };

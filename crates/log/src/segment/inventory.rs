@@ -38,7 +38,7 @@ impl Round {
     /// The trim to `durable_trim` freed a segment: a new round, unless it is the one that freed the last segment too.
     fn ends(&mut self, durable_trim: Lsn) {
         if self.trim != durable_trim {
-            // Half a round shorter a time, so that one trim in between does not give all away.
+            // At most halved by each round, so that one early trim does not discard all spares.
             self.expected = std::mem::take(&mut self.started).max(self.expected / 2);
             self.trim = durable_trim;
         }
@@ -164,8 +164,8 @@ impl SegmentInventory {
         }
     }
 
-    /// The task that was handed out failed; what it was about is left as it is. A segment that was to go is still
-    /// the next one to go, otherwise a younger one would go first and leave a gap.
+    /// The task that was handed out failed; its segment is as it was. One that was to be removed is
+    /// still the next, otherwise a younger one would be removed first and leave a gap.
     pub(crate) fn task_failed(&mut self) {
         self.busy = None;
         if let Some((at, header)) = planted!(ForgetAfterSetback, None, self.leaving.take()) {

@@ -127,7 +127,7 @@ impl SegmentTask {
         })
     }
 
-    /// Does the work of the current stage and says which one is next, `None` at the end.
+    /// Does the work of the current stage and returns the next one, `None` at the end.
     fn advance<D: Disk>(&mut self, disk: &mut D, spare: Spare, staging: &str) -> Result<Option<Stage>> {
         match self.stage {
             Stage::Clear => {
@@ -163,7 +163,7 @@ impl SegmentTask {
             Stage::Rename => {
                 let name = segment_name(spare.number);
                 match self.task {
-                    // What is replaced is the prepared segment that was too small.
+                    // The replaced file is the prepared segment that was too small.
                     Task::Replace(_) => {
                         disk.replace(staging, &name)
                             .map_err(|source| Error::io("rename", staging, source))?;

@@ -18,7 +18,7 @@ use crate::storage::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
 pub(crate) struct OsDisk {
     dir: Arc<Directory>,
     permissions: Permissions,
-    /// Whether the file system renames at once without replacing anything, as far as that was asked.
+    /// Whether the file system renames atomically without replacing anything; `None` until that is tried.
     renames_at_once: Option<bool>,
     files: HashMap<u32, StoreFile>,
     next_file: u32,

@@ -1,4 +1,4 @@
-//! What unit tests make up: the configuration of a log and the headers of its segments.
+//! Builds what unit tests share: the configuration of a log, its core and the headers of its segments.
 
 use seawall_sys::durability::Class;
 

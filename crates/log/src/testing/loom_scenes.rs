@@ -74,7 +74,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
     Arc::new(Group::new(config, fixtures::core(config, place), Chain { link: 0 }, writers, inventory))
 }
 
-/// Appends a record and commits it in the level.
+/// Appends a record and commits it at the level.
 fn commit(group: &Group, level: AckLevel) -> Result<Lsn, Error> {
     let (lsn, core) = group.accept(|core| core.append(b"record"))?;
     group.commit_and_wait(core, lsn, level)?;

@@ -7,7 +7,7 @@
 //! * `read_counts` counts what `verify` reads;
 //! * `mutant` says of each planted bug how it is found, and holds those that are longer than their site (feature
 //!   `mutants`);
-//! * `fixtures` holds what unit tests make up.
+//! * `fixtures` builds what unit tests share.
 //!
 //! Invariant: no module of the log's own depends on anything here, but for a planted bug.
 

@@ -1,4 +1,4 @@
-//! Where the campaign finds each planted bug: a recorded life and state, so that no run has to search again.
+//! Records where the campaign finds each planted bug, as a life and a state, so that no run has to search again.
 //!
 //! `planted.txt` has one line a mistake, in the order of the table:
 //!
