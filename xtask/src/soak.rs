@@ -7,16 +7,16 @@
 //! ```
 //!
 //! The part that had the least of its share comes next. A turn takes the part's share of the minutes asked for, at most
-//! [`TURN_MINUTES`], in a process of its own. All of the folder is committed, so that any clone continues from there, and
-//! many short runs do the same as a long one.
+//! [`TURN_MINUTES`], in a process of its own; what it needs is provided and built before, which is not counted. All of
+//! the folder is committed, so that any clone continues from there, and many short runs do the same as a long one.
 //!
 //! Invariants: no turn uses a seed that an earlier one used, even one that was interrupted; the standing is written
 //! before and after every turn; a part that cannot run here is printed as skipped, is not counted, and leaves its
-//! minutes to the others; a finding does not end the run, and fails the command at its end.
+//! minutes to the others; a finding ends the turns of its part, and fails the command at its end.
 
 use crate::apart::{Ran, Starter};
 use crate::error::{Error, Result};
-use crate::options::{above_zero, number, value};
+use crate::options::above_zero;
 use crate::outcome::Outcome;
 use crate::shell::{command, is_root, output, root, status, target};
 use crate::{explore, files, peers, runner, second_kernel};
@@ -34,7 +34,7 @@ const FIRST_SEED: u64 = 1_000_000_000;
 const WITHOUT_END: &str = "1000000000000000";
 /// A power cut in an emulator takes half a minute and less.
 const CUTS_A_MINUTE: u64 = 2;
-/// How much longer than asked a turn may take: it may have to build first, and ends with a whole piece of work.
+/// How long providing and building may take, and how much longer than asked a turn, which ends with a whole piece of work.
 const LONGER: Duration = Duration::from_hours(1);
 
 /// A row of the table.
@@ -92,11 +92,11 @@ enum Wish {
     Soak {
         minutes: u64,
     },
-    /// What [`crate::apart`] starts: one turn, whose outcome goes to a file.
-    Turn {
-        part: String,
-        minutes: u64,
-        seed: u64,
+    /// What [`crate::apart`] starts, with its outcome going to a file: what a part needs, or with minutes and a seed its
+    /// turn.
+    Part {
+        name: String,
+        turn: Option<(u64, u64)>,
         outcome: PathBuf,
     },
 }
@@ -108,26 +108,34 @@ enum Wish {
 pub(crate) fn run(arguments: &[String]) -> Result {
     match wish(arguments)? {
         Wish::Soak { minutes } => soak(minutes),
-        Wish::Turn { part, minutes, seed, outcome } => {
-            let part = PARTS.iter().find(|row| row.name == part);
-            let part = part.ok_or_else(|| Error::usage("the soak has no such part"))?;
-            turn(part, &Turn { minutes, seed, folder: root().join(FOLDER) }).write(&outcome)
+        Wish::Part { name, turn, outcome } => {
+            let part = PARTS.iter().find(|part| part.name == name);
+            let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
+            let ended = match turn {
+                None => (part.prepare)()
+                    .map_or_else(|error| Outcome::Skipped(error.to_string()), |()| Outcome::Held),
+                Some((minutes, seed)) => {
+                    let turn = Turn { minutes, seed, folder: root().join(FOLDER) };
+                    (part.run)(&turn).map_or_else(Outcome::from, Outcome::HeldWith)
+                }
+            };
+            ended.write(&outcome)
         }
     }
 }
 
 fn wish(arguments: &[String]) -> Result<Wish> {
-    let mut words = arguments.iter();
-    match words.next().map(String::as_str) {
-        Some("--minutes") if arguments.len() <= 2 => {
-            Ok(Wish::Soak { minutes: above_zero("--minutes", &mut words)? })
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let numbered = |option: &str, word: &str| above_zero(option, &mut [word.to_owned()].iter());
+    match words[..] {
+        ["--minutes", minutes] => Ok(Wish::Soak { minutes: numbered("--minutes", minutes)? }),
+        ["--part", name, "--outcome", path] => {
+            Ok(Wish::Part { name: name.to_owned(), turn: None, outcome: path.into() })
         }
-        Some("--part") => Ok(Wish::Turn {
-            part: value("--part", &mut words)?.to_owned(),
-            minutes: above_zero("the minutes", &mut words)?,
-            seed: number("the seed", &mut words)?,
-            outcome: words.nth(1).ok_or_else(|| Error::usage("--outcome FILE is missing"))?.into(),
-        }),
+        ["--part", name, minutes, seed, "--outcome", path] => {
+            let turn = Some((numbered("the minutes", minutes)?, numbered("the seed", seed)?));
+            Ok(Wish::Part { name: name.to_owned(), turn, outcome: path.into() })
+        }
         _ => Err(Error::usage("it is `cargo xtask soak --minutes N`, N above 0")),
     }
 }
@@ -137,53 +145,55 @@ fn soak(minutes: u64) -> Result {
     files::make_folder(&folder)?;
     let mut standing = Standing::read(&folder)?;
     let (starter, build) = (Starter::new()?, build());
-    let (mut skipped, mut found) = (BTreeSet::new(), 0_usize);
-    let started_ns = seawall_sys::clock::monotonic_ns();
+    // Parts that cannot run here, and those that found something, which they would find again.
+    let (mut skipped, mut found) = (BTreeMap::new(), BTreeSet::new());
+    let mut spent_seconds = 0.0;
     loop {
-        let spent = (seawall_sys::clock::monotonic_ns() - started_ns) / 60_000_000_000;
-        let left = minutes.saturating_sub(spent);
-        let Some(part) = standing.next(&skipped, left) else { break };
+        let left = minutes.saturating_sub(whole_minutes(spent_seconds));
+        let over: BTreeSet<&str> = skipped.keys().chain(&found).copied().collect();
+        let Some(part) = standing.next(&over, left) else { break };
+        let prepared = starter.run(&["soak", "--part", part.name], LONGER);
+        if prepared.outcome != Outcome::Held {
+            println!("SKIPPED: {}: {}", part.name, reason(&prepared.outcome));
+            skipped.insert(part.name, reason(&prepared.outcome));
+            continue;
+        }
         let minutes = part.turn_minutes(minutes).min(left);
         let seed = standing.take_seed();
         standing.write(&folder)?;
         println!("\n== {}: {minutes} minutes, seed {seed} ==", part.name);
         let words = ["soak", "--part", part.name, &minutes.to_string(), &seed.to_string()];
         let ran = starter.run(&words, Duration::from_mins(minutes) + LONGER);
-        match &ran.outcome {
-            Outcome::Skipped(reason) => {
-                println!("SKIPPED: {}: {reason}", part.name);
-                skipped.insert(part.name);
-                continue;
-            }
-            Outcome::HeldWith(line) => println!("{line}"),
-            other => {
-                println!("FINDING: {}", finding(other));
-                found += 1;
-            }
+        spent_seconds += ran.wall_seconds;
+        let held = matches!(ran.outcome, Outcome::HeldWith(_));
+        println!("{}{}", if held { "" } else { "FINDING: " }, reason(&ran.outcome));
+        if !held {
+            found.insert(part.name);
         }
         standing.add(part.name, seed, &build, ran);
         standing.write(&folder)?;
     }
     println!("\n{}", standing.table());
-    for name in &skipped {
-        println!("SKIPPED, not counted as held: {name}");
+    for (name, reason) in &skipped {
+        println!("SKIPPED, not counted as held: {name}: {reason}");
     }
-    if found == 0 {
+    if found.is_empty() {
         return Ok(());
     }
-    Err(Error::check(format!("{found} turns found something: {FOLDER}/README.md")))
+    let found: Vec<&str> = found.into_iter().collect();
+    Err(Error::check(format!("findings in {}: {FOLDER}/README.md", found.join(", "))))
 }
 
-/// One turn of a part, in the process that it has of its own.
-fn turn(part: &Part, turn: &Turn) -> Outcome {
-    if let Err(error) = (part.prepare)() {
-        return Outcome::Skipped(error.to_string());
+/// What an outcome says in words.
+fn reason(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::HeldWith(text) | Outcome::Broken(text) | Outcome::Skipped(text) => text.clone(),
+        other => format!("{other:?}"),
     }
-    (part.run)(turn).map_or_else(Outcome::from, Outcome::HeldWith)
 }
 
-fn finding(outcome: &Outcome) -> String {
-    if let Outcome::Broken(reason) = outcome { reason.clone() } else { format!("{outcome:?}") }
+fn whole_minutes(seconds: f64) -> u64 {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs() / 60
 }
 
 /// The commit that is checked out, and whether the sources differ from it.
@@ -247,7 +257,7 @@ impl Standing {
         build.clone_into(&mut done.build);
         match ran.outcome {
             Outcome::HeldWith(line) => done.last = line,
-            other => done.findings.push(format!("seed {seed}: {}", finding(&other))),
+            other => done.findings.push(format!("seed {seed}: {}", reason(&other))),
         }
     }
 
@@ -386,11 +396,12 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_asked_for_by_part_minutes_and_seed() {
-        let asked =
-            wish(&words(&["--part", "fuzzing", "3", "17", "--outcome", "/x"])).expect("is understood");
-        let (part, outcome) = ("fuzzing".to_owned(), "/x".into());
-        assert_eq!(asked, Wish::Turn { part, minutes: 3, seed: 17, outcome });
+    fn a_part_is_prepared_or_given_a_turn_of_minutes_and_a_seed() {
+        let of =
+            |asked: &[&str]| wish(&words(&[asked, &["--outcome", "/x"]].concat())).expect("is understood");
+        let part = |turn| Wish::Part { name: "fuzzing".to_owned(), turn, outcome: "/x".into() };
+        assert_eq!(of(&["--part", "fuzzing"]), part(None));
+        assert_eq!(of(&["--part", "fuzzing", "3", "17"]), part(Some((3, 17))));
     }
 
     #[test]
