@@ -30,6 +30,9 @@ pub(crate) struct Kills {
     pub(crate) broken: Option<String>,
 }
 
+/// How many times longer a victim lives at most than on an idle machine.
+const SLOWNESS_MAX: u64 = 256;
+
 /// Kills the victim of `scene` `cycles` times in the directory `dir`, or until a promise is broken.
 ///
 /// # Errors
@@ -42,7 +45,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
     let mut rng = Rng::new(mix(scene.seed));
     let mut timeline = Timeline::new(scene.seed, scene.transactions);
     let mut kills = Kills::default();
-    let mut end = 0;
+    let (mut end, mut slowness) = (0, 1);
     for cycle in 0..cycles {
         if crate::interrupt::asked() {
             break;
@@ -52,16 +55,20 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
         orders.life += cycle;
         orders.start = end;
         let mut child = orders.spawn(binary)?;
-        std::thread::sleep(Duration::from_micros(1000 + rng.below(40_000)));
+        std::thread::sleep(Duration::from_micros(slowness * (1000 + rng.below(40_000))));
         kills.too_late += u64::from(child.try_wait()?.is_some());
         child.kill()?;
         child.wait()?;
         kills.cycles += 1;
+        let before = kills.acknowledged;
         let said = std::fs::read_to_string(&marks)?;
         for line in said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             kills.acknowledged += u64::from(!line.starts_with(['o', 't']));
             timeline.mark(line).map_err(io::Error::other)?;
         }
+        // A busy machine gives a victim less of the time: it lives longer until it acknowledges something again.
+        let acknowledged = kills.acknowledged > before;
+        slowness = if acknowledged { (slowness / 2).max(1) } else { (slowness * 2).min(SLOWNESS_MAX) };
         let mut disk = DirectoryDisk::new(&log, method, Sabotage::None);
         match judge(&mut disk, &LAYOUT, timeline.ledger(), true) {
             Ok(found) => {
