@@ -19,6 +19,7 @@ use std::path::Path;
 
 /// What a path is, as far as that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "there are no pipes and sockets among files"))]
 enum Kind {
     Folder,
     Pipe,

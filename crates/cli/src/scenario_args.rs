@@ -252,7 +252,7 @@ pub(crate) struct ReplicatedArgs {
     #[arg(long, value_name = "URL", help_heading = "Clusters")]
     nats: Vec<String>,
 
-    /// Monitoring ports of NATS servers, as HOST:PORT[,…], which alone tell their `sync_interval`
+    /// Monitoring ports of NATS servers, as HOST:PORT[,…], which alone give their `sync_interval`
     #[arg(long, value_name = "PORTS", help_heading = "Clusters")]
     nats_monitor: Vec<String>,
 

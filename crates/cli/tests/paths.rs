@@ -1,7 +1,7 @@
 //! Tests what commands do with paths that are not what they take them for, and with what killed runs left behind.
 //!
 //! Invariant: cases are rows of [`path_table`].
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 mod path_table;
 
