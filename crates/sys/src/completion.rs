@@ -116,7 +116,7 @@ impl Batch {
         let order = if order == Order::Grouped && !sync { Order::OneByOne } else { order };
         let order = planted!(StartWithTheBatch, Order::Grouped, order);
         let mut batch = Self { steps: [Step::Sync; STEPS_MAX], count: 0, at: 0, order, again: 0 };
-        let sync = planted!(NoSync, false, sync);
+        let sync = planted!(SkipSync, false, sync);
         let mut owed = false;
         for (piece, (bytes, durable)) in pieces.into_iter().enumerate() {
             if bytes > 0 {

@@ -77,7 +77,7 @@ mod switch {
         KeepDead
         StartWithoutSync
         AppendBehindTornTail
-        NoSync
+        SkipSync
         SyncBesideWrites
         ShortWriteIgnored
         WriteErrorIgnored
