@@ -60,8 +60,8 @@ fn build() -> Result<Vec<(String, PathBuf)>> {
     let library = |message: serde_json::Value| {
         let name = message["target"]["name"].as_str()?.to_owned();
         let files = message["filenames"].as_array()?;
-        let file = files.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".rlib"))?;
-        Some((name, PathBuf::from(file)))
+        let mut files = files.iter().filter_map(|file| file.as_str()).map(PathBuf::from);
+        Some((name, files.find(|file| file.extension().is_some_and(|extension| extension == "rlib"))?))
     };
     Ok(output(build)?.lines().filter_map(message).filter_map(library).collect())
 }
