@@ -82,18 +82,23 @@ impl Prepared {
     }
 }
 
+/// Unpacks into a new folder that is renamed at the end, so that an interrupted run leaves no part of a kernel.
 fn unpack_kernel(folder: &Path, package: &str) -> Result {
     let depends = output(command("apt-cache", &["depends", "--important", package]))?;
     let image = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: ")).ok_or_else(|| {
         Error::lacking(format!("apt-cache knows no package behind {package}; run apt-get update"))
     })?;
-    files::make_folder(folder)?;
+    let new = folder.with_extension("new");
+    for left in [&new, folder].into_iter().filter(|path| path.exists()) {
+        std::fs::remove_dir_all(left).map_err(Error::at(left.display()))?;
+    }
+    files::make_folder(&new)?;
     let mut download = command("apt-get", &["download", image]);
-    download.current_dir(folder);
+    download.current_dir(&new);
     status(download)?;
-    let mut files = files::list(folder)?.into_iter();
+    let mut files = files::list(&new)?.into_iter();
     let file = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let file =
-        file.ok_or_else(|| Error::check(format!("apt-get left no package in {}", folder.display())))?;
-    status(command("dpkg-deb", &[Path::new("--extract"), &file, folder]))
+    let file = file.ok_or_else(|| Error::check(format!("apt-get left no package in {}", new.display())))?;
+    status(command("dpkg-deb", &[Path::new("--extract"), &file, &new]))?;
+    std::fs::rename(&new, folder).map_err(Error::at(folder.display()))
 }

@@ -350,8 +350,8 @@ fn cuts(turn: &Turn) -> Result<String> {
     let path = turn.folder.join("second-kernel.json");
     let before = if path.exists() { files::read_json(&path)?["cuts"].as_u64().unwrap_or(0) } else { 0 };
     let wanted = (before + turn.minutes * CUTS_A_MINUTE).to_string();
-    let folder = turn.folder.display().to_string();
-    let words = ["--cuts", &wanted, "--results", &folder, "--seed", "1000001"];
+    let (folder, progress) = (turn.folder.display().to_string(), path.display().to_string());
+    let words = ["--cuts", &wanted, "--progress", &progress, "--results", &folder, "--seed", "1000001"];
     status(second_kernel::prepare()?.cuts(&words))?;
     Ok(format!("{wanted} power cuts judged in all"))
 }
