@@ -237,14 +237,23 @@ impl Search<'_> {
         finding: &Mutex<Option<Finding>>,
         stop: &AtomicBool,
     ) -> io::Result<()> {
-        let volume = Volume::new(self.file_system, 0).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+        let mut volume = Volume::new(self.file_system, 0).inspect_err(|_| stop.store(true, Ordering::SeqCst));
         loop {
             let next = states.lock().map_err(|_| io::Error::other("a worker panicked"))?.recv();
-            let Ok(state) = next else { return Ok(()) };
+            // After an error states are still taken, otherwise the walk would wait for room for ever.
+            let Ok(state) = next else { return volume.map(drop) };
+            let Ok(ready) = &volume else { continue };
             if stop.load(Ordering::SeqCst) {
                 continue;
             }
-            let found = self.state(&volume, &state).inspect_err(|_| stop.store(true, Ordering::SeqCst))?;
+            let found = match self.state(ready, &state) {
+                Ok(found) => found,
+                Err(error) => {
+                    stop.store(true, Ordering::SeqCst);
+                    volume = Err(error);
+                    continue;
+                }
+            };
             if let Some(found) = found {
                 stop.store(true, Ordering::SeqCst);
                 let mut first = finding.lock().map_err(|_| io::Error::other("a worker panicked"))?;

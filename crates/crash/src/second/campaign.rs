@@ -314,7 +314,7 @@ impl Campaign<'_> {
 
     /// Starts over with a disk of its own.
     fn renew(&mut self, image: &[u8]) -> io::Result<()> {
-        let traffic = lock(&self.disk).traffic;
+        let traffic = std::mem::take(&mut lock(&self.disk).traffic);
         self.sum_up(traffic);
         self.fresh = true;
         self.disk = Arc::new(Mutex::new(Disk::new(self.wishes.disk, image.to_vec())));
@@ -355,7 +355,6 @@ impl Campaign<'_> {
         let words = format!("{METHODS}{methods} {fresh}");
         let mut machine =
             Machine::start(&self.kernel, &self.initramfs, (self.wishes.bus, &self.served), None, &words)?;
-        let forced_before = lock(&self.disk).traffic.forced;
         loop {
             match machine.expect()? {
                 Message::Writes => break,
@@ -398,7 +397,9 @@ impl Campaign<'_> {
         self.fresh = false;
         // What the emulator had sent before it was killed still arrives.
         std::thread::sleep(Duration::from_millis(500));
-        self.forced = lock(&self.disk).traffic.forced > forced_before;
+        let traffic = std::mem::take(&mut lock(&self.disk).traffic);
+        self.forced = traffic.forced > 0;
+        self.sum_up(traffic);
         let cut = lock(&self.disk).cut(&mut rng);
         self.progress.pending += cut.pending as u64;
         self.progress.dropped += cut.dropped as u64;
@@ -510,7 +511,7 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
             eprintln!("{} cuts, {} convicted", campaign.number(), campaign.progress.convicted);
         }
     }
-    let traffic = lock(&campaign.disk).traffic;
+    let traffic = std::mem::take(&mut lock(&campaign.disk).traffic);
     campaign.sum_up(traffic);
     campaign_file::save(&campaign.standing, &campaign.progress)?;
     let progress = &campaign.progress;
