@@ -302,8 +302,7 @@ impl From<seawall_sys::OpenError> for RunError {
 impl From<crate::testbed::BlockError> for RunError {
     fn from(error: crate::testbed::BlockError) -> Self {
         match error {
-            crate::testbed::BlockError::Row(error) => error.into(),
-            crate::testbed::BlockError::Run(error) => error.into(),
+            crate::testbed::BlockError::Row(error) | crate::testbed::BlockError::Run(error) => error.into(),
         }
     }
 }

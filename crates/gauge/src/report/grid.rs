@@ -126,15 +126,17 @@ impl<'a> Grid<'a> {
     fn leave_out_what_says_nothing(&mut self) {
         let says = |at: usize| self.lines().any(|line| line.cells[at] != UNKNOWN);
         let kept: Vec<bool> = (0..self.heads.len()).map(says).collect();
-        fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
-            let mut kept = kept.iter();
-            all.retain(|_| kept.next().copied().unwrap_or(false));
-        }
         keep(&mut self.heads, &kept);
         for line in self.sections.iter_mut().flat_map(|section| &mut section.lines) {
             keep(&mut line.cells, &kept);
         }
     }
+}
+
+/// Drops what is not to be kept.
+fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    all.retain(|_| kept.next().copied().unwrap_or(false));
 }
 
 fn by_standing<'a>(ranking: &Ranking<'a>, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Section<'a>> {
@@ -154,12 +156,11 @@ fn by_group<'a>(study: &'a Study, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Sec
     let mut sections: Vec<Section<'a>> = Vec::new();
     let ran = |row: &&Row| row.measured().is_some_and(|measured| !measured.rounds.is_empty());
     for row in study.rows.iter().filter(ran) {
-        match sections.iter_mut().find(|section| section.heading == row.group) {
-            Some(section) => section.lines.push(line(row)),
-            None => {
-                let lines = vec![line(row)];
-                sections.push(Section { heading: row.group.clone(), standing: None, lines });
-            }
+        if let Some(section) = sections.iter_mut().find(|section| section.heading == row.group) {
+            section.lines.push(line(row));
+        } else {
+            let lines = vec![line(row)];
+            sections.push(Section { heading: row.group.clone(), standing: None, lines });
         }
     }
     sections

@@ -261,8 +261,7 @@ impl Layout {
         let mut line = format!("{:<width$}", elided(name, self.name_width), width = self.name_width);
         for at in piece {
             let width = self.widths[*at];
-            line += &" ".repeat(self.gap);
-            line += &format!("{:>width$}", elided(cell(*at), width));
+            line.extend([" ".repeat(self.gap), format!("{:>width$}", elided(cell(*at), width))]);
         }
         line
     }
@@ -274,8 +273,7 @@ impl Layout {
             let (group, span) = (grid.heads[run[0]].group.as_str(), self.span(run));
             let text = elided(group, span);
             let space = span - width_of(&text);
-            out += &" ".repeat(self.gap);
-            out += &match run.len() {
+            let heading = match run.len() {
                 2.. if !group.is_empty() && space >= 4 => {
                     let left = "─".repeat((space / 2).saturating_sub(1));
                     let right = "─".repeat(space - 2 - width_of(&left));
@@ -283,6 +281,7 @@ impl Layout {
                 }
                 _ => format!("{text:>span$}"),
             };
+            out.extend([" ".repeat(self.gap), heading]);
         }
         out
     }

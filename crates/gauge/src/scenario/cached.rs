@@ -132,7 +132,7 @@ pub fn run(
         };
         let trace = match testbed.machine() {
             Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
-            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+            Machine::Sim(sim) => sim::run(sim, &order, until),
         };
         Ok(tally(trace, file_bytes))
     })

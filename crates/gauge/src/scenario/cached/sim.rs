@@ -2,11 +2,11 @@
 
 use super::{Order, ReadIn, SYNC, Trace, WRITE};
 use crate::row::CallTally;
+use crate::testbed::Until;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, times};
-use crate::testbed::{BlockError, Until};
 use seawall_sys::counters::Counts;
 
-pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
+pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Trace {
     let mut state = sim.state();
     let [search_ns_per_kib, folio_ns_per_kib] = state.cache_walks();
     let cached_bytes = match order.read_in {
@@ -45,5 +45,5 @@ pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Resu
     trace.times = times(0, calls.iter().filter_map(|call| call.cpu_ns).sum());
     trace.calls = calls;
     trace.counts = Some(state.counts.since(&before));
-    Ok(trace)
+    trace
 }
