@@ -42,8 +42,6 @@ pub struct Scenario {
 pub struct StudyOf {
     /// Its default parameters.
     pub settings: fn() -> Settings,
-    /// The options of the command line that change them, beside `--time`, `--seed` and `--pin`.
-    pub options: &'static [&'static str],
     /// Runs it.
     pub run: fn(&Settings, &mut dyn Testbed, &mut dyn Observer) -> Result<RunResult, RunError>,
     /// What its table says in words.
@@ -92,7 +90,6 @@ pub const SCENARIOS: [Scenario; 7] = [
         defaults: "--size 1024 --write-sleep 100 --sync-sleep 500 (µs), 20 s",
         study: Some(StudyOf {
             settings: || Settings { bytes: 1024, ..Settings::default() },
-            options: &["--size", "--rounds", "--write-sleep", "--sync-sleep"],
             rows: 6,
             run: stall::run,
             judge: stall::judge,
@@ -112,7 +109,6 @@ pub const SCENARIOS: [Scenario; 7] = [
         defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds, however long they take; several DIRs compare file systems",
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
-            options: &["--size", "--rounds", "--file", "--rewrites"],
             rows: 3,
             run: cached::run,
             judge: cached::judge,
@@ -135,16 +131,6 @@ pub const SCENARIOS: [Scenario; 7] = [
                 write_sleep_ns: 50_000,
                 ..Settings::default()
             },
-            options: &[
-                "--size",
-                "--rounds",
-                "--warm-up",
-                "--write-sleep",
-                "--fill-size",
-                "--jvm",
-                "--jdk",
-                "--jar",
-            ],
             rows: 10,
             run: path::run,
             judge: path::judge,
@@ -164,7 +150,6 @@ pub const SCENARIOS: [Scenario; 7] = [
         defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, ..Settings::default() },
-            options: &["--size", "--rounds", "--methods", "--writers"],
             rows: 9,
             run: group::run,
             judge: group::judge,
@@ -184,7 +169,6 @@ pub const SCENARIOS: [Scenario; 7] = [
         defaults: "--size 16KiB, loads: none, buffered, random, reads; 20 s",
         study: Some(StudyOf {
             settings: || Settings { bytes: 16 << 10, ..Settings::default() },
-            options: &["--size", "--rounds", "--methods"],
             rows: 4,
             run: interfere::run,
             judge: interfere::judge,
@@ -205,17 +189,6 @@ pub const SCENARIOS: [Scenario; 7] = [
                 writers: replicated::IN_FLIGHT.to_vec(),
                 ..Settings::default()
             },
-            options: &[
-                "--size",
-                "--rounds",
-                "--methods",
-                "--writers",
-                "--kafka",
-                "--kafka-config",
-                "--nats",
-                "--nats-monitor",
-                "--ack-timeout",
-            ],
             rows: 4,
             run: replicated::run,
             judge: replicated::judge,

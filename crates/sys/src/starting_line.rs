@@ -197,7 +197,7 @@ mod tests {
                 if index == 1 { Err(fails(index)) } else { Ok(()) }
             },
         );
-        let (_, results) = result.expect("all started");
+        let ((), results) = result.expect("all started");
         assert_eq!(results.expect_err("one failed").path(), Path::new("journal 1"));
         assert_eq!(worked.load(Ordering::SeqCst), 3, "the one whose preparation failed does not work");
     }
