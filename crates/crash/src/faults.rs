@@ -112,7 +112,7 @@ fn options() -> Options {
     options.memory_bytes(64 << 10).method(MethodChoice::Named("direct+dsync".to_owned()))
 }
 
-fn broken(violation: Violation) -> io::Error {
+fn broken(violation: &Violation) -> io::Error {
     io::Error::other(violation.to_string())
 }
 
@@ -135,10 +135,10 @@ fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
     let mut judge = Judge::new(ledger);
     let mut reader = log.read(log.first_lsn()).map_err(io::Error::other)?;
     while let Some(record) = reader.next_record().map_err(io::Error::other)? {
-        judge.record(record.lsn, &record.payload).map_err(broken)?;
+        judge.record(record.lsn, &record.payload).map_err(|violation| broken(&violation))?;
     }
     let end = log.durable_lsn();
-    judge.finish(end).map_err(broken)?;
+    judge.finish(end).map_err(|violation| broken(&violation))?;
     log.close().map_err(io::Error::other)?;
     Ok(end)
 }
@@ -269,9 +269,9 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
     let mut judge = Judge::new(&ledger);
     for record in view.read(view.first_lsn()).map_err(io::Error::other)? {
         let record = record.map_err(io::Error::other)?;
-        judge.record(record.lsn, &record.payload).map_err(broken)?;
+        judge.record(record.lsn, &record.payload).map_err(|violation| broken(&violation))?;
     }
-    judge.finish(view.end_lsn()).map_err(broken)?;
+    judge.finish(view.end_lsn()).map_err(|violation| broken(&violation))?;
     // It holds the directory, and so the file system.
     drop(view);
     drop(crumbs);
