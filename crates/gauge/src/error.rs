@@ -39,6 +39,13 @@ pub enum Error {
         /// What is wrong and what would be right.
         reason: String,
     },
+    /// The value of an option is out of bounds.
+    OutOfBounds {
+        /// The option, with its dashes.
+        option: &'static str,
+        /// What the value must be, such as `from 1 to 256`.
+        bounds: &'static str,
+    },
     /// The file system is mounted read-only.
     ReadOnly {
         /// Its kind.
@@ -79,6 +86,14 @@ impl Error {
     pub(crate) fn token(option: &'static str, token: &str, what: &str, grammar: &str) -> Self {
         Self::Option { option, reason: format!("`{token}`: {what}; expected {grammar}") }
     }
+
+    /// The first of these options whose value does not hold.
+    pub(crate) fn check_bounds(options: &[(&'static str, bool, &'static str)]) -> Result<()> {
+        match options.iter().find(|(_, holds, _)| !holds) {
+            Some(&(option, _, bounds)) => Err(Self::OutOfBounds { option, bounds }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl From<Incomparable> for Error {
@@ -99,6 +114,7 @@ impl fmt::Display for Error {
             }
             Self::Json(error) => write!(f, "cannot write the result as JSON: {error}"),
             Self::Option { option, reason } => write!(f, "{option}: {reason}"),
+            Self::OutOfBounds { option, bounds } => write!(f, "{option} must be {bounds}"),
             Self::ReadOnly { file_system } => {
                 write!(
                     f,

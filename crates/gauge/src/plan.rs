@@ -3,6 +3,7 @@
 //! Invariant: a plan that passed [`Plan::check`] can be carried out on any file system that has the space; a refusal
 //! names the option and the remedy.
 
+use crate::error::{Error, Result};
 use crate::lookup::nearest;
 use crate::result::PlanRecord;
 use bytesize::ByteSize;
@@ -78,7 +79,7 @@ impl Default for Plan {
 ///
 /// # Errors
 /// An id that this system does not have; the message names the nearest that it has.
-pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>, String> {
+pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>> {
     let mut wanted = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match name {
@@ -95,7 +96,8 @@ pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>, String> {
         }
     }
     if wanted.is_empty() {
-        return Err("--methods names no method: give ids, `published`, `durable` or `all`".to_owned());
+        let reason = "no method is named: give ids, `published`, `durable` or `all`".to_owned();
+        return Err(Error::Option { option: "--methods", reason });
     }
     Ok(methods::here().iter().filter(|method| wanted.contains(method)).collect())
 }
@@ -115,12 +117,13 @@ fn by_alias(name: &str) -> Option<&'static Method> {
     ids.iter().find_map(|id| methods::find(id))
 }
 
-fn unknown_method(id: &str) -> String {
+fn unknown_method(id: &str) -> Error {
     let known = methods::here().iter().map(|method| method.id).chain(ALIASES.map(|(alias, _)| alias));
     let meant = nearest(id, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-    format!(
-        "--methods: this system has no method `{id}`{meant} `seawall methods` lists them; the groups are published, durable and all"
-    )
+    let reason = format!(
+        "this system has no method `{id}`{meant} `seawall methods` lists them; the groups are published, durable and all"
+    );
+    Error::Option { option: "--methods", reason }
 }
 
 impl Plan {
@@ -140,54 +143,48 @@ impl Plan {
     ///
     /// # Errors
     /// The option, its bound and the remedy.
-    pub fn check(&self) -> Result<(), String> {
-        let journal = ByteSize(self.journal.bytes);
-        if self.methods.is_empty() {
-            return Err("no method to measure: name one with --methods".to_owned());
-        }
-        if self.transaction_bytes == 0 || self.transaction_bytes > 64 << 20 {
-            return Err("--size must be from 1 B to 64 MiB: that is what one commit writes".to_owned());
-        }
-        if self.journal.bytes > 16 << 40 {
-            return Err(format!(
-                "--journal {journal} is more than 16 TiB, the largest file of common file systems"
-            ));
-        }
-        if !(1..=256).contains(&self.threads) {
-            return Err("--threads must be from 1 to 256".to_owned());
-        }
+    pub fn check(&self) -> Result<()> {
+        let seconds = 1_000_000_000;
+        let (time, transactions) = match self.amount {
+            Amount::TimeNs(ns) => ((seconds..=86_400 * seconds).contains(&ns), true),
+            Amount::Transactions(count) => (true, (1..=1_000_000_000).contains(&count)),
+        };
+        let rate = self.rate_per_s.unwrap_or(1.0);
+        Error::check_bounds(&[
+            ("--methods", !self.methods.is_empty(), "at least one method"),
+            (
+                "--size",
+                (1..=64 << 20).contains(&self.transaction_bytes),
+                "from 1 B to 64 MiB, which one commit writes",
+            ),
+            (
+                "--journal",
+                self.journal.bytes <= 16 << 40,
+                "at most 16 TiB, the largest file of common file systems",
+            ),
+            ("--threads", (1..=256).contains(&self.threads), "from 1 to 256"),
+            ("--fill-size", (1..=64 << 20).contains(&self.journal.fill_bytes), "from 1 B to 64 MiB"),
+            ("--rounds", (1..=10_000).contains(&self.rounds), "from 1 to 10,000"),
+            ("--rate", rate > 0.0 && rate <= 10_000_000.0, "above 0 and at most 10,000,000 commits a second"),
+            ("--time", time, "from 1 s to 24 h"),
+            ("--transactions", transactions, "from 1 to 1,000,000,000 a method"),
+        ])?;
+        let threads = self.threads;
         if self.capacity() == 0 {
-            return Err(format!(
-                "a --journal of {journal} does not hold one transaction of {} for each of {} writers: give a larger one or a smaller --size",
-                ByteSize(self.transaction_bytes as u64),
-                self.threads
-            ));
+            let (journal, size) = (ByteSize(self.journal.bytes), ByteSize(self.transaction_bytes as u64));
+            let reason = format!(
+                "{journal} do not hold one transaction of {size} for each of {threads} writers: give a larger one or a smaller --size"
+            );
+            return Err(Error::Option { option: "--journal", reason });
         }
-        if self.journal.fill_bytes == 0 || self.journal.fill_bytes > 64 << 20 {
-            return Err("--fill-size must be from 1 B to 64 MiB".to_owned());
+        if threads > 1 && self.fresh_journal_per_block() {
+            let state = self.journal.state.name();
+            let reason = format!(
+                "{threads} writers would each need a journal of their own with --file-state {state}: give one thread or another state"
+            );
+            return Err(Error::Option { option: "--threads", reason });
         }
-        if self.threads > 1 && self.fresh_journal_per_block() {
-            return Err(format!(
-                "--threads {} does not go with --file-state {}: several writers would each need a journal of their own",
-                self.threads,
-                self.journal.state.name()
-            ));
-        }
-        if self.rounds == 0 || self.rounds > 10_000 {
-            return Err("--rounds must be from 1 to 10,000".to_owned());
-        }
-        if self.rate_per_s.is_some_and(|rate| !(rate.is_finite() && rate > 0.0 && rate <= 10_000_000.0)) {
-            return Err("--rate must be above 0 and at most 10,000,000 commits a second".to_owned());
-        }
-        match self.amount {
-            Amount::TimeNs(ns) if !(1_000_000_000..=86_400_000_000_000).contains(&ns) => {
-                Err("--time must be from 1 s to 24 h".to_owned())
-            }
-            Amount::Transactions(n) if n == 0 || n > 1_000_000_000 => {
-                Err("--transactions must be from 1 to 1,000,000,000 a method".to_owned())
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Upper bound of the bytes written in all, if that is fixed; `None` where time decides.
@@ -260,7 +257,7 @@ mod tests {
         for (option, spoil) in cases {
             let mut plan = Plan::default();
             spoil(&mut plan);
-            let refusal = plan.check().expect_err(option);
+            let refusal = plan.check().expect_err(option).to_string();
             assert!(refusal.contains(option), "{refusal}");
         }
     }
@@ -271,7 +268,7 @@ mod tests {
         assert_eq!(all.len(), methods::here().len());
         let some = choose_methods("durable, buffered").expect("a mix");
         assert_eq!(some[0].id, "buffered");
-        let refusal = choose_methods("fdatasnyc").expect_err("unknown");
+        let refusal = choose_methods("fdatasnyc").expect_err("unknown").to_string();
         assert!(refusal.contains("fdatasnyc") && refusal.contains("did you mean `fdatasync`"), "{refusal}");
         assert!(refusal.len() < 200, "{refusal}");
         assert!(choose_methods(" , ").is_err());
@@ -280,13 +277,10 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_names_that_databases_use_mean_methods() {
-        let id = |name| choose_methods(name).map(|methods| methods[0].id);
-        assert_eq!(id("fdatasync"), Ok("buffered+fdatasync"));
-        assert_eq!(
-            [id("fsync"), id("open_datasync"), id("O_DSYNC")],
-            [Ok("buffered+fsync"), Ok("dsync"), Ok("dsync")]
-        );
-        assert_eq!(id("open_sync"), Ok("sync"));
+        let id = |name| choose_methods(name).expect("a known name")[0].id;
+        assert_eq!(id("fdatasync"), "buffered+fdatasync");
+        assert_eq!([id("fsync"), id("open_datasync"), id("O_DSYNC")], ["buffered+fsync", "dsync", "dsync"]);
+        assert_eq!(id("open_sync"), "sync");
         for (_, ids) in ALIASES {
             assert!(ids.iter().all(|id| methods::ALL.into_iter().flatten().any(|method| method.id == *id)));
         }

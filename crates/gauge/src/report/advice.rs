@@ -8,6 +8,7 @@ use super::{Role, Style, WIDTH_MIN, facts};
 use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, remedy, rows_words};
 use crate::advise::products::{PRODUCTS, Product};
 use crate::advise::{Advice, Setting, advise_for};
+use crate::error::{Error, Result};
 use crate::figures::{bytes, plural};
 use crate::rank::Ranking;
 use crate::result::RunResult;
@@ -45,8 +46,8 @@ pub fn text(result: &RunResult, scope: Scope<'_>, width: usize, style: Style) ->
 /// The advice as JSON, for every product or for `only` these.
 ///
 /// # Errors
-/// In words: a figure cannot be told in JSON.
-pub fn json(result: &RunResult, only: Option<&[&'static Product]>) -> Result<String, String> {
+/// A figure has no form in JSON.
+pub fn json(result: &RunResult, only: Option<&[&'static Product]>) -> Result<String> {
     Told::of(result, only).json()
 }
 
@@ -210,7 +211,7 @@ impl<'a> Told<'a> {
         if known.is_empty() { of_it.into_iter().take(1).collect() } else { known }
     }
 
-    fn json(&self) -> Result<String, String> {
+    fn json(&self) -> Result<String> {
         let advice = &self.advice;
         let settings: Vec<Value> = advice.settings.iter().map(setting_json).collect();
         let withheld: Vec<Value> = advice
@@ -231,9 +232,7 @@ impl<'a> Told<'a> {
             "clients": CLIENTS,
             "expectations": self.expected,
         });
-        serde_json::to_string_pretty(&value)
-            .map(|text| text + "\n")
-            .map_err(|error| format!("cannot tell the advice as JSON: {error}"))
+        Ok(serde_json::to_string_pretty(&value).map_err(Error::Json)? + "\n")
     }
 }
 

@@ -4,6 +4,7 @@
 //! names the option and the remedy.
 
 use super::path::jvm::Jvm;
+use crate::error::{Error, Result};
 use crate::result::PlanRecord;
 use crate::testbed::FILL_BYTES;
 use seawall_sys::durability::FileState;
@@ -90,45 +91,32 @@ impl Settings {
     ///
     /// # Errors
     /// The option, its bound and the remedy.
-    pub fn check(&self) -> Result<(), String> {
-        if self.bytes == 0 || self.bytes > 16 << 20 {
-            return Err("--size must be from 1 B to 16 MiB in this scenario".to_owned());
-        }
-        if self.methods.is_empty() {
-            return Err("no method to measure: name one with --methods".to_owned());
-        }
-        if self.rounds == 0 || self.rounds > 10_000 {
-            return Err("--rounds must be from 1 to 10,000".to_owned());
-        }
-        if self.warm_up > 10_000 {
-            return Err("--warm-up must be at most 10,000".to_owned());
-        }
-        if !(1_000_000_000..=86_400_000_000_000).contains(&self.time_ns) {
-            return Err("--time must be from 1 s to 24 h".to_owned());
-        }
-        if !(1_000..=10_000_000_000).contains(&self.write_sleep_ns) {
-            return Err("--write-sleep must be from 1 to 10,000,000 µs".to_owned());
-        }
-        if self.sync_sleep_ns > 3_600_000_000_000 {
-            return Err("--sync-sleep must be at most an hour".to_owned());
-        }
-        if self.writers.is_empty() || self.writers.iter().any(|writers| !(1..=256).contains(writers)) {
-            return Err("--writers must be numbers from 1 to 256, separated by commas".to_owned());
-        }
-        if self.file_bytes.is_some_and(|bytes| !(1 << 20..=16 << 30).contains(&bytes)) {
-            return Err("--file must be from 1 MiB to 16 GiB".to_owned());
-        }
-        if self.file_bytes.is_some_and(|bytes| bytes < self.bytes as u64 * 4) {
-            return Err("--file must hold at least four writes of --size".to_owned());
-        }
-        if !(1..=64 << 20).contains(&self.fill_bytes) {
-            return Err("--fill-size must be from 1 B to 64 MiB in this scenario".to_owned());
-        }
+    pub fn check(&self) -> Result<()> {
+        let seconds = 1_000_000_000;
+        let writers = !self.writers.is_empty() && self.writers.iter().all(|count| (1..=256).contains(count));
+        let file = self.file_bytes.unwrap_or(1 << 30);
+        Error::check_bounds(&[
+            ("--size", (1..=16 << 20).contains(&self.bytes), "from 1 B to 16 MiB in this scenario"),
+            ("--methods", !self.methods.is_empty(), "at least one method"),
+            ("--rounds", (1..=10_000).contains(&self.rounds), "from 1 to 10,000"),
+            ("--warm-up", self.warm_up <= 10_000, "at most 10,000"),
+            ("--time", (seconds..=86_400 * seconds).contains(&self.time_ns), "from 1 s to 24 h"),
+            (
+                "--write-sleep",
+                (1_000..=10 * seconds).contains(&self.write_sleep_ns),
+                "from 1 to 10,000,000 µs",
+            ),
+            ("--sync-sleep", self.sync_sleep_ns <= 3_600 * seconds, "at most an hour"),
+            ("--writers", writers, "numbers from 1 to 256, separated by commas"),
+            ("--file", (1 << 20..=16 << 30).contains(&file), "from 1 MiB to 16 GiB"),
+            ("--file", file >= self.bytes as u64 * 4, "at least four times --size"),
+            ("--fill-size", (1..=64 << 20).contains(&self.fill_bytes), "from 1 B to 64 MiB in this scenario"),
+            ("--rewrites", (1..=10_000_000).contains(&self.rewrites), "from 1 to 10,000,000"),
+        ])?;
         if self.jvms.is_some() && !self.pin_to.is_empty() {
-            return Err("--pin does not go with --jvm: a JVM does not pin its threads; pin the whole program from outside (taskset)".to_owned());
-        }
-        if self.rewrites == 0 || self.rewrites > 10_000_000 {
-            return Err("--rewrites must be from 1 to 10,000,000".to_owned());
+            let reason =
+                "a JVM (--jvm) does not pin its threads; pin the whole program from outside (taskset)";
+            return Err(Error::Option { option: "--pin", reason: reason.to_owned() });
         }
         Ok(())
     }
@@ -172,11 +160,11 @@ mod tests {
             ("--file", |s| s.file_bytes = Some(17 << 30)),
             ("--rewrites", |s| s.rewrites = 0),
         ];
-        assert_eq!(Settings::default().check(), Ok(()));
+        Settings::default().check().expect("the defaults");
         for (option, spoil) in cases {
             let mut settings = Settings::default();
             spoil(&mut settings);
-            let refusal = settings.check().expect_err(option);
+            let refusal = settings.check().expect_err(option).to_string();
             assert!(refusal.contains(option), "{refusal}");
         }
     }
