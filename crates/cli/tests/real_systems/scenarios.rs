@@ -111,7 +111,7 @@ fn group_lets_each_number_of_writers_commit_in_each_way() {
     let result = small("group");
     for id in ["shared-1", "shared-3", "own-1", "own-3", "log-1", "log-3"] {
         let measured = measured(&result, id);
-        assert!(measured.figure("commits").is_some_and(|commits| commits >= 1.0), "{id}");
+        assert!(measured.commits >= 1, "{id}");
         assert!(measured.figure("commits_per_s").is_some(), "{id}");
     }
 }
