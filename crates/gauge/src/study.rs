@@ -139,14 +139,14 @@ pub enum Better {
 pub enum Source {
     /// In the latencies of this name, at a point.
     Latency {
-        /// [`NamedLatency::name`].
+        /// [`NamedLatency::name`](crate::row::NamedLatency::name).
         name: String,
         /// Where in the distribution.
         at: Point,
     },
     /// The figure of this name.
     Figure {
-        /// [`Figure::name`].
+        /// [`Figure::name`](crate::row::Figure::name).
         name: String,
     },
 }
