@@ -6,10 +6,10 @@
 //! Invariants: a peer without the token learns and changes nothing, and writes no line of the operator's output;
 //! connections are bounded; a connection that breaks the rules is closed with the reason, and disturbs no other.
 //!
-//! At most [`UNPROVEN_MAX`] connections are unauthenticated. When one more comes, one of them is closed: of the
+//! At most `UNPROVEN_MAX` connections are unauthenticated. When one more comes, one of them is closed: of the
 //! address that has most of them, the oldest that has not even sent hello. So idle connections keep no client out,
 //! and a flood keeps out no client of another address. The limit of this: a flood from a client's own address that
-//! sends hello each time, [`UNPROVEN_MAX`] times within the client's round trip, ends that client's connection; the
+//! sends hello each time, `UNPROVEN_MAX` times within the client's round trip, ends that client's connection; the
 //! client tries again six times.
 
 use std::collections::HashMap;

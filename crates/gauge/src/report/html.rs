@@ -6,7 +6,7 @@
 //!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
 //! ```
 //!
-//! Invariants: the page loads nothing (its own policy forbids it); every text goes through [`escape`]; every
+//! Invariants: the page loads nothing (its own policy forbids it); every text goes through `escape`; every
 //! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
 
 mod charts;
