@@ -1,6 +1,6 @@
 //! Counts distinct states: exactly within one simulated run, by `HyperLogLog` over a campaign.
 //!
-//! Within one life [`Seen`] knows every state by a 64-bit hash of what the disk holds and what is due, and a state that
+//! Within one life `Seen` knows every state by a 64-bit hash of what the disk holds and what is due, and a state that
 //! was seen is not judged again. Over all lives of a long campaign that would take tens of gigabytes, so there
 //! [`Sketch`] estimates it: `HyperLogLog` as Flajolet and others describe it, with 2^14
 //! registers and so a standard error of 0.8 %.
