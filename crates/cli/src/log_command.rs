@@ -258,7 +258,14 @@ enum Stop {
 
 impl From<seawall::Error> for Stop {
     fn from(error: seawall::Error) -> Self {
-        Self::Failed(plain(&error.to_string()))
+        let missing = match &error {
+            seawall::Error::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound)
+            }
+            _ => false,
+        };
+        let remedy = if missing { "; name the folder of a log" } else { "" };
+        Self::Failed(plain(&error.to_string()) + remedy)
     }
 }
 
