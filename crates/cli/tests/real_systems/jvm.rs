@@ -271,7 +271,7 @@ fn without_jar_or_maven_the_rows_say_why_and_the_native_ones_run() {
     let broken = aside.path().join("broken.jar");
     std::fs::write(&broken, "no jar").expect("written");
     let absent = aside.path().join("to-be-built.jar");
-    for (jar, why) in [(&broken, "--jar"), (&absent, "Maven (mvn)")] {
+    for (jar, why) in [(&broken, "--jar"), (&absent, "install Maven")] {
         let folder = folder();
         let jar = jar.to_str().expect("UTF-8");
         let options = [&SMALL[..], &["--jdk", &home, "--jar", jar]].concat();

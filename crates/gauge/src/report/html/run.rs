@@ -189,11 +189,21 @@ fn settings(page: &mut Page, ranking: &Ranking<'_>) {
 fn machine(page: &mut Page, ranking: &Ranking<'_>) {
     let result = ranking.result;
     let facts = facts::facts(ranking);
-    let facts = facts.iter().filter(|(label, _)| label != "original");
+    let places = &result.study.places;
+    // A place's line of the terminal stands in full below its own heading here.
+    let facts = facts
+        .iter()
+        .filter(|(label, _)| label != "original" && places.iter().all(|place| place.label != *label));
     page.out += &fact_list(facts.map(|(label, words)| (label.as_str(), words.as_str())));
-    let places = result.study.places.iter().map(|place| (place.label.as_str(), &place.environment));
-    let own = result.study.places.is_empty().then_some(("", &result.environment));
-    for (label, environment) in places.chain(own) {
+    let own = places.is_empty().then_some(("", &result.environment));
+    for (label, environment) in
+        places.iter().map(|place| (place.label.as_str(), &place.environment)).chain(own)
+    {
+        if !label.is_empty() {
+            page.add(&format!("<h4>{}</h4>\n", Text(label)));
+            let known = facts::place(environment, &result.plan.pinned_to);
+            page.out += &fact_list(known.iter().map(|(label, words)| (*label, words.as_str())));
+        }
         details(page, label, environment);
     }
 }
