@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 29] = [
+pub(super) const STEPS: [Step; 30] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -89,6 +89,7 @@ pub(super) const STEPS: [Step; 29] = [
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
     full("lies are caught",          GAUGE, 5, || on_real_systems("lies::")),
     full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
+    full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
     full("failing calls of the log", LOG, 45, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
@@ -259,7 +260,7 @@ pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
 }
 
 /// Modules of the tests on real systems, and the step of each.
-const MODULES: [(&str, &str); 8] = [
+const MODULES: [(&str, &str); 9] = [
     ("calls::", "call sequences"),
     ("scenarios::", "calls of scenarios"),
     ("everywhere::", "scenarios everywhere"),
@@ -267,6 +268,7 @@ const MODULES: [(&str, &str); 8] = [
     ("evidence::", "device evidence"),
     ("lies::", "lies are caught"),
     ("refusals::", "bad input"),
+    ("others::", "files of other users"),
     ("log_faults::", "failing calls of the log"),
 ];
 
@@ -303,5 +305,13 @@ mod tests {
         assert_eq!(of_test("cli/real_systems calls::a", false), Some("tests"));
         assert_eq!(of_test("log/mutants a", false), Some("promises of the log"));
         assert_eq!(of_test("log/lib a", true), None);
+        for entry in std::fs::read_dir(root().join("crates/cli/tests/real_systems")).expect("the tests") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a source");
+            if text.lines().any(|line| line.starts_with("#[ignore")) {
+                let module = format!("{}::", path.file_stem().expect("a name").to_string_lossy());
+                assert!(MODULES.iter().any(|(name, _)| *name == module), "no step runs {module}");
+            }
+        }
     }
 }
