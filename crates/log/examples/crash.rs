@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall::sim::campaign::{Campaign, run};
+use seawall::sim::campaign::{Campaign, DIMENSIONS, run};
 use seawall::sim::crew::{Standing, go_on};
 use seawall_sys::clock::monotonic_ns;
 
@@ -79,6 +79,9 @@ fn show(standing: &Standing, workers: usize, wanted: u64) {
     println!("{:>12} different contents and dues over all lives (estimate, 0.8 %)", tally.sketch.estimate());
     println!("{:>12} images seen before and skipped", tally.repeated);
     println!("{:>12} lives, nested ones included; {} failed operations", tally.lives, tally.faults);
+    for (name, lives) in DIMENSIONS.iter().zip(tally.dimensions) {
+        println!("{lives:>12} of them: {name}");
+    }
     let intact = tally.damaged - tally.refused - tally.undecidable;
     println!(
         "{:>12} damaged: {} refused with the place named, {} behind the last witness, {intact} whole or seen before",

@@ -50,6 +50,35 @@ impl Default for Campaign {
     }
 }
 
+/// What lives differ in, beside their operations: each is counted by name.
+pub const DIMENSIONS: [&str; 9] = [
+    "log-of-class-process-crash",
+    "log-of-class-system-crash",
+    "relaxed-commits",
+    "segments-of-half-the-size",
+    "segments-of-twice-the-size",
+    "disk-drops-cached-pages",
+    "disk-keeps-cached-pages",
+    "ends-idle",
+    "ends-closed",
+];
+
+/// Which of [`DIMENSIONS`] a life has.
+fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
+    let Habits { class, weak, segment_bytes, cache, ending, .. } = habits;
+    [
+        *class == Class::ProcessCrash,
+        *class == Class::SystemCrash,
+        *weak,
+        *segment_bytes < SEGMENT_BYTES,
+        *segment_bytes > SEGMENT_BYTES,
+        *cache == Cache::Dropped,
+        *cache == Cache::Kept,
+        *ending == Ending::Idle,
+        *ending == Ending::Close,
+    ]
+}
+
 /// What a campaign has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -59,6 +88,8 @@ pub struct Tally {
     pub repeated: u64,
     /// Lives lived, nested ones included.
     pub lives: u64,
+    /// Of these, how many had each of [`DIMENSIONS`].
+    pub dimensions: [u64; DIMENSIONS.len()],
     /// Operations that were made to fail.
     pub faults: u64,
     /// States in which something durable had been damaged.
@@ -74,10 +105,12 @@ pub struct Tally {
 impl Tally {
     /// Takes in what another part of the campaign has seen.
     pub fn add(&mut self, other: &Self) {
-        let Self { states, repeated, lives, faults, damaged, refused, undecidable, sketch } = other;
+        let Self { states, repeated, lives, dimensions, faults, damaged, refused, undecidable, sketch } =
+            other;
         self.states += states;
         self.repeated += repeated;
         self.lives += lives;
+        self.dimensions.iter_mut().zip(dimensions).for_each(|(sum, count)| *sum += count);
         self.faults += faults;
         self.damaged += damaged;
         self.refused += refused;
@@ -242,6 +275,8 @@ impl<'a> Run<'a> {
         });
         let end = live(media.clone(), seed, habits, plan);
         self.tally.lives += 1;
+        let counts = self.tally.dimensions.iter_mut().zip(dimensions(&habits));
+        counts.for_each(|(count, has)| *count += u64::from(has));
         self.tally.faults += end.faults;
         if let Some(lsn) = end.acknowledged_after_failure {
             return Err(Violation::AcknowledgedAfterFailure { lsn });

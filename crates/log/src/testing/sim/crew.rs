@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
-use super::campaign::{Campaign, Failure, Tally, lives};
+use super::campaign::{Campaign, DIMENSIONS, Failure, Tally, lives};
 use super::sketch::Sketch;
 
 /// Seeds that a worker takes at a time.
@@ -65,6 +65,9 @@ impl Standing {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{name} {number}");
         }
+        for (name, lives) in DIMENSIONS.iter().zip(self.tally.dimensions) {
+            let _ = writeln!(text, "{name} {lives}");
+        }
         text + "sketch " + &self.tally.sketch.to_text() + "\n"
     }
 
@@ -95,6 +98,8 @@ impl Standing {
                 states: number("states")?,
                 repeated: number("repeated")?,
                 lives: number("lives")?,
+                // A standing from before a dimension was counted has no line for it.
+                dimensions: DIMENSIONS.map(|name| number(name).unwrap_or(0)),
                 faults: number("faults")?,
                 damaged: number("damaged")?,
                 refused: number("refused")?,
