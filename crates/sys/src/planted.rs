@@ -7,7 +7,7 @@
 /// Plants the bug of this name: `wrong` in place of `right` while that bug is switched on. Without `right` the bug does
 /// something where sound code does nothing.
 ///
-/// ```ignore
+/// ```text
 /// let full = planted!(Name, false, !room_to_go_on(&cursor));
 /// planted!(OtherName, break);
 /// ```
