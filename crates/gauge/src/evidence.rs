@@ -15,6 +15,8 @@
 //!                                        dsync overwrite
 //!   power loss      write-back           ≥ 0.9 / writers     shared (each writer waits for its own commit,
 //!                                                            so one flush serves at most one of each)
+//!   power loss      write-back, FUA      less, by a method    cannot tell
+//!                                        that is not known
 //!   power loss      write-back           less                contradicted
 //! ```
 //!
@@ -209,6 +211,8 @@ fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Optio
         Verdict::ByFua
     } else if writers > 1.0 && each.flushes * writers >= ONE_EACH && !missing(writers) {
         Verdict::Shared
+    } else if row.method.is_none() && takes_fua(result) {
+        Verdict::CannotTell("the device takes FUA, and the row does not say by which method it commits")
     } else {
         Verdict::Contradicted
     }
@@ -258,13 +262,16 @@ fn bytes_missing(measured: &Measured) -> bool {
 /// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
 /// by direct I/O under `O_DSYNC`. `O_SYNC` and everything through the cache get a flush instead.
 fn forced_by_fua(result: &RunResult, row: &Row) -> bool {
-    let environment = &result.environment;
-    let mut leaves = environment.leaves().peekable();
-    leaves.peek().is_some()
-        && leaves.all(|leaf| leaf.fua == Some(true))
+    takes_fua(result)
         && !result.plan.file_state.needs_metadata()
-        && !environment.file_system.copy_on_write
+        && !result.environment.file_system.copy_on_write
         && lookup::method(result, row).is_some_and(is_direct_dsync)
+}
+
+/// Whether every device below takes writes with FUA.
+fn takes_fua(result: &RunResult) -> bool {
+    let mut leaves = result.environment.leaves().peekable();
+    leaves.peek().is_some() && leaves.all(|leaf| leaf.fua == Some(true))
 }
 
 fn is_direct_dsync(method: &Method) -> bool {
@@ -319,6 +326,36 @@ mod tests {
         assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
         assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
         assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
+    }
+
+    #[test]
+    fn results_of_version_1_convict_no_row_that_shared_its_flushes() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../results/2026-11-22-firecracker-ext4");
+        for name in ["group", "replicated", "interfere", "path-jvm"] {
+            let result = RunResult::read(&folder.join(name).with_extension("json")).expect(name);
+            for (row, measured) in result.measured() {
+                let Some(durability) = &measured.durability else { continue };
+                let evidence = of(&result, row, measured, durability);
+                assert_ne!(evidence.verdict, Contradicted, "{name}: {}", row.id);
+            }
+        }
+        let result = RunResult::read(&folder.join("group.json")).expect("a result");
+        assert_eq!(verdict_of(&result, "shared-8").verdict, Verdict::Shared);
+    }
+
+    #[test]
+    fn a_row_without_a_method_is_not_convicted_where_the_device_takes_fua() {
+        let verdict = |known: bool| {
+            let mut result = run("direct+dsync", vec![Plant::NoFlushes], |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+            result.plan.file_state = FileState::Unwritten;
+            result.study.rows[0].method = result.study.rows[0].method.take().filter(|_| known);
+            verdict_of(&result, "direct+dsync").verdict
+        };
+        assert_eq!(verdict(true), Contradicted);
+        assert!(matches!(verdict(false), Verdict::CannotTell(_)));
     }
 
     #[test]

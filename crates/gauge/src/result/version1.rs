@@ -5,7 +5,7 @@
 use super::{FORMAT, Idle, JournalRecord, PlanRecord, RunResult, VERSION};
 use crate::latency::Latency;
 use crate::row::{self, Measured, MethodName, NamedLatency, Round, Row, Tail};
-use crate::scenario::commit;
+use crate::scenario::{commit, group, replicated};
 use crate::study::Study;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::Durability;
@@ -68,7 +68,7 @@ struct Figures {
 impl From<Run> for RunResult {
     fn from(run: Run) -> Self {
         let study = match run.study {
-            Some(study) => with_commits(study, run.plan.transaction_bytes),
+            Some(study) => completed(study, &run.scenario, run.plan.transaction_bytes),
             None => commit::table(&run.plan, run.methods.into_iter().map(Row::from).collect()),
         };
         Self {
@@ -89,12 +89,19 @@ impl From<Run> for RunResult {
     }
 }
 
-/// Version 1 counted the commits of a row that makes any in a figure of that name.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, never negative")]
-fn with_commits(mut study: Study, transaction_bytes: u64) -> Study {
-    for measured in study.rows.iter_mut().filter_map(Row::measured_mut) {
-        let commits = measured.figure("commits").filter(|commits| (0.0..1e18).contains(commits));
-        measured.commits = commits.unwrap_or(0.0) as u64;
+/// Version 1 counted the commits of a row in a figure of that name, or in the latencies alone; the writers of `group` and
+/// `replicated` stood on the rows' axis alone.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts, never negative")]
+fn completed(mut study: Study, scenario: &str, transaction_bytes: u64) -> Study {
+    let counts_writers = [group::NAME, replicated::NAME].contains(&scenario);
+    for row in &mut study.rows {
+        if counts_writers {
+            row.writers = row.x.filter(|writers| (1.0..1e6).contains(writers)).map(|writers| writers as u32);
+        }
+        let Some(measured) = row.measured_mut() else { continue };
+        let counted = measured.figure("commits").filter(|commits| (0.0..1e18).contains(commits));
+        let timed = || measured.durability.as_ref().map_or(0, |_| measured.main().count());
+        measured.commits = counted.map_or_else(timed, |commits| commits as u64);
         measured.bytes = measured.commits.saturating_mul(transaction_bytes);
     }
     study
