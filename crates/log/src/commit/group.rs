@@ -171,46 +171,40 @@ impl Group {
                 return Err(self.status.refusal());
             }
             let mut core = self.core();
-            let refusal = match accept(&mut core) {
+            let segment = match accept(&mut core) {
                 Ok(lsn) => {
                     if core.full_batches() > 0 {
                         self.threads.wake_writer();
                     }
                     return Ok((lsn, core));
                 }
-                Err(refusal) => refusal,
+                // These two wait for nothing.
+                Err(Refusal::Failed) => return Err(self.status.refusal()),
+                Err(Refusal::TooLong) => {
+                    let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
+                    return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
+                }
+                Err(Refusal::Memory) => None,
+                Err(Refusal::Segment { bytes }) => Some(bytes),
             };
             self.housekeeping.count_stall();
             self.recorder.metrics.count(Metric::Stalls, 1);
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
-            let refused = match refusal {
-                Refusal::Failed => Some(self.status.refusal()),
-                Refusal::TooLong => {
-                    let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
-                    Some(Error::TooLong { bytes: bytes_max + 1, bytes_max })
+            if let Some(bytes) = segment {
+                drop(core);
+                if let Some(failure) = self.housekeeping.request_segment(bytes, requested) {
+                    gate.leave();
+                    return Err(failure);
                 }
-                Refusal::Memory => {
-                    // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
-                    // for ever behind records that are never committed.
-                    self.waiters.request(self.config.own(), core.watermarks().appended);
-                    drop(core);
-                    self.threads.wake_writer();
-                    None
-                }
-                Refusal::Segment { bytes } => {
-                    drop(core);
-                    let failure = self.housekeeping.request_segment(bytes, requested);
-                    if failure.is_none() {
-                        self.threads.wake_maintenance();
-                    }
-                    requested = true;
-                    failure
-                }
-            };
-            if let Some(refused) = refused {
-                gate.leave();
-                return Err(refused);
+                self.threads.wake_maintenance();
+                requested = true;
+            } else {
+                // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
+                // for ever behind records that are never committed.
+                self.waiters.request(self.config.own(), core.watermarks().appended);
+                drop(core);
+                self.threads.wake_writer();
             }
             gate.wait(ticket);
         }

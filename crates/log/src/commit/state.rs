@@ -740,12 +740,12 @@ impl Core {
         Some(Issue { id, batch: None, level: AckLevel::Full, sync_first, durable, acknowledged, trim })
     }
 
-    /// The batch `id` has been written at its level; its buffer comes back. Returns the durable LSN, which has moved if every
-    /// batch before this one is durable too.
-    pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) -> Lsn {
+    /// The batch `id` has been written at its level; its buffer comes back. The durable LSN moves if every batch before
+    /// this one is durable too.
+    pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) {
         self.recycle(buf);
         if planted!(AckAfterFailure, false, self.failed) {
-            return self.durable;
+            return;
         }
         if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
             flight.done = true;
@@ -765,7 +765,6 @@ impl Core {
             }
             self.flight.pop_front();
         }
-        self.durable
     }
 
     fn recycle(&mut self, buf: AlignedBuf) {

@@ -121,14 +121,14 @@ struct Piece {
     /// Where its batches begin, if there are any to walk.
     start: Option<Cursor>,
     /// Whether its header was lost, and reconstructed from its first intact batch.
-    reconstruct: bool,
+    reconstructed: bool,
     /// What is wrong with it as a whole.
     damage: Option<Damage>,
 }
 
 impl Piece {
     fn sound(header: SegmentHeader) -> Self {
-        Self { number: header.number, start: Some(Cursor::start(header)), reconstruct: false, damage: None }
+        Self { number: header.number, start: Some(Cursor::start(header)), reconstructed: false, damage: None }
     }
 
     fn header(&self) -> Option<&SegmentHeader> {
@@ -177,15 +177,15 @@ fn pieces<D: Disk>(
             let bytes = spare.bytes.next_multiple_of(block).saturating_add(block);
             first_batch(disk, Spare { bytes, ..spare }, last)?.1
         };
-        let reconstruct = misfit.header.is_none();
-        pieces.push(Piece { number: spare.number, start, reconstruct, damage: Some(misfit.damage) });
+        let reconstructed = misfit.header.is_none();
+        pieces.push(Piece { number: spare.number, start, reconstructed, damage: Some(misfit.damage) });
     }
     for spare in found.unstarted.iter().filter(|spare| spare.number <= last.number) {
         let start = first_batch(disk, *spare, last)?.1;
         pieces.push(Piece {
             number: spare.number,
             start,
-            reconstruct: true,
+            reconstructed: true,
             damage: Some(lost_header(*spare)),
         });
     }
@@ -260,19 +260,20 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
     let mut newer: Option<(SegmentHeader, bool)> = None;
     for piece in pieces.iter_mut().rev() {
         let Some(header) = piece.header().copied() else { continue };
-        if let Some((next, reconstruct)) = newer {
+        if let Some((next, reconstructed)) = newer {
             if header.log_id != next.log_id {
                 return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
             }
             // A segment that lost its header does not name the one before it.
-            let skipped = !reconstruct && header.number > next.previous;
-            if header.first_lsn == next.first_lsn && (reconstruct || skipped) || skipped && piece.reconstruct
+            let skipped = !reconstructed && header.number > next.previous;
+            if header.first_lsn == next.first_lsn && (reconstructed || skipped)
+                || skipped && piece.reconstructed
             {
                 piece.start = None;
                 continue;
             }
             let contradicts = header.first_lsn > next.first_lsn || header.block_bytes != next.block_bytes;
-            let what = if !reconstruct && header.number != next.previous {
+            let what = if !reconstructed && header.number != next.previous {
                 // A segment that exists and is damaged is reported at its own place.
                 (!numbers.contains(&next.previous))
                     .then(|| format!("segment {} is missing behind this one", next.previous))
@@ -284,7 +285,7 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
                 missing.push(Damage { path, offset: 0, lsn: header.first_lsn, what });
             }
         }
-        newer = Some((header, piece.reconstruct));
+        newer = Some((header, piece.reconstructed));
     }
     missing.reverse();
     Ok(missing)
@@ -303,9 +304,9 @@ fn reconstruct<D: Disk>(
     for spare in spares {
         let name = segment_name(spare.number);
         let file = open_cold(disk, &name)?;
-        let reconstruct = reconstruct_from(disk, (&name, file), spare);
+        let reconstructed = reconstruct_from(disk, (&name, file), spare);
         disk.close(file);
-        let (batch, header) = reconstruct?;
+        let (batch, header) = reconstructed?;
         if header.is_some() {
             return Ok(header);
         }
@@ -340,7 +341,7 @@ fn reconstruct_from<D: Disk>(
                 continue;
             }
             if window.check(disk, place, (offset, block_bytes), &header)?.is_ok() {
-                let reconstruct = SegmentHeader {
+                let reconstructed = SegmentHeader {
                     block_bytes,
                     log_id: header.log_id,
                     epoch: header.epoch,
@@ -353,7 +354,7 @@ fn reconstruct_from<D: Disk>(
                     // The strictest class: every missing record is damage.
                     class: Class::PowerLoss,
                 };
-                return Ok((first, Some(reconstruct)));
+                return Ok((first, Some(reconstructed)));
             }
             trust.abused(bytes);
         }
@@ -465,7 +466,7 @@ impl Next {
     fn new(piece: &Piece, following: Option<&Piece>, next: Option<&Piece>) -> Self {
         let header = next.and_then(Piece::header).copied();
         let adjoins = next.zip(header).is_some_and(|(next, header)| {
-            if next.reconstruct {
+            if next.reconstructed {
                 next.is_whole() && following.is_some_and(|following| following.number == next.number)
             } else {
                 header.previous == piece.number
