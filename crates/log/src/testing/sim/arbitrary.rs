@@ -3,9 +3,10 @@
 //! Memory and time are bounded by the size of the files.
 
 use super::SimDisk;
-use super::judge::read_all;
+use super::judge::READ_BYTES;
 use super::life::plan;
 use super::media::Media;
+use super::read_back::read_all;
 use crate::error::{Error, Result};
 use crate::format::RECORD_HEADER_BYTES;
 use crate::lsn::Lsn;
@@ -29,7 +30,7 @@ pub struct Found {
 fn read(disk: &mut SimDisk, recovered: &Recovered) -> Result<Found> {
     let resume = &recovered.resume;
     let mut found = Found { first: resume.trim, end: resume.end, records: Vec::new(), damaged: false };
-    let seen = read_all(disk, recovered, |lsn, payload| {
+    let seen = read_all(disk, recovered, READ_BYTES, |lsn, payload| {
         found.records.push((lsn, payload.len()));
         Ok(())
     });

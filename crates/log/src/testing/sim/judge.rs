@@ -6,59 +6,16 @@ use super::disk::SimDisk;
 use super::file::SECTOR;
 use super::life::plan;
 use super::media::Media;
-use crate::error::{Error, Result};
-use crate::format::{BatchHeader, FileRole, Records, SegmentHeader, file_role, segment_name};
+use super::read_back::read_all;
+use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role, segment_name};
 use crate::lsn::Lsn;
-use crate::read::scan::{Scan, Source};
 use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
-use crate::storage::disk::{Access, Disk, open};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
 
 /// Size of one read in bytes: small, so that batches often go past the end of what was read.
-const READ_BYTES: usize = 4096;
-
-/// Reads a simulated log back.
-struct SimSource<'a> {
-    disk: &'a mut SimDisk,
-    segments: &'a [SegmentHeader],
-}
-
-impl Source for SimSource<'_> {
-    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let name = segment_name(number);
-        let file = open(self.disk, &name, Access::Direct)?;
-        self.disk.read_direct(file, offset, buf).map_err(|source| Error::io("read", &name, source))
-    }
-
-    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
-        let at = self.segments.iter().position(|header| header.number == number)?;
-        self.segments.get(at + 1).copied()
-    }
-}
-
-/// Reads everything that `recovered` hands out.
-pub(super) fn read_all(
-    disk: &mut SimDisk,
-    recovered: &Recovered,
-    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
-) -> Result<Verdict> {
-    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
-    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
-    let mut source = SimSource { disk, segments: &segments };
-    let mut scan = Scan::new(first, READ_BYTES);
-    while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
-        let mut lsn = batch.header.lsn;
-        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
-            if let Err(violation) = see(lsn, record.payload) {
-                return Ok(Err(violation));
-            }
-            lsn = lsn.saturating_add((record.payload.len() + crate::format::RECORD_HEADER_BYTES) as u64);
-        }
-    }
-    Ok(Ok(()))
-}
+pub(super) const READ_BYTES: usize = 4096;
 
 /// Judges a log that came to rest or was closed, was trimmed to start there, and whose disk kept nothing but what is
 /// durable.
@@ -160,7 +117,7 @@ pub(super) fn judge(
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
     };
     let mut judge = Judge::lenient(ledger, terms.must_have);
-    match read_all(&mut disk, &recovered, |lsn, payload| judge.record(lsn, payload)) {
+    match read_all(&mut disk, &recovered, READ_BYTES, |lsn, payload| judge.record(lsn, payload)) {
         Ok(verdict) => verdict?,
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
     }

@@ -2,7 +2,7 @@
 //!
 //! `rng` is the source of randomness, `file` and `names` model a directory, `media` the contents of a disk and `draw`
 //! which unsynced writes arrived, `disk` is the disk that the log sees, `life` one use of the log, `judge` the
-//! recovery of one crash image and `damage` the damage that a bad disk does; `campaign` searches for a broken
+//! recovery of one crash image, `read_back` reads its records, and `damage` the damage that a bad disk does; `campaign` searches for a broken
 //! promise, `crew` runs it on every processor and resumes it, `sweep` fails every operation, `taken` puts
 //! foreign files under the names of segments, `rot` damages logs at
 //! rest and `at_rest` does so on every processor, `sketch` estimates distinct counts; `arbitrary` is the entry point
@@ -28,6 +28,7 @@ mod names;
 pub mod outside;
 #[cfg(feature = "mutants")]
 pub mod planted;
+mod read_back;
 pub mod rng;
 pub mod rot;
 pub mod sketch;

@@ -9,13 +9,13 @@
 use std::collections::HashMap;
 
 use super::driver::{Execution, Outcome};
+use super::read_back::read_all;
 use crate::commit::seal::Chain;
 use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::error::{Error, Result};
-use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, Records, SegmentHeader, record_header, segment_name};
+use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
-use crate::read::scan::{Scan, Source};
-use crate::recovery::{self, Plan, Recovered, recover};
+use crate::recovery::{self, Plan, recover};
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open};
@@ -203,63 +203,6 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-/// Reads segments from any disk.
-struct DiskSource<'a, D: Disk> {
-    disk: &'a mut D,
-    segments: &'a [SegmentHeader],
-    open: Option<(u64, FileId)>,
-}
-
-impl<D: Disk> Source for DiskSource<'_, D> {
-    fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let name = segment_name(number);
-        let file = match self.open {
-            Some((open, file)) if open == number => file,
-            other => {
-                if let Some((_, file)) = other {
-                    self.disk.close(file);
-                }
-                let file = open(self.disk, &name, Access::Direct)?;
-                self.open = Some((number, file));
-                file
-            }
-        };
-        crate::storage::disk::read_full(self.disk, &name, file, offset, buf)
-    }
-
-    fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
-        let at = self.segments.iter().position(|header| header.number == number)?;
-        self.segments.get(at + 1).copied()
-    }
-}
-
-type Verdict = std::result::Result<(), Violation>;
-
-/// Hands every record of `recovered` to `see`.
-fn read_all<D: Disk>(
-    disk: &mut D,
-    recovered: &Recovered,
-    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
-) -> Result<Verdict> {
-    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
-    let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
-    let mut source = DiskSource { disk, segments: &segments, open: None };
-    let mut scan = Scan::new(first, READ_BYTES);
-    while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
-        let mut lsn = batch.header.lsn;
-        for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
-            if let Err(violation) = see(lsn, record.payload) {
-                return Ok(Err(violation));
-            }
-            lsn = lsn.saturating_add(record_bytes(record.payload.len()));
-        }
-    }
-    if let Some((_, file)) = source.open {
-        disk.close(file);
-    }
-    Ok(Ok(()))
-}
-
 /// Opens what is on `disk` by the real recovery, reads it back and holds it against `ledger`; with `twice` recovers
 /// once more and requires the same end. Returns where the log ends.
 ///
@@ -274,7 +217,7 @@ pub fn judge<D: Disk>(
     let refused = |error: &Error| judge_refusal(error, false).err().unwrap_or(Violation::NotIdempotent);
     let recovered = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
     let mut judge = Judge::new(ledger);
-    let verdict = read_all(disk, &recovered, |lsn, payload| judge.record(lsn, payload));
+    let verdict = read_all(disk, &recovered, READ_BYTES, |lsn, payload| judge.record(lsn, payload));
     verdict.map_err(|error| refused(&error))??;
     let end = recovered.resume.end;
     judge.finish(end)?;
