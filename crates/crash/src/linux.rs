@@ -305,9 +305,14 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     });
     let mut first = Ok(());
     for lane in ended {
-        let (report, ended) = lane.map_err(|_| io::Error::other("a part panicked"))?;
-        run.report.add(report);
-        first = first.and(ended);
+        // What the others found is kept beside one that panicked.
+        match lane {
+            Ok((report, ended)) => {
+                run.report.add(report);
+                first = first.and(ended);
+            }
+            Err(_) => first = first.and(Err(io::Error::other("a part panicked"))),
+        }
     }
     first.and_then(|()| kills.into_iter().try_for_each(|part| part.run(run, seed)))
 }

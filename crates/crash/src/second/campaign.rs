@@ -493,12 +493,11 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
         ..Progress::default()
     };
     let progress = Progress::load(&standing, fresh)?;
-    let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, Vec::new())));
+    let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, blank.clone())));
     let served = bus.serve(&dir, &disk)?;
     let (fresh, forced) = (true, false);
     let mut campaign =
         Campaign { wishes, keep, kernel, initramfs, dir, disk, served, fresh, forced, progress, standing };
-    campaign.renew(&blank)?;
     while campaign.number() < wishes.cuts
         && !crate::interrupt::asked()
         && campaign.progress.findings.is_empty()
@@ -518,6 +517,9 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
     print!("{}", progress.markdown());
     std::fs::create_dir_all(results)?;
     std::fs::write(results.join(format!("{name}.md")), progress.markdown())?;
-    std::fs::write(results.join(format!("{name}.json")), serde_json::to_string_pretty(progress)?)?;
+    let json = results.join(format!("{name}.json"));
+    if json != campaign.standing {
+        campaign_file::save(&json, progress)?;
+    }
     Ok(progress.failures().is_empty() && campaign.number() >= wishes.cuts)
 }

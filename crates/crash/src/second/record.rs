@@ -73,8 +73,9 @@ impl Record {
 
     /// A write has arrived; its number.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8], forced: bool) -> Option<u64> {
-        let payload = Payload::Data(bytes.into());
-        let number = self.note(|number| Event::Write { number, offset: offset as u64, payload })?;
+        let data =
+            |number| Event::Write { number, offset: offset as u64, payload: Payload::Data(bytes.into()) };
+        let number = self.note(data)?;
         if forced && let Some(events) = &mut self.events {
             events.push(Event::Forced { number });
         }

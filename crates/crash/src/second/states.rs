@@ -156,8 +156,9 @@ fn record(wishes: &Wishes, kernel: &Kernel, method: &str, seed: u64) -> Result<R
     std::fs::write(&initramfs, build(kernel, &wishes.busybox, &wishes.guest_binary, "", &orders)?)?;
     let words = format!("{METHODS}{method}");
     let mut machine = Machine::start(kernel, &initramfs, (bus, &served), Some(&marks), &words)?;
-    let (stream, _) = listener.accept()?;
+    // The wait for a message has an end; behind the first one the machine is connected.
     expect(&mut machine, &Message::Ready)?;
+    let (stream, _) = listener.accept()?;
     let start = {
         let mut disk = lock(&disk);
         disk.flush();
