@@ -3,6 +3,7 @@
 //! The names are those of the table in `crates/sys/src/planted.rs`; each ends up in a build with the feature `mutants`.
 
 use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{cargo, output, root};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -16,8 +17,7 @@ const LIBRARIES: [(&str, &str); 2] = [("seawall_sys", "StoreFile"), ("seawall", 
 /// # Errors
 /// It does not build, or a name was found: which and where.
 pub(crate) fn check() -> Result {
-    let table = root().join(TABLE);
-    let text = std::fs::read_to_string(&table).map_err(Error::at(table.display()))?;
+    let text = files::read(&root().join(TABLE))?;
     let names = names(&text);
     if names.is_empty() {
         return Err(Error::check(format!("{TABLE} lists no bug")));

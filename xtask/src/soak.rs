@@ -112,8 +112,11 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             let part = PARTS.iter().find(|part| part.name == name);
             let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
             let ended = match turn {
-                None => (part.prepare)()
-                    .map_or_else(|error| Outcome::Skipped(error.to_string()), |()| Outcome::Held),
+                None => match (part.prepare)() {
+                    Ok(()) => Outcome::Held,
+                    Err(Error::Lacking(what)) => Outcome::Skipped(what),
+                    Err(error) => error.into(),
+                },
                 Some((minutes, seed)) => {
                     let turn = Turn { minutes, seed, folder: root().join(FOLDER) };
                     (part.run)(&turn).map_or_else(Outcome::from, Outcome::HeldWith)
@@ -147,6 +150,7 @@ fn soak(minutes: u64) -> Result {
     let (starter, build) = (Starter::new()?, build());
     // Parts that cannot run here, and those that found something, which they would find again.
     let (mut skipped, mut found) = (BTreeMap::new(), BTreeSet::new());
+    let mut broken = Vec::new();
     let mut spent_seconds = 0.0;
     loop {
         let left = minutes.saturating_sub(whole_minutes(spent_seconds));
@@ -154,6 +158,9 @@ fn soak(minutes: u64) -> Result {
         let Some(part) = standing.next(&over, left) else { break };
         let prepared = starter.run(&["soak", "--part", part.name], LONGER);
         if prepared.outcome != Outcome::Held {
+            if !matches!(prepared.outcome, Outcome::Skipped(_)) {
+                broken.push(part.name);
+            }
             println!("SKIPPED: {}: {}", part.name, reason(&prepared.outcome));
             skipped.insert(part.name, reason(&prepared.outcome));
             continue;
@@ -177,11 +184,14 @@ fn soak(minutes: u64) -> Result {
     for (name, reason) in &skipped {
         println!("SKIPPED, not counted as held: {name}: {reason}");
     }
-    if found.is_empty() {
-        return Ok(());
+    if !found.is_empty() {
+        let found: Vec<&str> = found.into_iter().collect();
+        return Err(Error::check(format!("findings in {}: {FOLDER}/README.md", found.join(", "))));
     }
-    let found: Vec<&str> = found.into_iter().collect();
-    Err(Error::check(format!("findings in {}: {FOLDER}/README.md", found.join(", "))))
+    if !broken.is_empty() {
+        return Err(Error::check(format!("could not be prepared: {}", broken.join(", "))));
+    }
+    Ok(())
 }
 
 /// What an outcome says in words.

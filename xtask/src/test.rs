@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         Wish::Step { name, outcome } => (step(&name)?.run)().write(&outcome),
         Wish::Named(names) => {
             let steps: Vec<&Step> = names.iter().map(|name| step(name)).collect::<Result<_>>()?;
-            run_steps(&steps, &[])
+            run_steps(&steps, None)
         }
         Wish::Tier { full, changed } => {
             let differs = changed.as_deref().map(changed::files).transpose()?;
@@ -61,19 +61,19 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             };
             let (due, left): (Vec<&Step>, Vec<&Step>) = STEPS.iter().partition(due);
             let left: Vec<&str> = left.iter().map(|step| step.name).collect();
-            run_steps(&due, &left)
+            run_steps(&due, Some(&left))
         }
     }
 }
 
-fn run_steps(steps: &[&Step], left_out: &[&str]) -> Result {
+fn run_steps(steps: &[&Step], left_out: Option<&[&str]>) -> Result {
     let starter = Starter::new()?;
     let mut summary = Summary::default();
     for step in steps {
         println!("\n== {} ==", step.name);
         summary.add(step, starter.run(&["test", "--step", step.name], LIMIT), in_ci());
     }
-    summary.close(left_out)
+    summary.close(left_out, in_ci())
 }
 
 fn step(name: &str) -> Result<&'static Step> {

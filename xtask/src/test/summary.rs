@@ -1,7 +1,7 @@
 //! Prints the outcomes of the steps as a table that can be pasted into a page.
 //!
-//! Invariants: a step that could not run is counted as skipped with its reason; in CI (`CI=true`) a step skipped for
-//! want of root, a loop device or a tool is a failure; an exceeded budget is printed and fails nothing, because
+//! Invariants: a step that could not run is counted as skipped with its reason; in CI (`CI=true`) a step or test skipped
+//! for want of root, a loop device or a tool is a failure, and so is a test that no step runs; an exceeded budget is printed and fails nothing, because
 //! machines differ.
 
 use super::steps::Step;
@@ -59,11 +59,11 @@ impl Summary {
             }
             Outcome::Tests(tests) => {
                 self.owed += tests.counts.ignored;
-                self.add_tests(tests)
+                self.add_tests(tests, in_ci)
             }
             Outcome::Owed(tests) => {
                 self.owed = self.owed.saturating_sub(tests.counts.passed + tests.counts.failed);
-                self.add_tests(tests)
+                self.add_tests(tests, in_ci)
             }
             Outcome::Skipped(reason) if in_ci => {
                 self.counts.failed += 1;
@@ -76,10 +76,13 @@ impl Summary {
         }
     }
 
-    fn add_tests(&mut self, tests: Tests) -> String {
+    fn add_tests(&mut self, tests: Tests, in_ci: bool) -> String {
         let Tests { counts, failure, slowest, skipped } = tests;
         self.counts = self.counts.plus(counts);
         self.slowest.extend(slowest);
+        let unable = skipped.len() as u64;
+        *(if in_ci { &mut self.counts.failed } else { &mut self.skipped }) += unable;
+        self.counts.passed = self.counts.passed.saturating_sub(unable);
         self.unable.extend(skipped);
         match failure {
             Some(reason) => {
@@ -91,6 +94,7 @@ impl Summary {
                 self.counts.failed += 1;
                 "FAILED: no test was run".to_owned()
             }
+            None if unable > 0 && in_ci => format!("FAILED: {unable} tests skipped, which CI does not allow"),
             None if counts.ignored > 0 => {
                 format!("{} tests passed, {} left to other steps", counts.passed, counts.ignored)
             }
@@ -98,11 +102,11 @@ impl Summary {
         }
     }
 
-    /// Prints all of it; `full` says that no step was left out, else these were.
+    /// Prints all of it. `left_out` are the steps that did not run of all, or `None` if only some were asked for by name.
     ///
     /// # Errors
     /// Something did not hold.
-    pub(super) fn close(mut self, left_out: &[&str]) -> Result {
+    pub(super) fn close(mut self, left_out: Option<&[&str]>, in_ci: bool) -> Result {
         println!("\n== summary ==\n");
         println!("| {:<20} | {:>5} | {:>5} | {:>6} | outcome |", "step", "s", "CPU s", "budget");
         println!("| {:-<20} | ----: | ----: | -----: | --- |", "");
@@ -123,11 +127,11 @@ impl Summary {
         for test in &self.unable {
             println!("could do nothing here: {test}");
         }
-        if left_out.is_empty() && self.owed > 0 {
+        if left_out.is_some_and(<[_]>::is_empty) && self.owed > 0 {
             println!("SKIPPED: {} tests are marked `#[ignore]`, and no step ran them", self.owed);
-            self.skipped += self.owed;
+            *(if in_ci { &mut self.counts.failed } else { &mut self.skipped }) += self.owed;
         }
-        if !left_out.is_empty() {
+        if let Some(left_out) = left_out.filter(|left_out| !left_out.is_empty()) {
             println!("\nleft out: {}", left_out.join(", "));
             if self.owed > 0 {
                 println!("and with them {} tests that need root, tools or time", self.owed);
@@ -154,7 +158,12 @@ mod tests {
     fn after(outcome: Outcome, in_ci: bool) -> (u64, u64, u64, bool) {
         let mut summary = Summary::default();
         summary.add(STEP, ran(outcome), in_ci);
-        (summary.counts.passed, summary.counts.failed, summary.skipped, summary.close(&[]).is_ok())
+        (
+            summary.counts.passed,
+            summary.counts.failed,
+            summary.skipped,
+            summary.close(Some(&[]), in_ci).is_ok(),
+        )
     }
 
     fn tests(passed: u64, failed: u64, result: Result) -> Outcome {
@@ -183,6 +192,18 @@ mod tests {
         assert_eq!(summary.owed, 3);
         summary.add(STEP, ran(Outcome::Owed(counted(2, 0))), true);
         assert_eq!((summary.owed, summary.counts.passed), (1, 7));
+        assert!(summary.close(Some(&[]), true).is_err());
+    }
+
+    #[test]
+    fn a_test_that_skips_itself_is_no_passed_one_and_fails_in_ci() {
+        for (in_ci, expected) in [(false, (4, 0, 1)), (true, (4, 1, 0))] {
+            let mut tests = Tests::from((Counts { passed: 5, failed: 0, ignored: 0 }, Ok(())));
+            tests.skipped.push("log/real_disk a_full_disk: no loop device".to_owned());
+            let mut summary = Summary::default();
+            summary.add(STEP, ran(Outcome::Tests(tests)), in_ci);
+            assert_eq!((summary.counts.passed, summary.counts.failed, summary.skipped), expected);
+        }
     }
 
     #[test]
@@ -191,6 +212,6 @@ mod tests {
         let slow = Ran { outcome: Outcome::Held, wall_seconds: 1e6, cpu_seconds: None };
         summary.add(STEP, slow, true);
         assert_eq!(summary.over_budget.len(), 1);
-        assert!(summary.close(&["fuzzing"]).is_ok());
+        assert!(summary.close(Some(&["fuzzing"]), true).is_ok());
     }
 }
