@@ -56,6 +56,9 @@ impl From<&Method> for MethodName {
     }
 }
 
+/// In a word: a row ran into an error.
+pub const FAILED: &str = "failed";
+
 /// What became of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,6 +75,18 @@ pub enum Outcome {
         /// The call, the file and the system's words.
         error: String,
     },
+}
+
+impl Outcome {
+    /// Why there are no figures: `n/a` or [`FAILED`], and the reason; `None` if there are.
+    #[must_use]
+    pub fn missing(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Measured(_) => None,
+            Self::NotAvailable { reason } => Some(("n/a", reason)),
+            Self::Failed { error } => Some((FAILED, error)),
+        }
+    }
 }
 
 /// A row's figures, summed over its blocks.

@@ -1,8 +1,8 @@
 //! Lists the workloads, [`SCENARIOS`]: one row and one file each; [`commit`] is the default.
 //!
-//! Invariants: a scenario reports its progress to an [`Observer`], which may stop it; it prints nothing. All but
-//! `commit`, whose table is the method table, produce a [`Study`], so that reporting and comparing them needs no code
-//! of their own; their findings come from their row's `judge`.
+//! Invariants: a scenario reports its progress to an [`Observer`], which may stop it; it prints nothing. Each
+//! produces a [`Study`], so that reporting and comparing them needs no code of their own; findings of all but `commit`
+//! come from their row's `judge` as well.
 
 mod budget;
 pub mod cached;
@@ -52,8 +52,6 @@ pub struct StudyOf {
     pub rows: u64,
     /// Whether its figures mean nothing where nothing outlives a crash.
     pub durable: bool,
-    /// Whether it compares several folders.
-    pub several_places: bool,
     /// Whether it speaks to clusters, which must be named.
     pub clusters: bool,
 }
@@ -98,7 +96,6 @@ pub const SCENARIOS: [Scenario; 7] = [
                 (s.bytes as u64).saturating_mul(appends).saturating_add(96 << 20)
             },
             durable: true,
-            several_places: false,
             clusters: false,
         }),
     },
@@ -114,7 +111,6 @@ pub const SCENARIOS: [Scenario; 7] = [
             judge: cached::judge,
             needs_bytes: cached::file_bytes,
             durable: true,
-            several_places: true,
             clusters: false,
         }),
     },
@@ -139,7 +135,6 @@ pub const SCENARIOS: [Scenario; 7] = [
                 (s.bytes as u64).saturating_mul(writes).saturating_add(8 << 20)
             },
             durable: false,
-            several_places: false,
             clusters: false,
         }),
     },
@@ -153,12 +148,8 @@ pub const SCENARIOS: [Scenario; 7] = [
             rows: 9,
             run: group::run,
             judge: group::judge,
-            needs_bytes: |s, _, _| {
-                let most = s.writers.iter().max().copied().unwrap_or(1) as u64;
-                most * group::WRITER_BYTES.max(s.bytes as u64) * 2 + (160 << 20)
-            },
+            needs_bytes: group::needs_bytes,
             durable: true,
-            several_places: false,
             clusters: false,
         }),
     },
@@ -174,7 +165,6 @@ pub const SCENARIOS: [Scenario; 7] = [
             judge: interfere::judge,
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
             durable: true,
-            several_places: false,
             clusters: false,
         }),
     },
@@ -192,12 +182,8 @@ pub const SCENARIOS: [Scenario; 7] = [
             rows: 4,
             run: replicated::run,
             judge: replicated::judge,
-            needs_bytes: |s, _, _| {
-                let most = s.writers.iter().max().copied().unwrap_or(1) as u64;
-                most * group::WRITER_BYTES.max(s.bytes as u64) * 2 + (160 << 20)
-            },
+            needs_bytes: group::needs_bytes,
             durable: true,
-            several_places: false,
             clusters: true,
         }),
     },

@@ -8,7 +8,7 @@
 use crate::latency::Latency;
 use crate::rank::{Ranked, Ranking, ToBest};
 use crate::result::RunResult;
-use crate::row::{Measured, Outcome};
+use crate::row::Measured;
 use crate::study::Study;
 use seawall_sys::durability::Promiser;
 
@@ -98,11 +98,7 @@ pub fn csv(result: &RunResult) -> String {
         ["method", "calls", "outcome", "reason"].into_iter().chain(FIELDS.iter().map(|(name, _)| *name));
     let mut out = line(heads.map(str::to_owned));
     for row in &result.study.rows {
-        let (outcome, reason) = match &row.outcome {
-            Outcome::Measured(_) => ("measured", ""),
-            Outcome::NotAvailable { reason } => ("n/a", reason.as_str()),
-            Outcome::Failed { error } => ("failed", error.as_str()),
-        };
+        let (outcome, reason) = row.outcome.missing().unwrap_or(("measured", ""));
         let ranked = ranking.find(&row.id);
         let fields =
             FIELDS.iter().map(|(_, field)| ranked.and_then(|ranked| field(ranked)).unwrap_or_default());
@@ -128,11 +124,7 @@ fn of_table(study: &Study) -> String {
     let heads = study.columns.iter().map(|column| column.key.clone());
     let mut out = line(lead.into_iter().chain(heads).chain(tail.map(str::to_owned)));
     for row in &study.rows {
-        let (outcome, reason) = match &row.outcome {
-            Outcome::Measured(_) => ("measured", ""),
-            Outcome::NotAvailable { reason } => ("n/a", reason.as_str()),
-            Outcome::Failed { error } => ("failed", error.as_str()),
-        };
+        let (outcome, reason) = row.outcome.missing().unwrap_or(("measured", ""));
         let x = row.x.map_or(String::new(), |x| x.to_string());
         let lead =
             [row.id.clone(), row.group.clone(), row.label.clone(), outcome.to_owned(), reason.to_owned(), x];

@@ -11,7 +11,7 @@
 use super::columns::{self, COLUMNS, JUDGED, Need, UNKNOWN};
 use super::table::heading;
 use crate::rank::{Ranked, Ranking, Standing};
-use crate::row::{Outcome, Row};
+use crate::row::{FAILED, Row};
 use crate::study::{Column, Study};
 
 /// A table as it is shown.
@@ -166,22 +166,14 @@ fn by_group<'a>(study: &'a Study, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Sec
     sections
 }
 
-/// A reason that rows share, whether it was a failure, and the rows.
+/// A reason that rows share, and the rows.
 pub struct Missing<'a> {
-    /// Whether it was a failure.
-    pub failed: bool,
+    /// `n/a`, or [`FAILED`].
+    pub word: &'static str,
     /// The reason, or the error.
     pub reason: &'a str,
     /// The rows' ids.
     pub ids: Vec<&'a str>,
-}
-
-impl Missing<'_> {
-    /// In a word.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        if self.failed { "failed" } else { "n/a" }
-    }
 }
 
 /// What did not run, each reason once: failures first, else in order of first appearance.
@@ -189,16 +181,12 @@ impl Missing<'_> {
 pub fn missing(study: &Study) -> Vec<Missing<'_>> {
     let mut found: Vec<Missing<'_>> = Vec::new();
     for row in &study.rows {
-        let (failed, reason) = match &row.outcome {
-            Outcome::Measured(_) => continue,
-            Outcome::NotAvailable { reason } => (false, reason.as_str()),
-            Outcome::Failed { error } => (true, error.as_str()),
-        };
-        match found.iter_mut().find(|one| one.failed == failed && one.reason == reason) {
+        let Some((word, reason)) = row.outcome.missing() else { continue };
+        match found.iter_mut().find(|one| one.word == word && one.reason == reason) {
             Some(one) => one.ids.push(&row.id),
-            None => found.push(Missing { failed, reason, ids: vec![&row.id] }),
+            None => found.push(Missing { word, reason, ids: vec![&row.id] }),
         }
     }
-    found.sort_by_key(|one| !one.failed);
+    found.sort_by_key(|one| one.word != FAILED);
     found
 }

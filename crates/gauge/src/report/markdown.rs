@@ -115,7 +115,7 @@ fn calls_and_iterations(study: &Study) -> String {
 
 fn not_run(study: &Study) -> String {
     let line =
-        |one: Missing<'_>| format!("- `{}`: {}: {}\n", one.ids.join("`, `"), one.word(), escaped(one.reason));
+        |one: Missing<'_>| format!("- `{}`: {}: {}\n", one.ids.join("`, `"), one.word, escaped(one.reason));
     let lines: Vec<String> = missing(study).into_iter().map(line).collect();
     if lines.is_empty() { String::new() } else { format!("\n## Not measured\n\n{}", lines.concat()) }
 }

@@ -25,6 +25,7 @@ use crate::findings::{self, Severity};
 use crate::ranges;
 use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::RunResult;
+use crate::row::FAILED;
 
 /// The columns of ranked methods that a narrow terminal does without, the first to go first: it shows names first, then
 /// the median, the rate and p99.
@@ -294,9 +295,9 @@ fn not_run(page: &mut Page, result: &RunResult) {
         page.blank();
     }
     for one in missing {
-        let role = if one.failed { Role::Bad } else { Role::Dim };
+        let role = if one.word == FAILED { Role::Bad } else { Role::Dim };
         let Missing { reason, ids, .. } = &one;
-        page.say(role, &format!("{:<7}", one.word()), &format!("{}: {reason}", ids.join(", ")));
+        page.say(role, &format!("{:<7}", one.word), &format!("{}: {reason}", ids.join(", ")));
     }
 }
 

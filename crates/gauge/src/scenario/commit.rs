@@ -1,7 +1,7 @@
 //! Scenario `commit`: the latency of one durable commit by every method.
 //!
 //! ```text
-//!   make the journal ─ prove each method ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
+//!   prove each method ─ make the journal ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
 //!                                                             │
 //!                     for each method, in an order drawn for this round:
 //!                       open · warm · counters · commits · counters · close · settle

@@ -66,6 +66,19 @@ pub struct Order<'a> {
 /// Bytes of the journal that each writer has.
 pub const WRITER_BYTES: u64 = 1 << 20;
 
+/// Size of the file that all writers share, bytes.
+#[must_use]
+pub fn file_bytes(settings: &Settings) -> u64 {
+    let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
+    most * WRITER_BYTES.max(settings.bytes as u64)
+}
+
+/// Space that the files take at most, bytes, those of the log and a journal for each writer among them.
+#[must_use]
+pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
+    file_bytes(settings) * 2 + (160 << 20)
+}
+
 /// Runs the scenario.
 ///
 /// # Errors
@@ -82,10 +95,9 @@ pub fn run(
         .iter()
         .flat_map(|(sharing, ..)| settings.writers.iter().map(|writers| (*sharing, *writers)))
         .collect();
-    let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
     let durability = classify(method, &testbed.environment(0).surroundings(FileState::ZeroFilled));
     let study = study(settings, method);
-    let course = Course::new(NAME, settings, most * WRITER_BYTES, study);
+    let course = Course::new(NAME, settings, file_bytes(settings), study);
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let (sharing, writers) = cases[turn.index];
         let block = block(testbed, &Order { sharing, writers, method, settings }, turn.until)?;

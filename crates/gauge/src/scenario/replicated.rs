@@ -141,9 +141,7 @@ pub fn run(
         ));
     }
     let (study, cases) = table(settings, testbed, &engines);
-    let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
-    let file_bytes = most * group::WRITER_BYTES.max(settings.bytes as u64);
-    let course = Course::new(NAME, settings, file_bytes, study);
+    let course = Course::new(NAME, settings, group::file_bytes(settings), study);
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let (case, until) = (&cases[turn.index], turn.until);
         let order = |sharing, method| group::Order { sharing, writers: case.in_flight, method, settings };

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(crate) use lane::{LogLane, RealLane};
+pub(crate) use lane::{LogLane, RealLane, put_stamp};
 
 /// This machine.
 pub struct RealTestbed {
@@ -250,7 +250,7 @@ impl RealTestbed {
         outcome
     }
 
-    /// The journal's path, or the device's.
+    /// The journal that was made, or the device.
     fn journal(&self) -> Result<&Journal, Error> {
         let absent = || Error::new("open", &self.places[0].folder, io::ErrorKind::NotFound.into());
         self.journal.as_ref().ok_or_else(absent)

@@ -183,8 +183,8 @@ fn figures_row(page: &mut Page, ranking: &Ranking<'_>, row: &Row, judged: &[&Col
                 page.add(&format!("<td class=\"words\">{}</td>", Text(&words)));
             }
         }
-        Outcome::NotAvailable { reason: words } | Outcome::Failed { error: words } => {
-            let why = if matches!(row.outcome, Outcome::Failed { .. }) { "failed" } else { "n/a" };
+        Outcome::NotAvailable { .. } | Outcome::Failed { .. } => {
+            let (why, words) = row.outcome.missing().unwrap_or_default();
             let across = study.columns.len() + judged.len();
             page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Words(words)));
         }

@@ -233,7 +233,7 @@ fn details(page: &mut Page, label: &str, environment: &Environment) {
 fn not_run(page: &mut Page, result: &RunResult) {
     let missing: Vec<(String, String)> = missing(&result.study)
         .into_iter()
-        .map(|one| (one.ids.join(", "), format!("{}: {}", one.word(), one.reason)))
+        .map(|one| (one.ids.join(", "), format!("{}: {}", one.word, one.reason)))
         .collect();
     if !missing.is_empty() {
         page.out += "<h3>Not measured</h3>\n";

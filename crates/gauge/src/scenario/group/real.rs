@@ -5,9 +5,7 @@
 
 use super::{Order, Sharing, WRITER_BYTES};
 use crate::measure::Slice;
-use crate::testbed::real::LogLane;
-use crate::testbed::real::RealLane;
-use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::real::{Content, LogLane, RealLane, RealTestbed};
 use crate::testbed::writers::{Crew, run as commit, slice};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::{Target, prove};

@@ -4,8 +4,7 @@
 //! block with its error, because the figures would claim a load that was absent.
 
 use super::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
-use crate::testbed::real::RealLane;
-use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::real::{Content, RealLane, RealTestbed};
 use crate::testbed::writers::{Crew, run as commit, slice};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::buffer::Aligned;

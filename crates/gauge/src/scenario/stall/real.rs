@@ -7,7 +7,7 @@ use super::{Append, Appends, Order, Span, Syncs, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::row::Tail;
-use crate::testbed::real::{Content, RealTestbed, of_log};
+use crate::testbed::real::{Content, RealTestbed, of_log, put_stamp};
 use crate::testbed::{BlockError, Until};
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
@@ -151,17 +151,11 @@ struct Growing {
 impl Growing {
     #[inline]
     fn append(&mut self, record: &mut Aligned, nth: u64) -> Result<(), Error> {
-        stamp(record, nth);
+        put_stamp(record.as_mut_slice(), nth);
         self.commit.write(self.bytes, record.as_slice())?;
         self.bytes += record.as_slice().len() as u64;
         Ok(())
     }
-}
-
-fn stamp(record: &mut Aligned, nth: u64) {
-    let record = record.as_mut_slice();
-    let len = record.len().min(8);
-    record[..len].copy_from_slice(&nth.to_le_bytes()[..len]);
 }
 
 struct OneFile {
@@ -204,7 +198,7 @@ struct WriteThrough {
 
 impl Appender for WriteThrough {
     fn append(&mut self, nth: u64) -> Result<(), Error> {
-        stamp(&mut self.record, nth);
+        put_stamp(self.record.as_mut_slice(), nth);
         let bytes = self.record.as_slice().len() as u64;
         let places = (WRITE_THROUGH_BYTES / bytes).max(1);
         self.commit.write(nth % places * bytes, self.record.as_slice())?;
@@ -219,7 +213,7 @@ struct IntoLog {
 
 impl Appender for IntoLog {
     fn append(&mut self, nth: u64) -> Result<(), Error> {
-        stamp(&mut self.record, nth);
+        put_stamp(self.record.as_mut_slice(), nth);
         let appended = self.log.append(self.record.as_slice());
         appended.map(|_| ()).map_err(|error| of_log("append", self.log.dir(), &error))
     }

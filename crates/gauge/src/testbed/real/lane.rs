@@ -26,7 +26,7 @@ impl RealLane {
 
 /// Two transactions are never alike, so that a device that merges equal blocks gains nothing.
 #[inline]
-fn put_stamp(transaction: &mut [u8], stamp: u64) {
+pub(crate) fn put_stamp(transaction: &mut [u8], stamp: u64) {
     let stamp = stamp.to_le_bytes();
     let len = transaction.len().min(stamp.len());
     transaction[..len].copy_from_slice(&stamp[..len]);
