@@ -103,13 +103,9 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
             Ok(ended) if ended == ExitCode::SUCCESS => {}
             Ok(ended) => code = ended,
             Err(Failure::Message(reason)) => {
-                anstream::eprintln!(
-                    "{}error:{} {}: {reason}",
-                    exit::RED.render(),
-                    exit::RED.render_reset(),
-                    job.scenario.name
-                );
-                code = ExitCode::FAILURE;
+                let failure = Failure::Message(format!("{}: {reason}", job.scenario.name));
+                failure.print();
+                code = failure.code();
             }
             Err(other) => return Err(other),
         }

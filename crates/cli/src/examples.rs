@@ -55,7 +55,7 @@ const TABLE: &[Row] = &[
     ]),
     (&["bench", "all"], &[INTERRUPTED], &[
         ("seawall bench all", "every scenario that needs nothing but a folder"),
-        ("seawall bench all --time 10 --out results", "10 s each, kept in a folder"),
+        ("seawall bench all --time 10 --out results", "about 10 s each but `cached`, kept in a folder"),
     ]),
     (&["compare"], &[MISSED], &[
         ("seawall compare old.json new.json", "two runs, with confidence"),

@@ -1,6 +1,7 @@
 //! Defines the exit codes of `seawall`, documented in `--help` and in the manual pages.
 
 use anstyle::{AnsiColor, Style};
+use seawall_sys::text::printable;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -9,10 +10,10 @@ const MEANINGS: [(u8, &str); 7] = [
     (0, "done"),
     (1, "could not be done: the message says what and why"),
     (2, "the command line is wrong"),
-    (MISSED, "a requirement (--require, --fail-if) was missed or could not be judged"),
+    (MISSED, "a requirement (--require, --fail-if) was missed, or no figure tells"),
     (BROKEN, "a promise was broken: acknowledged data is lost"),
     (NOT_JUDGED, "no requirement was missed, but one was not judged: commits waited for a CPU"),
-    (INTERRUPTED, "interrupted; a result that was measured until then is kept"),
+    (INTERRUPTED, "interrupted; `bench` keeps what was measured until then"),
 ];
 
 /// The text at the end of `--help` of a command that ends with 0, 1, 2 and these `more`.
@@ -26,7 +27,7 @@ pub(crate) fn codes(more: &[u8]) -> String {
 pub(crate) const HEADING: &str = "Exit codes:";
 
 /// The colour of `error:`.
-pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
+const RED: Style = AnsiColor::Red.on_default().bold();
 
 /// A requirement was missed.
 pub(crate) const MISSED: u8 = 3;
@@ -57,6 +58,13 @@ impl Failure {
     /// The command line is wrong, for the reason that `error` gives.
     pub(crate) fn usage(error: impl fmt::Display) -> Self {
         Self::Usage(error.to_string())
+    }
+
+    /// Prints it to standard error. It may quote a file name or a peer; on one line and without control characters it
+    /// forges nothing.
+    pub(crate) fn print(&self) {
+        let message = self.to_string();
+        anstream::eprintln!("{}error:{} {}", RED.render(), RED.render_reset(), printable(&message));
     }
 
     /// The exit code that goes with it.

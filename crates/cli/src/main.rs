@@ -52,10 +52,7 @@ fn main() -> ExitCode {
         args::Command::Report(options) => report::run(&options),
     };
     outcome.unwrap_or_else(|failure| {
-        let message = failure.to_string();
-        // It may quote a file name or a peer; on one line and without control characters it forges nothing.
-        let message = printable(&message);
-        anstream::eprintln!("{}error:{} {message}", exit::RED.render(), exit::RED.render_reset());
+        failure.print();
         failure.code()
     })
 }

@@ -36,7 +36,7 @@ pub(crate) enum ScenarioArgs {
     Interfere(InterfereArgs),
     /// Measure Kafka and NATS beside local methods
     Replicated(Box<ReplicatedArgs>),
-    /// Run every scenario with its own parameters, one after the other
+    /// Run every scenario that needs nothing but a folder, one after the other
     All(AllArgs),
 }
 
@@ -82,6 +82,26 @@ impl Blocks {
     }
 }
 
+/// Where and how much a scenario of one folder writes.
+#[derive(Debug, Args)]
+pub(crate) struct Base {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    blocks: Blocks,
+}
+
+impl Base {
+    /// Sets what is given; the folder.
+    fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
+        self.blocks.apply(settings);
+        set(&mut settings.time_ns, self.length.time_ns());
+        vec![self.place.dir.clone()]
+    }
+}
+
 /// Which methods commit.
 #[derive(Debug, Args)]
 pub(crate) struct Chosen {
@@ -104,11 +124,7 @@ impl Chosen {
 #[derive(Debug, Args)]
 pub(crate) struct StallArgs {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    blocks: Blocks,
+    base: Base,
 
     /// Microseconds from one append to the next [default: 100]
     #[arg(long, value_name = "µs", help_heading = "What")]
@@ -147,11 +163,7 @@ pub(crate) struct CachedArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    blocks: Blocks,
+    base: Base,
 
     /// Iterations before the counted ones [default: 20]
     #[arg(long, value_name = "N", help_heading = "How much")]
@@ -192,11 +204,7 @@ pub(crate) struct Machines {
 #[derive(Debug, Args)]
 pub(crate) struct GroupArgs {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    blocks: Blocks,
+    base: Base,
     #[command(flatten)]
     chosen: Chosen,
 
@@ -212,11 +220,7 @@ pub(crate) struct GroupArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InterfereArgs {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    blocks: Blocks,
+    base: Base,
     #[command(flatten)]
     chosen: Chosen,
     #[command(flatten)]
@@ -227,11 +231,7 @@ pub(crate) struct InterfereArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReplicatedArgs {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    blocks: Blocks,
+    base: Base,
     #[command(flatten)]
     chosen: Chosen,
 
@@ -274,7 +274,8 @@ pub(crate) struct AllArgs {
     #[command(flatten)]
     place: Place,
 
-    /// Time of each scenario, such as 30 (seconds) or 5m [default: its own]
+    /// Time of each scenario that runs by time, such as 30 (seconds) or 5m; at least what its rounds need
+    /// [default: its own]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
     time: Option<Duration>,
 }
@@ -390,11 +391,9 @@ impl ScenarioArgs {
         let folders = match self {
             Self::Commit(_) | Self::All(_) => Vec::new(),
             Self::Stall(own) => {
-                own.blocks.apply(&mut settings);
-                set(&mut settings.time_ns, own.length.time_ns());
                 set(&mut settings.write_sleep_ns, micros(own.write_sleep));
                 set(&mut settings.sync_sleep_ns, micros(own.sync_sleep));
-                vec![own.place.dir.clone()]
+                own.base.apply(&mut settings)
             }
             Self::Cached(own) => {
                 own.blocks.apply(&mut settings);
@@ -409,34 +408,26 @@ impl ScenarioArgs {
                         (jvm::TIME_NS, jvm::ROUNDS, jvm::WARM_UP);
                     settings.jvms = Some(Vec::new());
                 }
-                own.blocks.apply(&mut settings);
-                set(&mut settings.time_ns, own.length.time_ns());
                 set(&mut settings.warm_up, own.warm_up);
                 set(&mut settings.write_sleep_ns, micros(own.write_sleep));
                 set(&mut settings.fill_bytes, own.fill_size.map(|size| size.as_u64()));
                 machines = own.machines.clone();
-                vec![own.place.dir.clone()]
+                own.base.apply(&mut settings)
             }
             Self::Group(own) => {
-                own.blocks.apply(&mut settings);
                 own.chosen.apply(&mut settings)?;
-                set(&mut settings.time_ns, own.length.time_ns());
                 set(&mut settings.writers, own.writers.clone());
-                vec![own.place.dir.clone()]
+                own.base.apply(&mut settings)
             }
             Self::Interfere(own) => {
-                own.blocks.apply(&mut settings);
                 own.chosen.apply(&mut settings)?;
-                set(&mut settings.time_ns, own.length.time_ns());
-                vec![own.place.dir.clone()]
+                own.base.apply(&mut settings)
             }
             Self::Replicated(own) => {
-                own.blocks.apply(&mut settings);
                 own.chosen.apply(&mut settings)?;
-                set(&mut settings.time_ns, own.length.time_ns());
                 set(&mut settings.writers, own.writers.clone());
                 clusters = own.clusters();
-                vec![own.place.dir.clone()]
+                own.base.apply(&mut settings)
             }
         };
         let settings = Box::new(settings);
