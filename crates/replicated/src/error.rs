@@ -116,8 +116,7 @@ impl fmt::Display for Error {
                 let Known { name, title, .. } = kind.known();
                 write!(
                     f,
-                    "this build has no client for {title}: build it with `cargo build --release --features {name}`, \
-                     or take a published binary, which has it"
+                    "this build has no client for {title}: build it with `cargo build --release --package seawall-cli --features {name}`"
                 )
             }
             Self::Interrupted => f.write_str("interrupted"),

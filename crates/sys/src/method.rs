@@ -5,7 +5,7 @@
 //! never written into a row, so that no row can claim more than its calls give.
 //!
 //! Invariant: adding an operating system's call means adding a variant here, its depth in `reach`, and its
-//! execution under `os/`; nothing else in Seawall branches on methods.
+//! execution under `os/`; whether the log can drive it is decided in the log's `method/eligible.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -57,7 +57,7 @@ pub fn scenarios(width: usize) -> String {
     let all: String = SCENARIOS.iter().map(|scenario| described(scenario, width)).collect();
     all + &lines(
         &format!("{:<LABEL$} ", "all"),
-        "every scenario, one after the other; takes --time, --seed and --pin",
+        "every scenario that needs nothing but a folder, one after the other; takes --time, --seed and --pin",
         width,
     )
 }
