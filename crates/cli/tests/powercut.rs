@@ -301,7 +301,7 @@ fn what_a_false_witness_says_reaches_no_terminal_raw() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let text = b"\x1b[2J\x1b]0;title\x07\x1b]52;c;eA==\x07\nrun 00 broke no promise\xe2\x80\xae";
-    let mut frame = b"SWPW\x01\x0e".to_vec();
+    let mut frame = b"SWPW\x02\x04".to_vec();
     frame.extend(u16::try_from(text.len()).expect("is short").to_le_bytes());
     frame.extend([0; 8]);
     frame.extend(text);

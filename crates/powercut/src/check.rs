@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::journal::{self, Held};
 use crate::ledger::{STREAMS_MAX, WINDOW_MAX};
 use crate::log;
-use crate::message::{Ack, Message, RunId, Summary};
+use crate::message::{Begin, Message, Run, RunId};
 use crate::record::is_length;
 use crate::run::{BOOT_FILE, JOURNAL_BYTES_MAX};
-use crate::stream::{Kind, Stream};
+use crate::stream::Kind;
 use crate::token::Token;
 use crate::verdict::{Judgement, NoCut, StreamVerdict, verdict};
 use crate::wire::TcpWire;
@@ -46,18 +46,15 @@ pub struct Question {
 /// Records of a stream that are judged at most: their LSNs stay within 64 bits.
 const RECORDS_MAX: u64 = 1 << 40;
 
-fn ask(wire: &mut TcpWire, id: RunId) -> Result<(Summary, Vec<(Stream, Ack)>)> {
+fn ask(wire: &mut TcpWire, id: Option<RunId>) -> Result<Run> {
     wire.send(&Message::Ask(id))?;
-    let Message::Summary(run) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
-    if run.streams > STREAMS_MAX || run.window > WINDOW_MAX {
-        let what =
-            format!("the witness knows a run of {} streams and a window of {}", run.streams, run.window);
+    let Message::Run(run) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
+    let Begin { window, streams, .. } = &run.begin;
+    if streams.len() > usize::from(STREAMS_MAX) || *window > WINDOW_MAX || run.held.len() != streams.len() {
+        let what = format!("the witness knows a run of {} streams and a window of {window}", streams.len());
         return Err(Error::Protocol { what });
     }
-    let mut streams = Vec::new();
-    for _ in 0..run.streams {
-        let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("a stream")) };
-        let Message::Held(ack) = wire.receive()? else { return Err(wire.unexpected("what it holds")) };
+    for (stream, ack) in streams.iter().zip(&run.held) {
         let bounded = stream.journal_bytes <= JOURNAL_BYTES_MAX && is_length(stream.record_bytes as usize);
         if !bounded || ack.acknowledged > RECORDS_MAX || ack.trimmed > ack.acknowledged {
             let what = format!(
@@ -66,10 +63,8 @@ fn ask(wire: &mut TcpWire, id: RunId) -> Result<(Summary, Vec<(Stream, Ack)>)> {
             );
             return Err(Error::Protocol { what });
         }
-        streams.push((stream, ack));
     }
-    let Message::Done = wire.receive()? else { return Err(wire.unexpected("that this was all")) };
-    Ok((run, streams))
+    Ok(run)
 }
 
 /// The bytes of a journal as the disk has them; nothing if the file is gone.
@@ -92,12 +87,12 @@ fn read_journal(path: &Path, journal_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn find(question: &Question, run: &Summary) -> Result<PathBuf> {
+fn find(question: &Question, run: &Begin) -> Result<PathBuf> {
     let folder = question.folder.join(format!("powercut-{}", run.run));
     if folder.is_dir() || question.missing_is_lost {
         return Ok(folder);
     }
-    Err(Error::Asked(format!(
+    Err(Error::Request(format!(
         "there is no {} in {}: run {} wrote in {}. Name that folder, see that its file system is mounted, or name another \
          run by --run; if it is mounted and the folder is gone, --mounted has it counted as lost",
         folder.file_name().unwrap_or_default().to_string_lossy(),
@@ -108,7 +103,7 @@ fn find(question: &Question, run: &Summary) -> Result<PathBuf> {
 }
 
 /// Why it is known that no cut came while the run wrote, if it is.
-fn no_cut(run: &Summary, folder: &Path, disk_cut: bool) -> Option<NoCut> {
+fn no_cut(run: &Run, folder: &Path, disk_cut: bool) -> Option<NoCut> {
     if run.ended {
         return Some(NoCut::EndedByItself);
     }
@@ -123,14 +118,15 @@ fn no_cut(run: &Summary, folder: &Path, disk_cut: bool) -> Option<NoCut> {
 /// Whatever keeps it from being judged. A loss is no error.
 pub fn check(question: &Question) -> Result<Judgement> {
     let mut wire = TcpWire::connect(&question.witness, &question.token)?;
-    let (run, streams) = ask(&mut wire, question.run.unwrap_or(RunId::LATEST))?;
-    let folder = find(question, &run)?;
+    let run = ask(&mut wire, question.run)?;
+    let folder = find(question, &run.begin)?;
     let no_cut = no_cut(&run, &folder, question.disk_cut);
+    let Run { begin, begun_unix_s, held, last_stream, ended, .. } = run;
     let mut verdicts = Vec::new();
-    for (stream, ack) in streams {
+    for (stream, ack) in begin.streams.into_iter().zip(held) {
         let path = folder.join(stream.file_name());
-        let held =
-            Held { run: run.run.short(), acknowledged: ack.acknowledged, window: u64::from(run.window) };
+        let (short, window) = (begin.run.short(), u64::from(begin.window));
+        let held = Held { run: short, acknowledged: ack.acknowledged, window };
         let counts = match stream.kind {
             Kind::Journal => journal::judge(&stream, held, &read_journal(&path, stream.journal_bytes)?),
             Kind::Log => log::judge(&stream, held, ack.trimmed, &path)?,
@@ -141,20 +137,20 @@ pub fn check(question: &Question) -> Result<Judgement> {
             kind: stream.kind,
             promised: stream.class,
             acknowledged: ack.acknowledged,
-            last: ack.acknowledged > 0 && run.last_stream == stream.number,
+            last: ack.acknowledged > 0 && last_stream == stream.number,
             method: stream.method,
             counts,
         });
     }
     let judgement = Judgement {
-        run: run.run,
-        place: run.place,
-        begun_unix_seconds: run.begun_unix_s,
-        ended: run.ended,
+        run: begin.run,
+        place: begin.place,
+        begun_unix_seconds: begun_unix_s,
+        ended,
         no_cut,
         streams: verdicts,
     };
-    wire.send(&Message::Judged { run: run.run, convicted: judgement.is_broken() })?;
+    wire.send(&Message::Judged { run: judgement.run, broken: judgement.is_broken() })?;
     let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it heard the verdict")) };
     Ok(judgement)
 }

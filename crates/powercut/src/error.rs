@@ -54,7 +54,7 @@ pub enum Error {
         text: String,
     },
     /// The request cannot be fulfilled; the text gives the reason and the remedy.
-    Asked(String),
+    Request(String),
     /// A commit failed.
     Commit(seawall_sys::Error),
     /// The log failed.
@@ -124,7 +124,7 @@ impl fmt::Display for Error {
                 write!(f, "{what}; are both sides of the same version of seawall?")
             }
             Self::Refused { text } => write!(f, "the witness refused: {text}"),
-            Self::Asked(text) => f.write_str(text),
+            Self::Request(text) => f.write_str(text),
             Self::Commit(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),
         }

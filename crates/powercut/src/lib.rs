@@ -13,7 +13,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `token` | authenticates both sides and every frame |
-//! | `message`, `wire` | define the protocol's frames and transport, with timeouts |
+//! | `message`, `wire` | define the messages, and the frames that transport them, with timeouts |
 //! | `stream`, `record` | generate the records and recognise them |
 //! | `ledger`, `witness`, `lines` | record the acknowledgements on another machine, and inform its operator |
 //! | `run`, `writer`, `line` | write on the machine under test and report acknowledgements |

@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::message::{Ack, Begin, Message};
-use crate::stream::Stream;
 use crate::wire::{ANSWER_TIMEOUT, ReceiveHalf, SendHalf, TcpWire};
 
 /// The line to the witness, shared by all writers.
@@ -53,7 +52,7 @@ impl Received {
             let mut now = lock(&self.now);
             let done = matches!(received, Ok(Message::Done));
             match received {
-                Ok(Message::Held(ack)) => {
+                Ok(Message::Ack(ack)) => {
                     if let Some(held) = now.held.get_mut(usize::from(ack.stream)) {
                         *held = ack;
                     }
@@ -101,16 +100,13 @@ impl Line {
     ///
     /// # Errors
     /// Those of the connection, and [`Error::Refused`].
-    pub(crate) fn begin(mut wire: TcpWire, begin: &Begin, streams: &[Stream]) -> Result<Self> {
+    pub(crate) fn begin(mut wire: TcpWire, begin: &Begin) -> Result<Self> {
         wire.send(&Message::Begin(begin.clone()))?;
-        for stream in streams {
-            wire.send(&Message::Stream(stream.clone()))?;
-        }
         let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it entered the run")) };
         let peer = wire.peer().to_owned();
         let (receive_half, half) = wire.split();
         let nothing: Vec<Ack> =
-            streams.iter().map(|stream| Ack { stream: stream.number, ..Ack::default() }).collect();
+            begin.streams.iter().map(|stream| Ack { stream: stream.number, ..Ack::default() }).collect();
         let now = Mutex::new(Confirmed { held: nothing.clone(), ..Confirmed::default() });
         let received = Arc::new(Received { now, changed: Condvar::new() });
         let shared = Arc::clone(&received);

@@ -80,7 +80,7 @@ fn issued(stream: &Stream, held: Held, first: Lsn) -> Result<Ledger> {
     let to = held.acknowledged + held.window;
     let left = stream.lsn(to).saturating_sub(stream.lsn(from));
     if left > LEFT_BYTES_MAX {
-        return Err(Error::Asked(format!(
+        return Err(Error::Request(format!(
             "the log holds {left} bytes, more than {LEFT_BYTES_MAX} are not judged"
         )));
     }

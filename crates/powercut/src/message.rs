@@ -1,80 +1,35 @@
-//! Defines the frames between runner, witness and checker, and their encoding.
+//! Defines the messages of runner, witness and checker: JSON, at most [`MESSAGE_BYTES_MAX`] bytes.
 //!
-//! The frame is the same in both directions; all numbers are little-endian:
+//! `docs/powercut.md` shows each of them as it goes over the wire; a test compares.
 //!
-//! ```text
-//!   0        4         5      6         8         16             16 + n        32 + n
-//!   | "SWPW" | version | kind | n       | number  | payload      | tag          |
-//!   |        | 1       |      | (bytes) | (frame) | (n bytes)    | (16 bytes)   |
-//! ```
-//!
-//! Payloads, by kind:
-//!
-//! ```text
-//!    1 hello      | nonce (32) |                                      untagged      runner, checker
-//!    2 challenge  | nonce (32) |                                      untagged      witness
-//!    3 proof      |                                                                 runner, checker
-//!    4 welcome    |                                                                 witness
-//!    5 begin      | run (16) | streams (2) | 0 (2) | window (4) | place (text) |    runner
-//!    6 stream     | stream (2) | kind (1) | class (1) | record bytes (4) | journal bytes (8) | method (text) |
-//!    7 ack        | stream (2) | 0 (6) | acknowledged (8) | trimmed (8) |           runner
-//!    8 held       as ack: what the witness holds durably                            witness
-//!    9 end        |                                                                 runner
-//!   10 ask        | run (16), zeros for the latest |                                checker
-//!   11 summary    | run (16) | streams (2) | last stream (2) | window (4) | begun (8) | ended (1) | judged (1) |
-//!                 | 0 (6) | place (text) |                                          witness
-//!   12 judged     | run (16) | verdict (1) |                                        checker
-//!   13 done       |                                                                 witness
-//!   14 refused    | text |                                    untagged before welcome   witness
-//! ```
-//!
-//! A frame is valid if and only if (1) magic, version and kind are known; (2) n is within the bound and what the kind
-//! needs, texts being valid UTF-8 and a method's id of ASCII letters, digits, `+`, `-`, `_` and `:`; (3) its number is one more than that of the last frame in its direction; (4) its tag
-//! is the one of `token`, or zero where the table says untagged.
+//! A message is valid if and only if it is one JSON document of [`Message`] without unknown fields, and a method's id
+//! in it has at most 64 ASCII letters, digits, `+`, `-`, `_` and `:`. What is out of bounds otherwise is refused by
+//! the ledger or by the checker.
 
 use std::fmt;
 use std::str::FromStr;
 
-use seawall_sys::durability::Class;
-use seawall_sys::text::printable;
+use seawall_sys::text::{printable, printable_cut};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
-use crate::stream::{Kind, Stream};
-use crate::token::{NONCE_BYTES, Nonce, TAG_BYTES};
+use crate::stream::Stream;
 
-/// The protocol's version.
-pub(crate) const VERSION: u8 = 1;
-/// The longest payload in bytes.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = 512;
+/// The longest message in bytes: a run of 64 streams, with room.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 32 << 10;
 /// The longest text in bytes; what is longer is cut.
 pub(crate) const TEXT_BYTES_MAX: usize = 400;
 /// The longest id of a commit method in bytes.
 const METHOD_BYTES_MAX: usize = 64;
-/// Bytes of a frame in front of its payload.
-pub(crate) const HEADER_BYTES: usize = 16;
-
-const MAGIC: [u8; 4] = *b"SWPW";
-const RUN_BYTES: usize = 16;
-const BEGIN_BYTES: usize = RUN_BYTES + 2 + 2 + 4;
-const STREAM_BYTES: usize = 2 + 1 + 1 + 4 + 8;
-const ACK_BYTES: usize = 2 + 6 + 8 + 8;
-const SUMMARY_BYTES: usize = RUN_BYTES + 2 + 2 + 4 + 8 + 1 + 1 + 6;
-const JUDGED_BYTES: usize = RUN_BYTES + 1;
-
-const _: () = assert!(4 + 1 + 1 + 2 + 8 == HEADER_BYTES);
-const _: () = assert!(BEGIN_BYTES == 24 && STREAM_BYTES == 16 && ACK_BYTES == 24 && SUMMARY_BYTES == 40);
-const _: () = assert!(JUDGED_BYTES == 17);
-const _: () =
-    assert!(SUMMARY_BYTES + TEXT_BYTES_MAX <= PAYLOAD_BYTES_MAX && NONCE_BYTES == 32 && TAG_BYTES == 16);
+/// Characters of an error about a message that could not be read: it may quote the message.
+const QUOTED_CHARS_MAX: usize = 80;
 
 /// Which run it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub(crate) [u8; RUN_BYTES]);
+pub struct RunId(pub(crate) [u8; 16]);
 
 impl RunId {
-    /// Stands for the latest run in a question.
-    pub(crate) const LATEST: Self = Self([0; RUN_BYTES]);
-
     /// The part that its records hold: its first eight bytes.
     pub(crate) fn short(self) -> u64 {
         self.0.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
@@ -98,12 +53,14 @@ impl FromStr for RunId {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::Asked(format!("{text:?} is no run: a run is 32 hexadecimal digits, as `run` prints them"))
+            Error::Request(format!(
+                "{text:?} is no run: a run is 32 hexadecimal digits, as `run` prints them"
+            ))
         };
-        if text.len() != 2 * RUN_BYTES || !text.is_ascii() {
+        if text.len() != 32 || !text.is_ascii() {
             return Err(wrong());
         }
-        let mut id = [0; RUN_BYTES];
+        let mut id = [0; 16];
         for (i, byte) in id.iter_mut().enumerate() {
             *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
         }
@@ -111,428 +68,203 @@ impl FromStr for RunId {
     }
 }
 
-impl serde::Serialize for RunId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 /// A run announces itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Begin {
     pub(crate) run: RunId,
-    /// Streams that follow.
-    pub(crate) streams: u16,
     /// Records that may be issued ahead of what the witness holds, per stream.
     pub(crate) window: u32,
     /// Where it writes, in words.
+    #[serde(deserialize_with = "place")]
     pub(crate) place: String,
+    /// What it writes, in the order of their numbers.
+    pub(crate) streams: Vec<Stream>,
 }
 
 /// How far one stream has come: everything before `acknowledged` was acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Ack {
     pub(crate) stream: u16,
     pub(crate) acknowledged: u64,
-    /// The log may have been asked to forget everything before this record.
+    /// The log may have been trimmed up to this record.
     pub(crate) trimmed: u64,
 }
 
-/// The witness's knowledge of a run beside its streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) run: RunId,
-    pub(crate) streams: u16,
-    /// The stream that was acknowledged last.
-    pub(crate) last_stream: u16,
-    pub(crate) window: u32,
+/// What the witness knows of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) begin: Begin,
     /// By the witness's clock, seconds since 1970.
     pub(crate) begun_unix_s: u64,
+    /// Of each stream, in the order of their numbers.
+    pub(crate) held: Vec<Ack>,
+    /// The stream that was acknowledged last.
+    pub(crate) last_stream: u16,
     /// Whether it ended by itself.
     pub(crate) ended: bool,
     /// Whether a verdict was given.
     pub(crate) judged: bool,
-    pub(crate) place: String,
 }
 
 /// Any message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
-    Hello(Nonce),
-    Challenge(Nonce),
-    Proof,
-    Welcome,
+    /// From the runner: what it will write.
     Begin(Begin),
-    Stream(Stream),
+    /// From the runner: what was acknowledged. From the witness: what it holds durably.
     Ack(Ack),
-    Held(Ack),
+    /// From the runner: it ended by itself.
     End,
-    Ask(RunId),
-    Summary(Summary),
-    Judged { run: RunId, convicted: bool },
+    /// From the checker: which run, the latest if none is named.
+    Ask(Option<RunId>),
+    /// From the witness: what it knows.
+    Run(Run),
+    /// From the checker: the verdict.
+    Judged { run: RunId, broken: bool },
+    /// From the witness: what was requested is durable.
     Done,
-    Refused(String),
-}
-
-fn cut(text: &str) -> &[u8] {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text.as_bytes()[..end]
-}
-
-fn class_number(class: Class) -> u8 {
-    match class {
-        Class::ProcessCrash => 1,
-        Class::SystemCrash => 2,
-        Class::PowerLoss => 3,
-    }
 }
 
 impl Message {
-    /// Its kind, as the table numbers them.
-    pub(crate) fn kind(&self) -> u8 {
-        match self {
-            Self::Hello(_) => 1,
-            Self::Challenge(_) => 2,
-            Self::Proof => 3,
-            Self::Welcome => 4,
-            Self::Begin(_) => 5,
-            Self::Stream(_) => 6,
-            Self::Ack(_) => 7,
-            Self::Held(_) => 8,
-            Self::End => 9,
-            Self::Ask(_) => 10,
-            Self::Summary(_) => 11,
-            Self::Judged { .. } => 12,
-            Self::Done => 13,
-            Self::Refused(_) => 14,
-        }
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Writing to memory does not fail, and no key of a map is anything but text.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Appends the payload to `out`.
-    pub(crate) fn payload(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Hello(nonce) | Self::Challenge(nonce) => out.extend(nonce),
-            Self::Proof | Self::Welcome | Self::End | Self::Done => {}
-            Self::Begin(begin) => {
-                out.extend(begin.run.0);
-                out.extend(begin.streams.to_le_bytes());
-                out.extend([0; 2]);
-                out.extend(begin.window.to_le_bytes());
-                out.extend(cut(&begin.place));
-            }
-            Self::Stream(stream) => {
-                out.extend(stream.number.to_le_bytes());
-                out.push(if stream.kind == Kind::Log { 2 } else { 1 });
-                out.push(class_number(stream.class));
-                out.extend(stream.record_bytes.to_le_bytes());
-                out.extend(stream.journal_bytes.to_le_bytes());
-                out.extend(cut(&stream.method));
-            }
-            Self::Ack(ack) | Self::Held(ack) => {
-                out.extend(ack.stream.to_le_bytes());
-                out.extend([0; 6]);
-                out.extend(ack.acknowledged.to_le_bytes());
-                out.extend(ack.trimmed.to_le_bytes());
-            }
-            Self::Ask(run) => out.extend(run.0),
-            Self::Summary(run) => {
-                out.extend(run.run.0);
-                out.extend(run.streams.to_le_bytes());
-                out.extend(run.last_stream.to_le_bytes());
-                out.extend(run.window.to_le_bytes());
-                out.extend(run.begun_unix_s.to_le_bytes());
-                out.extend([u8::from(run.ended), u8::from(run.judged), 0, 0, 0, 0, 0, 0]);
-                out.extend(cut(&run.place));
-            }
-            Self::Judged { run, convicted } => {
-                out.extend(run.0);
-                out.push(u8::from(*convicted));
-            }
-            Self::Refused(text) => out.extend(cut(text)),
-        }
-    }
-
-    /// The message of this kind with this payload.
-    ///
     /// # Errors
     /// [`Error::Protocol`].
-    pub(crate) fn decode(kind: u8, payload: &[u8]) -> Result<Self> {
-        let mut rest = Rest(payload);
-        let message = match kind {
-            1 => Self::Hello(rest.take()?),
-            2 => Self::Challenge(rest.take()?),
-            3 => Self::Proof,
-            4 => Self::Welcome,
-            5 => {
-                let (run, streams, _) = (RunId(rest.take()?), rest.u16()?, rest.u16()?);
-                Self::Begin(Begin { run, streams, window: rest.u32()?, place: rest.text()? })
-            }
-            6 => {
-                let number = rest.u16()?;
-                let kind = match rest.u8()? {
-                    1 => Kind::Journal,
-                    2 => Kind::Log,
-                    other => return Err(odd(format!("a stream of kind {other}"))),
-                };
-                let class = rest.class()?;
-                let (record_bytes, journal_bytes) = (rest.u32()?, rest.u64()?);
-                let method = rest.method()?;
-                Self::Stream(Stream { number, kind, class, record_bytes, journal_bytes, method })
-            }
-            7 => Self::Ack(rest.ack()?),
-            8 => Self::Held(rest.ack()?),
-            9 => Self::End,
-            10 => Self::Ask(RunId(rest.take()?)),
-            11 => rest.summary()?,
-            12 => Self::Judged { run: RunId(rest.take()?), convicted: rest.u8()? != 0 },
-            13 => Self::Done,
-            14 => Self::Refused(rest.text()?),
-            other => return Err(odd(format!("a message of kind {other}"))),
-        };
-        if !rest.0.is_empty() {
-            return Err(odd(format!("a message of kind {kind} with {} bytes too many", rest.0.len())));
-        }
-        Ok(message)
-    }
-
-    /// Its header in a frame with this number.
-    pub(crate) fn header(kind: u8, payload_bytes: usize, number: u64) -> [u8; HEADER_BYTES] {
-        let mut header = [0; HEADER_BYTES];
-        header[..4].copy_from_slice(&MAGIC);
-        header[4] = VERSION;
-        header[5] = kind;
-        header[6..8].copy_from_slice(&u16::try_from(payload_bytes).unwrap_or(u16::MAX).to_le_bytes());
-        header[8..].copy_from_slice(&number.to_le_bytes());
-        header
+    pub(crate) fn decode(json: &[u8]) -> Result<Self> {
+        serde_json::from_slice(json).map_err(|error| Error::Protocol {
+            what: format!(
+                "the other side sent a message that cannot be read: {}",
+                printable_cut(&error.to_string(), QUOTED_CHARS_MAX)
+            ),
+        })
     }
 }
 
-/// Kind, payload bytes and number of the frame that begins like this.
-///
-/// # Errors
-/// [`Error::Protocol`].
-pub(crate) fn read_header(header: &[u8; HEADER_BYTES]) -> Result<(u8, usize, u64)> {
-    let mut rest = Rest(header);
-    let magic: [u8; 4] = rest.take()?;
-    if magic != MAGIC {
-        return Err(odd("something that is no power-cut protocol".to_owned()));
-    }
-    let (version, kind, bytes, number) = (rest.u8()?, rest.u8()?, rest.u16()?, rest.u64()?);
-    if version != VERSION {
-        return Err(odd(format!("version {version} of the protocol, this is version {VERSION}")));
-    }
-    if usize::from(bytes) > PAYLOAD_BYTES_MAX {
-        return Err(odd(format!("a payload of {bytes} bytes")));
-    }
-    Ok((kind, usize::from(bytes), number))
+/// Text that a peer chose: shown, never obeyed, wherever it goes from here.
+pub(crate) fn shown(text: &str) -> String {
+    cut(&printable(text)).to_owned()
 }
 
-fn odd(mut what: String) -> Error {
-    what.insert_str(0, "the other side sent ");
-    Error::Protocol { what }
+/// At most [`TEXT_BYTES_MAX`] bytes of `text`, whole characters.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
-/// What is left to be decoded.
-struct Rest<'a>(&'a [u8]);
+fn place<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+    String::deserialize(deserializer).map(|text| shown(&text))
+}
 
-impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (taken, rest) =
-            self.0.split_first_chunk().ok_or_else(|| odd("a message that is too short".to_owned()))?;
-        self.0 = rest;
-        Ok(*taken)
+/// A method's id. It becomes part of a file's name, so it cannot lead anywhere else.
+pub(crate) fn method<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+    let id = String::deserialize(deserializer)?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_' | b':');
+    if id.len() > METHOD_BYTES_MAX || !id.bytes().all(plain) {
+        return Err(D::Error::custom("the id of no commit method"));
     }
-
-    fn u8(&mut self) -> Result<u8> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    /// Text that a peer chose: shown, never obeyed, wherever it goes from here.
-    fn text(&mut self) -> Result<String> {
-        let text = std::mem::take(&mut self.0);
-        if text.len() > TEXT_BYTES_MAX {
-            return Err(odd(format!("a text of {} bytes", text.len())));
-        }
-        let text = std::str::from_utf8(text).map_err(|_| odd("a text that is not UTF-8".to_owned()))?;
-        Ok(String::from_utf8_lossy(cut(&printable(text))).into_owned())
-    }
-
-    /// A method's id. It becomes part of a file's name, so it cannot lead anywhere else.
-    fn method(&mut self) -> Result<String> {
-        let method = self.text()?;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_' | b':');
-        if method.len() > METHOD_BYTES_MAX || !method.bytes().all(plain) {
-            return Err(odd(format!("{method:?}, which is the id of no commit method")));
-        }
-        Ok(method)
-    }
-
-    fn class(&mut self) -> Result<Class> {
-        let number = self.u8()?;
-        let class = Class::ALL.into_iter().find(|class| class_number(*class) == number);
-        class.ok_or_else(|| odd(format!("a durability class {number}")))
-    }
-
-    fn ack(&mut self) -> Result<Ack> {
-        let stream = self.u16()?;
-        self.take::<6>()?;
-        Ok(Ack { stream, acknowledged: self.u64()?, trimmed: self.u64()? })
-    }
-
-    fn summary(&mut self) -> Result<Message> {
-        let (run, streams, last_stream) = (RunId(self.take()?), self.u16()?, self.u16()?);
-        let (window, begun_unix_s) = (self.u32()?, self.u64()?);
-        let (ended, judged) = (self.u8()? != 0, self.u8()? != 0);
-        self.take::<6>()?;
-        let place = self.text()?;
-        Ok(Message::Summary(Summary {
-            run,
-            streams,
-            last_stream,
-            window,
-            begun_unix_s,
-            ended,
-            judged,
-            place,
-        }))
-    }
+    Ok(id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::Kind;
+    use seawall_sys::durability::Class;
 
     fn every_message() -> Vec<Message> {
         let run = RunId([7; 16]);
-        let ack = Ack { stream: 5, acknowledged: 1 << 40, trimmed: 9 };
+        let ack = Ack { stream: 0, acknowledged: 1 << 40, trimmed: 9 };
         let stream = Stream {
-            number: 2,
+            number: 0,
             kind: Kind::Log,
             class: Class::PowerLoss,
             record_bytes: 4096,
-            journal_bytes: 1 << 24,
+            journal_bytes: 1 << 22,
             method: "log".to_owned(),
         };
-        let place = "host:/söme/place".to_owned();
+        let begin = Begin { run, window: 16, place: "/söme/place".to_owned(), streams: vec![stream] };
         vec![
-            Message::Hello([1; 32]),
-            Message::Challenge([2; 32]),
-            Message::Proof,
-            Message::Welcome,
-            Message::Begin(Begin { run, streams: 3, window: 16, place: place.clone() }),
-            Message::Stream(stream.clone()),
-            Message::Stream(Stream { kind: Kind::Journal, class: Class::SystemCrash, ..stream }),
+            Message::Begin(begin.clone()),
             Message::Ack(ack),
-            Message::Held(ack),
             Message::End,
-            Message::Ask(RunId::LATEST),
-            Message::Summary(Summary {
-                run,
-                streams: 3,
-                last_stream: 1,
-                window: 16,
-                begun_unix_s: 77,
+            Message::Ask(None),
+            Message::Ask(Some(run)),
+            Message::Run(Run {
+                begin,
+                begun_unix_s: 1_790_000_000,
+                held: vec![ack],
+                last_stream: 0,
                 ended: true,
                 judged: false,
-                place,
             }),
-            Message::Judged { run, convicted: true },
+            Message::Judged { run, broken: true },
             Message::Done,
-            Message::Refused("no".to_owned()),
         ]
     }
 
     #[test]
-    fn every_message_comes_back_and_no_truncation_of_one_is_taken_for_another_or_panics() {
+    fn every_message_comes_back_and_no_part_of_one_is_taken_for_a_message() {
         for message in every_message() {
-            let mut payload = Vec::new();
-            message.payload(&mut payload);
-            assert!(payload.len() <= PAYLOAD_BYTES_MAX);
-            assert_eq!(Message::decode(message.kind(), &payload).expect("decodes"), message);
-            for end in 0..payload.len() {
-                if let Ok(shorter) = Message::decode(message.kind(), &payload[..end]) {
-                    assert_ne!(shorter, message, "{end} of {} bytes", payload.len());
-                }
+            let json = message.encode();
+            assert_eq!(Message::decode(&json).expect("decodes"), message);
+            for end in 0..json.len() {
+                assert!(Message::decode(&json[..end]).is_err(), "{end} of {} bytes", json.len());
             }
-            if !matches!(
-                message,
-                Message::Begin(_) | Message::Stream(_) | Message::Summary(_) | Message::Refused(_)
-            ) {
-                payload.push(0);
-                assert!(Message::decode(message.kind(), &payload).is_err(), "{message:?}");
-            }
+            assert!(Message::decode(&[&json[..], b"0"].concat()).is_err(), "{message:?}");
         }
     }
 
     #[test]
-    fn payloads_are_as_long_as_they_are_drawn() {
-        for message in every_message() {
-            let mut payload = Vec::new();
-            message.payload(&mut payload);
-            let drawn = match &message {
-                Message::Hello(_) | Message::Challenge(_) => NONCE_BYTES,
-                Message::Begin(begin) => BEGIN_BYTES + begin.place.len(),
-                Message::Stream(stream) => STREAM_BYTES + stream.method.len(),
-                Message::Ack(_) | Message::Held(_) => ACK_BYTES,
-                Message::Ask(_) => RUN_BYTES,
-                Message::Summary(run) => SUMMARY_BYTES + run.place.len(),
-                Message::Judged { .. } => JUDGED_BYTES,
-                Message::Refused(text) => text.len(),
-                Message::Proof | Message::Welcome | Message::End | Message::Done => 0,
-            };
-            assert_eq!(payload.len(), drawn, "{message:?}");
-        }
+    fn the_longest_run_fits_into_a_message() {
+        let Some(Message::Run(mut run)) = every_message().into_iter().nth(5) else { panic!("a run") };
+        let stream = Stream {
+            number: u16::MAX,
+            kind: Kind::Journal,
+            class: Class::ProcessCrash,
+            record_bytes: u32::MAX,
+            journal_bytes: u64::MAX,
+            method: "m".repeat(METHOD_BYTES_MAX),
+        };
+        let ack = Ack { stream: u16::MAX, acknowledged: u64::MAX, trimmed: u64::MAX };
+        let streams = usize::from(crate::ledger::STREAMS_MAX);
+        (run.begin.streams, run.held) = (vec![stream; streams], vec![ack; streams]);
+        run.begin.place = "\\".repeat(TEXT_BYTES_MAX);
+        let bytes = Message::Run(run).encode().len();
+        assert!(bytes <= MESSAGE_BYTES_MAX, "{bytes}");
     }
 
     #[test]
-    fn the_document_says_what_the_code_does() {
+    fn the_document_shows_every_message_and_every_bound() {
         let document = include_str!("../../../docs/powercut.md");
-        let mut rows = 0;
         for message in every_message() {
-            let name = format!("{message:?}").to_lowercase();
-            let name = name.split(|c: char| !c.is_alphabetic()).next().expect("a name");
-            let row =
-                document.lines().find(|line| line.starts_with(&format!("| {} | {name} |", message.kind())));
-            let row = row.unwrap_or_else(|| panic!("no row for {} {name}", message.kind()));
-            let fields = row.split('|').nth(3).expect("its payload");
-            // A number alone in parentheses is a length in bytes, a text is last.
-            let bytes =
-                fields.split('(').skip(1).filter_map(|rest| rest.split(')').next()?.parse::<usize>().ok());
-            let mut payload = Vec::new();
-            message.payload(&mut payload);
-            let text = match &message {
-                Message::Begin(Begin { place: text, .. })
-                | Message::Summary(Summary { place: text, .. })
-                | Message::Stream(Stream { method: text, .. })
-                | Message::Refused(text) => text.len(),
-                _ => 0,
-            };
-            assert_eq!(bytes.sum::<usize>() + text, payload_or_as_ack(&message, payload.len()), "{row}");
-            assert_eq!(text > 0, row.contains("text"), "{row}");
-            rows += 1;
+            let json = String::from_utf8(message.encode()).expect("is text");
+            assert!(document.contains(&format!("  {json}\n")), "{json}");
         }
-        assert_eq!(rows, every_message().len());
         let one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
-        let frame_max = HEADER_BYTES + PAYLOAD_BYTES_MAX + TAG_BYTES;
+        let frame_max = crate::wire::HEADER_BYTES + MESSAGE_BYTES_MAX + crate::token::TAG_BYTES;
         for said in [
-            format!("(n ≤ {PAYLOAD_BYTES_MAX})"),
+            format!("(n ≤ {MESSAGE_BYTES_MAX})"),
             format!("at most {frame_max} bytes"),
             format!("at most {TEXT_BYTES_MAX} bytes"),
+            format!("at most {METHOD_BYTES_MAX} ASCII letters"),
             format!(
                 "at most {} streams and a window of {}",
                 crate::ledger::STREAMS_MAX,
@@ -545,42 +277,49 @@ mod tests {
         }
     }
 
-    /// The document says of "held" that it is as "ack".
-    fn payload_or_as_ack(message: &Message, bytes: usize) -> usize {
-        if matches!(message, Message::Held(_)) { bytes - ACK_BYTES } else { bytes }
+    #[test]
+    fn what_a_peer_chose_is_refused_or_harmless() {
+        let long = "\u{1b}[2J".repeat(9000);
+        for (json, said) in [
+            (r#"{"ask":"../../etc"}"#, "is no run"),
+            (r#"{"ack":{"stream":70000,"acknowledged":1,"trimmed":0}}"#, "70000"),
+            (r#"{"ack":{"stream":1,"acknowledged":1,"trimmed":0,"more":0}}"#, "more"),
+            (&format!("{{{long:?}:1}}"), "cannot be read"),
+            (&"[".repeat(30_000), "cannot be read"),
+            ("\u{1b}]0;title", "cannot be read"),
+        ] {
+            let refused = Message::decode(json.as_bytes()).expect_err(said).to_string();
+            assert!(refused.contains(said) && refused.len() < 1024, "{refused}");
+            assert_eq!(printable(&refused), refused);
+        }
+        let mut begin = String::from_utf8(every_message()[0].encode()).expect("is text");
+        let hostile = begin.replace("/söme/place", &format!("\\u001b{}", "ä".repeat(300)));
+        let Ok(Message::Begin(taken)) = Message::decode(hostile.as_bytes()) else { panic!("{hostile}") };
+        assert!(taken.place.starts_with("\\u{1b}ä") && taken.place.len() <= TEXT_BYTES_MAX);
+        for id in ["../x", "a b", &"m".repeat(METHOD_BYTES_MAX + 1)] {
+            begin = String::from_utf8(every_message()[0].encode()).expect("is text");
+            begin = begin.replace("\"method\":\"log\"", &format!("\"method\":{id:?}"));
+            assert!(Message::decode(begin.as_bytes()).is_err(), "{id}");
+        }
     }
 
     #[test]
     fn random_bytes_are_refused_or_decoded_but_never_panic() {
         let mut state = 1_u64;
+        let valid: Vec<Vec<u8>> = every_message().iter().map(Message::encode).collect();
         for round in 0..20_000_usize {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let kind = u8::try_from((state >> 56) % 20).expect("is small");
-            let bytes: Vec<u8> = state.to_le_bytes().repeat(round % 80);
-            if let Ok(message) = Message::decode(kind, &bytes) {
-                assert_eq!(message.kind(), kind);
+            let mut json = valid[round % valid.len()].clone();
+            let at = usize::try_from(state >> 32).unwrap_or_default() % json.len();
+            json[at] = state.to_le_bytes()[3];
+            if let Ok(message) = Message::decode(&json) {
+                assert_eq!(Message::decode(&message.encode()).expect("was one"), message);
             }
         }
     }
 
     #[test]
-    fn headers_of_other_protocols_versions_and_lengths_are_refused() {
-        let good = Message::header(7, ACK_BYTES, 3);
-        assert_eq!(read_header(&good).expect("is valid"), (7, ACK_BYTES, 3));
-        for (at, byte, word) in [(0, b'X', "no power-cut"), (4, 2, "version 2"), (7, 3, "payload of")] {
-            let mut bad = good;
-            bad[at] = byte;
-            let refused = read_header(&bad).expect_err("is refused").to_string();
-            assert!(refused.contains(word), "{refused}");
-        }
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_characters_and_run_ids_are_read_back() {
-        let mut payload = Vec::new();
-        Message::Refused("ä".repeat(300)).payload(&mut payload);
-        assert_eq!(payload.len(), TEXT_BYTES_MAX);
-        assert!(Message::decode(14, &payload).is_ok());
+    fn run_ids_are_read_back() {
         let id = RunId([0xAB; 16]);
         assert_eq!(id.to_string().parse::<RunId>().expect("its own form"), id);
         for bad in ["", "ab", &"z".repeat(32), &"ä".repeat(16)] {

@@ -104,7 +104,7 @@ fn choose(text: &str) -> Result<(Vec<Choice>, bool)> {
         } else if let Some(method) = methods::find(word) {
             chosen.push(Choice::Journal(method));
         } else {
-            return Err(Error::Asked(format!(
+            return Err(Error::Request(format!(
                 "there is no commit method {word:?}; `seawall methods` lists them, and there are log, log:ID, durable \
                  and all"
             )));
@@ -114,7 +114,7 @@ fn choose(text: &str) -> Result<(Vec<Choice>, bool)> {
 }
 
 fn check(plan: &Plan, chosen: &[Choice]) -> Result<()> {
-    let bad = |text: String| Err(Error::Asked(text));
+    let bad = |text: String| Err(Error::Request(text));
     if !plan.folder.is_dir() {
         return bad(format!("{} is no folder; name one on the disk under test", plan.folder.display()));
     }
@@ -181,7 +181,7 @@ impl Prepared {
                 if let Err(error) = prove(method, &target) {
                     // It was made for nothing; the reason counts.
                     let _ = std::fs::remove_file(&path);
-                    return Err(Error::Asked(format!("{}: {error}", method.id)));
+                    return Err(Error::Request(format!("{}: {error}", method.id)));
                 }
                 Writer::Journal(JournalWriter::open(method, &path, run, stream.clone())?)
             }
@@ -203,7 +203,7 @@ fn make_journal(path: &Path, stream: &Stream) -> Result<()> {
     };
     make(path, &recipe, &mut |_| true).map(drop).map_err(|error| match error {
         OpenError::Failed(error) => Error::Commit(error),
-        other @ OpenError::Unavailable(_) => Error::Asked(other.to_string()),
+        other @ OpenError::Unavailable(_) => Error::Request(other.to_string()),
     })
 }
 
@@ -257,7 +257,7 @@ fn fill(
     if prepared.streams.is_empty() {
         let reasons: Vec<&str> =
             prepared.begun.not_available.iter().map(|(_, why)| why.as_str()).take(3).collect();
-        return Err(Error::Asked(format!("no method can write here: {}", reasons.join("; "))));
+        return Err(Error::Request(format!("no method can write here: {}", reasons.join("; "))));
     }
     note_boot(&prepared.begun.folder)?;
     store::sync_directory(&prepared.begun.folder)?;
@@ -274,10 +274,9 @@ pub fn run(plan: &Plan, stop: &AtomicBool, report: impl FnOnce(&Begun)) -> Resul
     let wire = TcpWire::connect(&plan.witness, &plan.token)?;
     let Prepared { begun, streams, mut writers } = prepare(plan)?;
     let whole = plan.folder.canonicalize().unwrap_or_else(|_| plan.folder.clone());
-    let streams_count = u16::try_from(streams.len()).unwrap_or(u16::MAX);
     let place = whole.display().to_string();
-    let begin = Begin { run: begun.run, streams: streams_count, window: plan.window, place };
-    let line = Line::begin(wire, &begin, &streams).inspect_err(|_| remove(&begun.folder))?;
+    let begin = Begin { run: begun.run, window: plan.window, place, streams };
+    let line = Line::begin(wire, &begin).inspect_err(|_| remove(&begun.folder))?;
     report(&begun);
     let now = monotonic_ns();
     let after =
@@ -289,8 +288,8 @@ pub fn run(plan: &Plan, stop: &AtomicBool, report: impl FnOnce(&Begun)) -> Resul
             writer.take_turn(&line, Turn { until_ns, stop })?;
         }
     }
-    let acknowledged =
-        streams.iter().map(|stream| (stream.method.clone(), line.acknowledged(stream.number))).collect();
+    let count = |stream: &Stream| (stream.method.clone(), line.acknowledged(stream.number));
+    let acknowledged = begin.streams.iter().map(count).collect();
     for writer in writers {
         writer.close()?;
     }

@@ -22,7 +22,7 @@ const EIGHTHS: [usize; 8] = [8, 4, 8, 2, 16, 8, 1, 3];
 const ENDS: [bool; 8] = [true, true, false, true, true, false, false, true];
 
 /// What a stream is written through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A journal, by one commit method.
@@ -32,7 +32,8 @@ pub enum Kind {
 }
 
 /// One stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Stream {
     /// Its number in its run.
     pub(crate) number: u16,
@@ -45,6 +46,7 @@ pub(crate) struct Stream {
     /// Bytes of the journal; of a log, what it keeps before it trims.
     pub(crate) journal_bytes: u64,
     /// The commit method's id; for a log, `log` or `log:` and the id.
+    #[serde(deserialize_with = "crate::message::method")]
     pub(crate) method: String,
 }
 

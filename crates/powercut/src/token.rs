@@ -6,7 +6,7 @@
 //! replayed, reordered, reflected or changed.
 //!
 //! ```text
-//!   key of a direction = HMAC-SHA-256(token, "seawall powercut 1 " ‖ direction ‖ runner's nonce ‖ witness's nonce)
+//!   key of a direction = HMAC-SHA-256(token, "seawall powercut 2 " ‖ direction ‖ runner's nonce ‖ witness's nonce)
 //!   tag of a frame     = first 16 bytes of HMAC-SHA-256(key, header ‖ payload)
 //! ```
 //!
@@ -75,7 +75,7 @@ impl Token {
     pub(crate) fn session(&self, runner: &Nonce, witness: &Nonce) -> Session {
         let key = |direction: &[u8]| {
             let mut mac = keyed(&self.0);
-            for part in [b"seawall powercut 1 ", direction, runner, witness] {
+            for part in [b"seawall powercut 2 ", direction, runner, witness] {
                 mac.update(part);
             }
             mac.finalize().into_bytes().into()

@@ -1,17 +1,48 @@
-//! Transports frames over TCP, with a timeout for every wait.
+//! Transports messages over TCP in authenticated frames, with a timeout for every wait.
+//!
+//! A frame is the same in both directions; the numbers of its header are little-endian:
+//!
+//! ```text
+//!   0        4         5      6         8         16             16 + n        32 + n
+//!   | "SWPW" | version | kind | n       | number  | payload      | tag          |
+//!   |        | 2       |      | (bytes) | (frame) | (n bytes)    | (16 bytes)   |
+//!
+//!   kind 1  nonce     32 bytes   untagged                     runner or checker, then witness
+//!   kind 2  proof     nothing                                 runner or checker, then witness
+//!   kind 3  message   JSON                                    either
+//!   kind 4  refused   text       untagged before the proofs   witness
+//! ```
+//!
+//! A frame is valid if and only if (1) magic and version are known and n is within the bound; (2) it is of the kind
+//! whose turn it is, a nonce or a proof of its exact length; (3) its number is one more than that of the last frame in
+//! its direction; (4) its tag is the one of `token`, or zero where the table says untagged.
 //!
 //! Invariants: every wait has an end; at most one frame is buffered per peer; after any error the connection is
-//! finished; before the proof a witness takes a hello and a proof of their exact lengths, and nothing else.
+//! finished; before the proof a witness takes a nonce and a proof of their exact lengths, and nothing else.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::message::{HEADER_BYTES, Message, read_header};
+use crate::message::{MESSAGE_BYTES_MAX, Message, TEXT_BYTES_MAX, cut, shown};
 use crate::token::{Key, NONCE_BYTES, Nonce, TAG_BYTES, Tag, Token, random};
 
-/// How long a connection may take to be made, and its first messages to arrive.
+/// The protocol's version.
+const VERSION: u8 = 2;
+/// Bytes of a frame in front of its payload.
+pub(crate) const HEADER_BYTES: usize = 16;
+const MAGIC: [u8; 4] = *b"SWPW";
+const _: () = assert!(4 + 1 + 1 + 2 + 8 == HEADER_BYTES && MESSAGE_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(NONCE_BYTES == 32 && TAG_BYTES == 16 && TEXT_BYTES_MAX <= MESSAGE_BYTES_MAX);
+
+/// The kinds of frames.
+pub(crate) const NONCE: u8 = 1;
+pub(crate) const PROOF: u8 = 2;
+const MESSAGE: u8 = 3;
+pub(crate) const REFUSED: u8 = 4;
+
+/// How long a connection may take to be made, and its first frames to arrive.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an answer may take: the other side may be swapping, but not for ever.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
@@ -21,41 +52,47 @@ const CONNECTS_MAX: u32 = 6;
 /// How long until the second try; each later one waits once more as long.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// Which side of a connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// It connected.
-    Runner,
-    /// It listens.
-    Witness,
+/// The header of a frame.
+pub(crate) fn header(kind: u8, payload_bytes: usize, number: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&MAGIC);
+    (header[4], header[5]) = (VERSION, kind);
+    header[6..8].copy_from_slice(&u16::try_from(payload_bytes).unwrap_or(u16::MAX).to_le_bytes());
+    header[8..].copy_from_slice(&number.to_le_bytes());
+    header
 }
 
-/// One direction of a connection: the other side's address, the key, the number of the next frame, one frame's bytes.
+/// Kind, payload bytes and number of the frame that begins like this.
+///
+/// # Errors
+/// [`Error::Protocol`].
+pub(crate) fn read_header(header: &[u8; HEADER_BYTES]) -> Result<(u8, usize, u64)> {
+    let [m0, m1, m2, m3, version, kind, n0, n1, number @ ..] = *header;
+    let bytes = usize::from(u16::from_le_bytes([n0, n1]));
+    let what = if [m0, m1, m2, m3] != MAGIC {
+        "something that is no power-cut protocol".to_owned()
+    } else if version != VERSION {
+        format!("version {version} of the protocol, this is version {VERSION}")
+    } else if bytes > MESSAGE_BYTES_MAX {
+        format!("a payload of {bytes} bytes")
+    } else {
+        return Ok((kind, bytes, u64::from_le_bytes(number)));
+    };
+    Err(Error::Protocol { what: format!("the other side sent {what}") })
+}
+
+/// One direction of a connection: the other side's address, the key, the number of the next frame.
 struct End<T> {
     io: T,
     peer: String,
     key: Option<Key>,
     next: u64,
     timeout: Duration,
-    frame: Vec<u8>,
-    /// Whether a refusal is taken: only a witness refuses, so a witness takes none.
-    takes_refusals: bool,
-    /// The only kind and payload bytes that are taken next, as long as nothing is proven.
-    only: Option<(u8, usize)>,
 }
 
 impl<T> End<T> {
     fn new(io: T, peer: String) -> Self {
-        Self {
-            io,
-            peer,
-            key: None,
-            next: 0,
-            timeout: HELLO_TIMEOUT,
-            frame: Vec::new(),
-            takes_refusals: false,
-            only: None,
-        }
+        Self { io, peer, key: None, next: 0, timeout: HELLO_TIMEOUT }
     }
 
     fn explain(&self, error: io::Error) -> Error {
@@ -74,7 +111,11 @@ impl<T> End<T> {
 }
 
 /// The half of a connection that receives.
-pub(crate) struct ReceiveHalf<R: Read>(End<BufReader<R>>);
+pub(crate) struct ReceiveHalf<R: Read> {
+    end: End<BufReader<R>>,
+    /// Whether a refusal is taken: only a witness refuses, so a witness takes none.
+    takes_refusals: bool,
+}
 
 /// The half of a connection that sends.
 pub(crate) struct SendHalf<W: Write>(End<W>);
@@ -94,17 +135,17 @@ impl<W: Write> SendHalf<W> {
     /// # Errors
     /// [`Error::Silent`], [`Error::Gone`], [`Error::Io`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
+        self.send_frame(MESSAGE, &message.encode())
+    }
+
+    fn send_frame(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
         let end = &mut self.0;
-        end.frame.clear();
-        end.frame.extend([0; HEADER_BYTES]);
-        message.payload(&mut end.frame);
-        let header = Message::header(message.kind(), end.frame.len() - HEADER_BYTES, end.next);
-        end.frame[..HEADER_BYTES].copy_from_slice(&header);
-        let tag = end.key.as_ref().map_or([0; TAG_BYTES], |key| key.tag(&end.frame));
-        end.frame.extend(tag);
+        let mut frame = [&header(kind, payload.len(), end.next)[..], payload].concat();
+        let tag = end.key.as_ref().map_or([0; TAG_BYTES], |key| key.tag(&frame));
+        frame.extend(tag);
         end.next += 1;
-        let written = end.io.write_all(&end.frame).and_then(|()| end.io.flush());
-        written.map_err(|error| self.0.explain(error))
+        let written = end.io.write_all(&frame).and_then(|()| end.io.flush());
+        written.map_err(|error| end.explain(error))
     }
 }
 
@@ -113,61 +154,67 @@ impl<R: Read> ReceiveHalf<R> {
     ///
     /// # Errors
     /// [`Error::Silent`], [`Error::Gone`], [`Error::Io`], [`Error::NotAuthentic`], [`Error::Protocol`], and
-    /// [`Error::Refused`] if that is the message.
+    /// [`Error::Refused`] if the witness refuses.
     pub(crate) fn receive(&mut self) -> Result<Message> {
+        Message::decode(&self.receive_frame(MESSAGE)?)
+    }
+
+    /// The payload of the next frame, which must be of this kind.
+    fn receive_frame(&mut self, wanted: u8) -> Result<Vec<u8>> {
         let mut header = [0; HEADER_BYTES];
         self.fill(&mut header)?;
         let (kind, bytes, number) = read_header(&header)?;
-        if self.0.only.is_some_and(|only| only != (kind, bytes)) {
-            let what =
-                format!("{} sent a frame of kind {kind} before it proved to know the token", self.0.peer);
+        let refusal = self.takes_refusals && kind == REFUSED && bytes <= TEXT_BYTES_MAX;
+        let exact = match wanted {
+            NONCE => Some(NONCE_BYTES),
+            PROOF => Some(0),
+            _ => None,
+        };
+        if !refusal && (kind != wanted || exact.is_some_and(|exact| exact != bytes)) {
+            let peer = &self.end.peer;
+            let what = match (exact, kind) {
+                (Some(_), _) => {
+                    format!("{peer} sent a frame of kind {kind} before it proved to know the token")
+                }
+                (None, REFUSED) => format!("{peer} refused, which is the witness's to do"),
+                (None, _) => format!("{peer} sent a frame of kind {kind} in place of a message"),
+            };
             return Err(Error::Protocol { what });
         }
-        let mut frame = std::mem::take(&mut self.0.frame);
-        frame.clear();
-        frame.extend(header);
+        let mut frame = header.to_vec();
         frame.resize(HEADER_BYTES + bytes, 0);
         self.fill(&mut frame[HEADER_BYTES..])?;
         let mut tag: Tag = [0; TAG_BYTES];
         self.fill(&mut tag)?;
-        let proven = match &self.0.key {
+        let end = &mut self.end;
+        let proven = match &end.key {
             Some(key) => key.proves(&frame, &tag),
             None => tag == [0; TAG_BYTES],
         };
-        let message = Message::decode(kind, &frame[HEADER_BYTES..]);
-        self.0.frame = frame;
         // A refusal before both sides have proven who they are cannot be proven either, and ends it all the same.
-        let refused = self.0.takes_refusals && matches!(message, Ok(Message::Refused(_)));
-        let early = refused && self.0.next <= 1 && tag == [0; TAG_BYTES];
-        if !early && (!proven || number != self.0.next) {
-            return Err(Error::NotAuthentic { peer: self.0.peer.clone() });
+        let early = refusal && end.next <= 1 && tag == [0; TAG_BYTES];
+        if !early && (!proven || number != end.next) {
+            return Err(Error::NotAuthentic { peer: end.peer.clone() });
         }
-        self.0.next += 1;
-        match message? {
-            Message::Refused(text) if early => {
-                Err(Error::Refused { text: format!("{text} (said without a proof that it knows the token)") })
-            }
-            Message::Refused(text) if refused => Err(Error::Refused { text }),
-            Message::Refused(_) => Err(Error::Protocol {
-                what: format!("{} refused, which is the witness's to do", self.0.peer),
-            }),
-            message => Ok(message),
+        end.next += 1;
+        let payload = frame.split_off(HEADER_BYTES);
+        if !refusal {
+            return Ok(payload);
         }
+        let text = shown(&String::from_utf8_lossy(&payload));
+        let unproven = if early { " (said without a proof that it knows the token)" } else { "" };
+        Err(Error::Refused { text: format!("{text}{unproven}") })
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.0.io.read_exact(bytes).map_err(|error| self.0.explain(error))
-    }
-
-    /// Whether more has arrived than was read.
-    pub(crate) fn has_more(&self) -> bool {
-        !self.0.io.buffer().is_empty()
+        self.end.io.read_exact(bytes).map_err(|error| self.end.explain(error))
     }
 }
 
 impl<R: Read, W: Write> Wire<R, W> {
     pub(crate) fn new(reader: R, writer: W, peer: String) -> Self {
-        let receiver = ReceiveHalf(End::new(BufReader::with_capacity(4096, reader), peer.clone()));
+        let end = End::new(BufReader::with_capacity(4096, reader), peer.clone());
+        let receiver = ReceiveHalf { end, takes_refusals: false };
         Self { receiver, sender: SendHalf(End::new(writer, peer)) }
     }
 
@@ -176,9 +223,9 @@ impl<R: Read, W: Write> Wire<R, W> {
         &self.sender.0.peer
     }
 
-    /// As [`ReceiveHalf::has_more`].
+    /// Whether more has arrived than was read.
     pub(crate) fn has_more(&self) -> bool {
-        self.receiver.has_more()
+        !self.receiver.end.io.buffer().is_empty()
     }
 
     /// As [`SendHalf::send`].
@@ -197,73 +244,76 @@ impl<R: Read, W: Write> Wire<R, W> {
         self.receiver.receive()
     }
 
-    /// For two threads, one that hears and one that speaks.
+    /// For two threads, one that receives and one that sends.
     pub(crate) fn split(self) -> (ReceiveHalf<R>, SendHalf<W>) {
         (self.receiver, self.sender)
     }
 
     fn know(&mut self, ours: Key, theirs: Key) {
-        (self.sender.0.key, self.receiver.0.key) = (Some(ours), Some(theirs));
+        (self.sender.0.key, self.receiver.end.key) = (Some(ours), Some(theirs));
     }
 
     /// Ends a connection with a reason.
-    pub(crate) fn refuse(&mut self, text: String) {
+    pub(crate) fn refuse(&mut self, text: &str) {
         // A peer that does not know the token gets no tag either.
-        if self.receiver.0.next <= 1 {
+        if self.receiver.end.next <= 1 {
             self.sender.0.key = None;
         }
         // The connection ends whether or not the reason arrives.
-        let _ = self.send(&Message::Refused(text));
+        let _ = self.sender.send_frame(REFUSED, cut(text).as_bytes());
     }
 
-    /// Proves to each other that both know the token.
+    /// Proves to a witness that this side knows the token, and the other way round.
     ///
     /// # Errors
     /// As [`Wire::receive`].
-    pub(crate) fn greet(&mut self, token: &Token, side: Side) -> Result<()> {
-        self.greet_with(token, side, || {})
+    pub(crate) fn greet(&mut self, token: &Token) -> Result<()> {
+        let nonces = self.hello()?;
+        self.prove(token, nonces)
     }
 
-    /// As [`Wire::greet`]; a witness calls `said_hello` when the first half is done.
+    /// The first half of [`Wire::greet`]: this side's nonce and the witness's.
     ///
     /// # Errors
     /// As [`Wire::receive`].
-    pub(crate) fn greet_with(&mut self, token: &Token, side: Side, said_hello: impl FnOnce()) -> Result<()> {
-        let ours = random::<NONCE_BYTES>()?;
-        match side {
-            Side::Runner => {
-                self.receiver.0.takes_refusals = true;
-                self.send(&Message::Hello(ours))?;
-                let Message::Challenge(theirs) = self.receive()? else {
-                    return Err(self.unexpected("challenge"));
-                };
-                self.prove(token, &ours, &theirs)
-            }
-            Side::Witness => {
-                self.receiver.0.only = Some((Message::Hello([0; NONCE_BYTES]).kind(), NONCE_BYTES));
-                let Message::Hello(theirs) = self.receive()? else { return Err(self.unexpected("hello")) };
-                said_hello();
-                self.receiver.0.only = Some((Message::Proof.kind(), 0));
-                self.send(&Message::Challenge(ours))?;
-                let session = token.session(&theirs, &ours);
-                self.know(session.from_witness, session.to_witness);
-                let Message::Proof = self.receive()? else { return Err(self.unexpected("proof")) };
-                self.receiver.0.only = None;
-                self.send(&Message::Welcome)
-            }
-        }
+    pub(crate) fn hello(&mut self) -> Result<(Nonce, Nonce)> {
+        self.receiver.takes_refusals = true;
+        let ours = random()?;
+        self.sender.send_frame(NONCE, &ours)?;
+        Ok((ours, self.receive_nonce()?))
     }
 
-    /// The runner's second half of a greeting.
+    /// The second half of [`Wire::greet`].
     ///
     /// # Errors
     /// As [`Wire::receive`].
-    pub(crate) fn prove(&mut self, token: &Token, ours: &Nonce, theirs: &Nonce) -> Result<()> {
-        let session = token.session(ours, theirs);
+    pub(crate) fn prove(&mut self, token: &Token, (ours, theirs): (Nonce, Nonce)) -> Result<()> {
+        let session = token.session(&ours, &theirs);
         self.know(session.to_witness, session.from_witness);
-        self.send(&Message::Proof)?;
-        let Message::Welcome = self.receive()? else { return Err(self.unexpected("welcome")) };
-        Ok(())
+        self.sender.send_frame(PROOF, &[])?;
+        self.receiver.receive_frame(PROOF).map(drop)
+    }
+
+    /// The witness's side of [`Wire::greet`]; calls `said_hello` when the first half is done.
+    ///
+    /// # Errors
+    /// As [`Wire::receive`].
+    pub(crate) fn welcome(&mut self, token: &Token, said_hello: impl FnOnce()) -> Result<()> {
+        let ours = random()?;
+        let theirs = self.receive_nonce()?;
+        said_hello();
+        self.sender.send_frame(NONCE, &ours)?;
+        let session = token.session(&theirs, &ours);
+        self.know(session.from_witness, session.to_witness);
+        self.receiver.receive_frame(PROOF)?;
+        self.sender.send_frame(PROOF, &[])
+    }
+
+    fn receive_nonce(&mut self) -> Result<Nonce> {
+        let mut nonce = [0; NONCE_BYTES];
+        // A nonce of another length was refused.
+        nonce.copy_from_slice(&self.receiver.receive_frame(NONCE)?);
+        Ok(nonce)
     }
 
     /// The error for a message that does not belong here.
@@ -296,7 +346,7 @@ impl TcpWire {
             match TcpStream::connect_timeout(&target, HELLO_TIMEOUT) {
                 Ok(stream) => {
                     let mut wire = Self::over(stream, address.to_owned()).map_err(failed)?;
-                    wire.greet(token, Side::Runner)?;
+                    wire.greet(token)?;
                     wire.set_timeout(ANSWER_TIMEOUT)?;
                     return Ok(wire);
                 }
@@ -323,7 +373,7 @@ impl TcpWire {
     /// # Errors
     /// What the system answers.
     pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<()> {
-        (self.receiver.0.timeout, self.sender.0.timeout) = (timeout, timeout);
+        (self.receiver.end.timeout, self.sender.0.timeout) = (timeout, timeout);
         let socket = &self.sender.0.io;
         let set = socket.set_read_timeout(Some(timeout));
         set.and_then(|()| socket.set_write_timeout(Some(timeout)))
@@ -333,7 +383,7 @@ impl TcpWire {
 
 #[cfg(test)]
 mod tests {
-    use super::{Side, TcpWire, Wire};
+    use super::{TcpWire, Wire, header, read_header};
     use crate::error::Error;
     use crate::message::{Ack, Message};
     use crate::token::Token;
@@ -359,11 +409,11 @@ mod tests {
         let theirs = token.clone();
         let witness = std::thread::spawn(move || {
             let mut witness = wire(far);
-            witness.greet(&theirs, Side::Witness).expect("greets");
+            witness.welcome(&theirs, || {}).expect("greets");
             witness.receive().expect("receives")
         });
         let mut runner = wire(near);
-        runner.greet(&token, Side::Runner).expect("greets");
+        runner.greet(&token).expect("greets");
         runner.send(&ACK).expect("sends");
         assert_eq!(witness.join().expect("ends"), ACK);
     }
@@ -373,11 +423,11 @@ mod tests {
         let (near, far) = pair();
         let witness = std::thread::spawn(move || {
             let mut witness = wire(far);
-            let refused = witness.greet(&Token::of(b"another token than"), Side::Witness);
-            witness.refuse("the token is another one".to_owned());
+            let refused = witness.welcome(&Token::of(b"another token than"), || {});
+            witness.refuse("the token is another one");
             refused
         });
-        let refused = wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner);
+        let refused = wire(near).greet(&Token::of(b"0123456789abcdef"));
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
         assert!(matches!(witness.join().expect("ends"), Err(Error::NotAuthentic { .. })));
     }
@@ -385,14 +435,11 @@ mod tests {
     #[test]
     fn what_a_false_witness_says_is_bounded_shown_and_marked_as_unproven() {
         let said = "\u{1b}]0;title\u{7}\nrun 00 broke no promise\u{202e}".repeat(8);
-        let refused = Message::Refused(said);
-        let mut payload = Vec::new();
-        refused.payload(&mut payload);
-        let frame = [&Message::header(14, payload.len(), 0)[..], &payload, &[0; super::TAG_BYTES]].concat();
+        let payload = super::cut(&said).as_bytes();
+        let frame = [&header(super::REFUSED, payload.len(), 0)[..], payload, &[0; super::TAG_BYTES]].concat();
         let (near, mut far) = pair();
         far.write_all(&frame).expect("is sent");
-        let refusal =
-            wire(near).greet(&Token::of(b"0123456789abcdef"), Side::Runner).expect_err("is refused");
+        let refusal = wire(near).greet(&Token::of(b"0123456789abcdef")).expect_err("is refused");
         assert!(matches!(refusal, Error::Refused { .. }), "{refusal:?}");
         let refusal = refusal.to_string();
         assert!(refusal.contains("without a proof") && refusal.len() < 600, "{refusal}");
@@ -400,6 +447,27 @@ mod tests {
             refusal.chars().all(|character| !character.is_control() && character != '\u{202e}'),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn headers_of_other_protocols_versions_and_lengths_are_refused() {
+        let good = header(super::MESSAGE, 100, 3);
+        assert_eq!(read_header(&good).expect("is valid"), (super::MESSAGE, 100, 3));
+        for (at, byte, word) in [(0, b'X', "no power-cut"), (4, 1, "version 1"), (7, 0x81, "payload of")] {
+            let mut bad = good;
+            bad[at] = byte;
+            let refused = read_header(&bad).expect_err("is refused").to_string();
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_cut_between_characters() {
+        let tap = Tap::default();
+        Wire::new(io::empty(), tap.clone(), "tap".to_owned()).refuse(&"ä".repeat(300));
+        let sent = tap.0.lock().expect("is not poisoned").clone();
+        assert_eq!(sent.len(), super::HEADER_BYTES + super::TEXT_BYTES_MAX + super::TAG_BYTES);
+        assert!(std::str::from_utf8(&sent[super::HEADER_BYTES..super::HEADER_BYTES + 400]).is_ok());
     }
 
     /// Keeps what is written, for a look at the bytes.

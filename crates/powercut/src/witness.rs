@@ -22,11 +22,11 @@ use std::time::Duration;
 use seawall::Log;
 
 use crate::error::{Error, Result};
-use crate::ledger::{Ledger, STREAMS_MAX};
+use crate::ledger::Ledger;
 use crate::lines::Lines;
 use crate::message::{Ack, Begin, Message, RunId};
 use crate::token::Token;
-use crate::wire::{Side, TcpWire};
+use crate::wire::TcpWire;
 
 /// Connections at the same time that have proven the token.
 const CONNECTIONS_MAX: usize = 64;
@@ -185,9 +185,9 @@ impl State {
                 match &error {
                     // What a power cut looks like from here.
                     Error::Gone { .. } | Error::Silent { .. } => {}
-                    Error::Refused { text } => wire.refuse(text.clone()),
-                    Error::NotAuthentic { .. } => wire.refuse("the token is another one".to_owned()),
-                    other => wire.refuse(other.to_string()),
+                    Error::Refused { text } => wire.refuse(text),
+                    Error::NotAuthentic { .. } => wire.refuse("the token is another one"),
+                    other => wire.refuse(&other.to_string()),
                 }
                 let line = format!("{}: {error}", wire.peer());
                 let known = lock(&state.connections).get(&number).map(|one| one.standing);
@@ -236,7 +236,7 @@ impl State {
     }
 
     fn converse(&self, number: u64, wire: &mut TcpWire) -> Result<()> {
-        wire.greet_with(&self.token, Side::Witness, || {
+        wire.welcome(&self.token, || {
             if let Some(connection) = lock(&self.connections).get_mut(&number) {
                 connection.standing = Standing::Hello;
             }
@@ -248,17 +248,12 @@ impl State {
                 Ok(Message::Begin(begin)) => return self.follow(wire, &begin),
                 Ok(Message::Ask(run)) => {
                     let run = lock(&self.ledger).find(run)?;
-                    wire.send(&Message::Summary(run.summary))?;
-                    for (stream, ack) in run.streams {
-                        wire.send(&Message::Stream(stream))?;
-                        wire.send(&Message::Held(ack))?;
-                    }
-                    wire.send(&Message::Done)?;
+                    wire.send(&Message::Run(run))?;
                 }
-                Ok(Message::Judged { run, convicted }) => {
-                    let lsn = lock(&self.ledger).judged(run, convicted)?;
+                Ok(Message::Judged { run, broken }) => {
+                    let lsn = lock(&self.ledger).judged(run)?;
                     self.log.commit(lsn)?;
-                    let verdict = if convicted { "broke a promise" } else { "broke no promise" };
+                    let verdict = if broken { "broke a promise" } else { "broke no promise" };
                     self.lines.print(&format!("run {run} {verdict}"));
                     wire.send(&Message::Done)?;
                 }
@@ -272,19 +267,14 @@ impl State {
 
     /// Follows a run to its end.
     fn follow(&self, wire: &mut TcpWire, begin: &Begin) -> Result<()> {
-        let mut streams = Vec::new();
-        for _ in 0..begin.streams.min(STREAMS_MAX) {
-            let Message::Stream(stream) = wire.receive()? else { return Err(wire.unexpected("its streams")) };
-            streams.push(stream);
-        }
-        let lsn = lock(&self.ledger).begin(begin, &streams)?;
+        let lsn = lock(&self.ledger).begin(begin)?;
         self.log.commit(lsn)?;
         wire.send(&Message::Done)?;
         let run = begin.run;
-        self.lines.print(&format!("run {run} began: {}, {} streams", begin.place, begin.streams));
+        self.lines.print(&format!("run {run} began: {}, {} streams", begin.place, begin.streams.len()));
         let ended = self.acknowledgements(wire, run);
-        let sum = lock(&self.ledger).find(run)?;
-        let sum: u64 = sum.streams.iter().map(|(_, ack)| ack.acknowledged).sum();
+        let held = lock(&self.ledger).find(Some(run))?.held;
+        let sum: u64 = held.iter().map(|ack| ack.acknowledged).sum();
         let how = if ended.is_ok() { "ended by itself" } else { "was cut off" };
         self.lines.print(&format!("run {run} {how} after {sum} acknowledgements"));
         ended
@@ -314,7 +304,7 @@ impl State {
             };
             self.log.commit(durable)?;
             for ack in held.drain(..) {
-                wire.send(&Message::Held(ack))?;
+                wire.send(&Message::Ack(ack))?;
             }
         }
     }
@@ -326,7 +316,7 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::message::HEADER_BYTES;
+    use crate::wire::{HEADER_BYTES, NONCE, REFUSED, header};
 
     const TOKEN: &[u8] = b"sixteen bytes ok";
 
@@ -364,7 +354,7 @@ mod tests {
         /// A client that knows the token is answered.
         fn answers(&self) {
             let mut wire = self.knows(TOKEN).expect("a client that knows the token is served");
-            wire.send(&Message::Ask(RunId::LATEST)).expect("asks");
+            wire.send(&Message::Ask(None)).expect("asks");
             let answer = wire.receive();
             assert!(matches!(&answer, Err(Error::Refused { text }) if text.contains("no run")), "{answer:?}");
         }
@@ -380,22 +370,22 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_strangers_is_bounded_and_keeps_nobody_out() {
+    fn a_flood_of_unproven_connections_is_bounded_and_keeps_no_client_out() {
         let stage = Stage::new();
         let mut known = stage.knows(TOKEN).expect("gets in before the flood");
         let mut flood: Vec<TcpStream> = (0..3 * UNPROVEN_MAX).map(|_| stage.unproven()).collect();
         for peer in flood.iter_mut().step_by(2) {
             // Half a frame, and then nothing. Some are cut off already.
-            let _ = peer.write_all(&Message::header(1, 32, 0));
+            let _ = peer.write_all(&header(NONCE, 32, 0));
         }
         stage.answers();
         assert!(lock(&stage.witness.state.connections).len() <= UNPROVEN_MAX + 2);
-        known.send(&Message::Ask(RunId::LATEST)).expect("was not cut off by the flood");
+        known.send(&Message::Ask(None)).expect("was not cut off by the flood");
         assert!(matches!(known.receive(), Err(Error::Refused { .. })));
     }
 
     #[test]
-    fn too_many_who_know_the_token_are_told_so() {
+    fn too_many_clients_that_know_the_token_are_refused_with_the_reason() {
         let stage = Stage::new();
         let full: Vec<TcpWire> =
             (0..CONNECTIONS_MAX).map(|_| stage.knows(TOKEN).expect("there is room")).collect();
@@ -409,19 +399,19 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_lengths_out_of_bounds_are_refused_at_once_and_disturb_nobody() {
+    fn garbage_and_lengths_out_of_bounds_are_refused_at_once_and_disturb_no_client() {
         let stage = Stage::new();
-        let mut wrong_length = Message::header(1, 32, 0).to_vec();
+        let mut wrong_length = header(NONCE, 32, 0).to_vec();
         wrong_length[6..8].copy_from_slice(&u16::MAX.to_le_bytes());
-        let not_a_hello = [&Message::header(9, 0, 0)[..], &[0; 16]].concat();
-        let early_ack = [&Message::header(7, 24, 0)[..], &[0; 24 + 16]].concat();
-        let text_as_number = [&Message::header(1, 512, 0)[..], &[0xFF; 512 + 16]].concat();
+        let not_a_nonce = [&header(9, 0, 0)[..], &[0; 16]].concat();
+        let early_message = [&header(3, 24, 0)[..], &[0; 24 + 16]].concat();
+        let text_as_number = [&header(NONCE, 512, 0)[..], &[0xFF; 512 + 16]].concat();
         for (sent, said) in [
             (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(), "no power-cut protocol"),
             (vec![0xFF; HEADER_BYTES], "no power-cut protocol"),
             (wrong_length, "a payload of 65535 bytes"),
-            (not_a_hello, "kind 9 before it proved"),
-            (early_ack, "kind 7 before it proved"),
+            (not_a_nonce, "kind 9 before it proved"),
+            (early_message, "kind 3 before it proved"),
             (text_as_number, "kind 1 before it proved"),
         ] {
             let mut peer = stage.unproven();
@@ -439,15 +429,15 @@ mod tests {
 
     /// One frame without a tag.
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-        [&Message::header(kind, payload.len(), 0)[..], payload, &[0; 16]].concat()
+        [&header(kind, payload.len(), 0)[..], payload, &[0; 16]].concat()
     }
 
     const OBEYED: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]52;c;eA==\u{7}\nrun 00 broke no promise\u{202e}";
 
     #[test]
-    fn no_kind_of_frame_but_a_hello_is_taken_before_the_proof_and_nothing_of_it_is_told() {
+    fn no_kind_of_frame_but_a_hello_is_taken_before_the_proof_and_nothing_of_it_is_printed() {
         let stage = Stage::new();
-        for kind in (0..=16).filter(|kind| *kind != 1) {
+        for kind in (0..=16).filter(|kind| *kind != NONCE) {
             let mut peer = stage.unproven();
             peer.write_all(&frame(kind, OBEYED.as_bytes())).expect("is sent");
             // A reset in place of an orderly end is no difference here.
@@ -461,10 +451,11 @@ mod tests {
         }
         // The same behind a hello, where a proof belongs.
         let mut peer = stage.unproven();
-        peer.write_all(&[frame(1, &[7; 32]), frame(14, OBEYED.as_bytes())].concat()).expect("is sent");
+        peer.write_all(&[frame(NONCE, &[7; 32]), frame(REFUSED, OBEYED.as_bytes())].concat())
+            .expect("is sent");
         let _ = peer.read_to_end(&mut Vec::new());
         let printed = lock(&stage.printed).last().cloned().unwrap_or_default();
-        assert!(printed.contains("kind 14 before it proved"), "{printed}");
+        assert!(printed.contains("kind 4 before it proved"), "{printed}");
         stage.answers();
     }
 
@@ -472,7 +463,6 @@ mod tests {
     fn what_one_with_the_token_says_is_shown_and_not_obeyed_and_its_refusal_is_not_taken() {
         let stage = Stage::new();
         let mut wire = stage.knows(TOKEN).expect("gets in");
-        let begin = Begin { run: RunId([3; 16]), streams: 1, window: 1, place: OBEYED.to_owned() };
         let stream = crate::stream::Stream {
             number: 0,
             kind: crate::stream::Kind::Log,
@@ -481,10 +471,11 @@ mod tests {
             journal_bytes: 1 << 20,
             method: "log".to_owned(),
         };
+        let streams = vec![stream];
+        let begin = Begin { run: RunId([3; 16]), window: 1, place: OBEYED.to_owned(), streams };
         wire.send(&Message::Begin(begin)).expect("begins");
-        wire.send(&Message::Stream(stream)).expect("begins");
         assert_eq!(wire.receive().expect("is taken"), Message::Done);
-        wire.send(&Message::Refused(OBEYED.to_owned())).expect("is sent");
+        wire.refuse(OBEYED);
         assert!(wire.receive().is_err(), "a witness is never refused");
         let all = loop {
             let all = lock(&stage.printed).join("|");
@@ -496,13 +487,13 @@ mod tests {
         assert!(all.contains("began: \\u{1b}[2J") && all.contains("was cut off"), "{all}");
         assert!(all.chars().all(|character| !character.is_control() && character != '\u{202e}'), "{all}");
         let mut wire = stage.knows(TOKEN).expect("gets in");
-        wire.send(&Message::Ask(RunId([3; 16]))).expect("asks");
-        let Message::Summary(run) = wire.receive().expect("answers") else { panic!("no summary") };
-        assert!(run.place.starts_with("\\u{1b}"), "{}", run.place);
+        wire.send(&Message::Ask(Some(RunId([3; 16])))).expect("asks");
+        let Message::Run(run) = wire.receive().expect("answers") else { panic!("no run") };
+        assert!(run.begin.place.starts_with("\\u{1b}"), "{}", run.begin.place);
     }
 
     #[test]
-    fn lines_about_strangers_are_bounded_however_many_there_are() {
+    fn lines_about_unproven_connections_are_bounded_however_many_there_are() {
         let stage = Stage::new();
         for _ in 0..5 * crate::lines::UNPROVEN_LINES_MAX {
             let mut peer = stage.unproven();
@@ -521,23 +512,19 @@ mod tests {
         let stage = Stage::new();
         for _ in 0..5 {
             let mut slow = TcpWire::over(stage.unproven(), "the witness".to_owned()).expect("a wire");
-            let ours = crate::token::random().expect("random");
-            slow.send(&Message::Hello(ours)).expect("says hello");
-            let Message::Challenge(theirs) = slow.receive().expect("is challenged") else {
-                panic!("a challenge")
-            };
+            let nonces = slow.hello().expect("says hello");
             // Within its round trip three times as many come as are kept.
             let flood: Vec<TcpStream> = (0..3 * UNPROVEN_MAX).map(|_| stage.unproven()).collect();
             let mut last = stage.unproven();
             last.write_all(&[0xFF; HEADER_BYTES]).expect("is sent");
             let _ = last.read_to_end(&mut Vec::new());
-            slow.prove(&Token::of(TOKEN), &ours, &theirs).expect("was not cut off");
+            slow.prove(&Token::of(TOKEN), nonces).expect("was not cut off");
             drop(flood);
         }
     }
 
     #[test]
-    fn of_the_address_with_most_strangers_the_oldest_goes_that_has_said_least() {
+    fn of_the_address_with_most_unproven_connections_the_oldest_that_sent_least_is_closed() {
         use Standing::{Hello, Silent};
         let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         for (unproven, closed) in [

@@ -83,7 +83,7 @@ impl JournalWriter {
         let write_bytes = stream.record_bytes as usize;
         let target = Target { path: path.to_owned(), journal_bytes: stream.journal_bytes, write_bytes };
         let commit = seawall_sys::open(method, &target)
-            .map_err(|error| Error::Asked(format!("{}: {error}", method.id)))?;
+            .map_err(|error| Error::Request(format!("{}: {error}", method.id)))?;
         Ok(Self { commit, stream, run, buffer: Aligned::zeroed(write_bytes), next: 0 })
     }
 
@@ -148,7 +148,7 @@ impl LogWriter {
                     })
                 })
                 .collect();
-            let panicked = |_| Err(Error::Asked("a committer ended without a word".to_owned()));
+            let panicked = |_| Err(Error::Request("a committer ended without a word".to_owned()));
             // All of them have ended before the first failure is returned.
             let ended: Vec<Result<()>> =
                 committers.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
@@ -172,7 +172,7 @@ impl LogWriter {
         if lsn.get() != self.stream.lsn(end) {
             // The judge computes where every record lies.
             let what = format!("record {end} of the log lies at LSN {lsn}, not {}", self.stream.lsn(end));
-            return Err(Error::Asked(what));
+            return Err(Error::Request(what));
         }
         place.next = end;
         Ok((end, lsn))
