@@ -27,14 +27,14 @@ fn in_unit(ns: f64) -> (String, &'static str) {
         let (digits, unit) = in_unit(-ns);
         return (format!("{MINUS}{digits}"), unit);
     }
-    for (scale, unit) in UNITS {
-        let value = ns / scale;
-        if value < 999.5 || unit == "s" {
-            let digits = if unit == "ns" { format!("{value:.0}") } else { significant(value) };
-            return (digits, unit);
-        }
-    }
-    unreachable!("seconds take any value")
+    let (scale, unit) = UNITS[unit_of(ns)];
+    let value = ns / scale;
+    (if unit == "ns" { format!("{value:.0}") } else { significant(value) }, unit)
+}
+
+/// The unit in which a duration has at most three digits before the point; seconds take any value.
+fn unit_of(ns: f64) -> usize {
+    UNITS.iter().position(|(scale, _)| ns / scale < 999.5).unwrap_or(UNITS.len() - 1)
 }
 
 /// A duration in words: `45.2 µs`.
@@ -64,6 +64,23 @@ pub fn round_duration(ns: u64) -> String {
 pub fn tight(ns: f64) -> String {
     let (digits, unit) = in_unit(ns);
     format!("{digits}{unit:>2}")
+}
+
+/// Two durations that add up, for a column, with two digits each and one unit where they share it: `12+54µs`,
+/// `5.2µs+3.2ms`.
+#[must_use]
+pub fn tight_sum(first_ns: f64, second_ns: f64) -> String {
+    let brief = |ns: f64| {
+        let (scale, unit) = UNITS[unit_of(ns)];
+        let value = ns / scale;
+        (if value < 9.95 && scale > 1.0 { format!("{value:.1}") } else { format!("{value:.0}") }, unit)
+    };
+    let ((first, of_first), (second, of_second)) = (brief(first_ns), brief(second_ns));
+    if of_first == of_second {
+        format!("{first}+{second}{of_second}")
+    } else {
+        format!("{first}{of_first}+{second}{of_second}")
+    }
 }
 
 /// A whole number with separators: `65,536`.
@@ -178,6 +195,9 @@ mod tests {
         assert_eq!((tight(-16_064.0).as_str(), duration(-12.0).as_str()), ("−16.1µs", "−12 ns"));
         assert_eq!([significant(-12_345.0), rate_tight(-12_345.0)], ["−12,345", "−12.3k"]);
         assert_eq!((tight(1.5e9).as_str(), tight(45_210.0).as_str()), ("1.50 s", "45.2µs"));
+        let sums = [(12_300.0, 54_100.0), (5_230.0, 3_210_000.0), (999.6, 182_400.0), (812.0, 45.0)];
+        let sums = sums.map(|(first, second)| tight_sum(first, second));
+        assert_eq!(sums, ["12+54µs", "5.2µs+3.2ms", "1.0+182µs", "812+45ns"]);
     }
 
     #[test]

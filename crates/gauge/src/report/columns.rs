@@ -4,7 +4,7 @@
 //! is marked `~`, one with none is `-`.
 
 use crate::evidence::PerCommit;
-use crate::figures::{bytes, count, percent, rate_tight, significant, tight};
+use crate::figures::{bytes, count, percent, rate_tight, significant, tight, tight_sum};
 use crate::latency::{Latency, Percentile};
 use crate::rank::{Ranked, ToBest};
 use crate::stats::Ratio;
@@ -39,14 +39,15 @@ pub const UNKNOWN: &str = "-";
 
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
-pub const COLUMNS: [Column; 22] = [
+pub const COLUMNS: [Column; 23] = [
     Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
     Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
     Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
     Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
-    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Wide,      cell: |row| part(row.measured.latency("write"), 50.0) },
-    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Wide,      cell: |row| part(row.measured.latency("sync"), 50.0) },
+    Column { head: ["write+", "sync"],  title: "Write + sync p50",     need: Need::Essential, cell: split },
+    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Full,      cell: |row| part(row.measured.latency("write"), 50.0) },
+    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Full,      cell: |row| part(row.measured.latency("sync"), 50.0) },
     Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      cell: |row| percentile(row.measured.main(), 90.0) },
     Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.0) },
     Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.9) },
@@ -87,6 +88,15 @@ pub fn percentile(latency: &Latency, percent: f64) -> String {
 
 fn part(latency: Option<&Latency>, percent: f64) -> String {
     latency.map_or(UNKNOWN.to_owned(), |latency| percentile(latency, percent))
+}
+
+/// The medians of a commit's two parts, where write and sync are separate calls: `12+54µs`.
+fn split(row: &Ranked<'_>) -> String {
+    let part = |name| row.measured.latency(name).map(|latency| latency.percentile(50.0));
+    let Some((write, sync)) = part("write").zip(part("sync")) else { return UNKNOWN.to_owned() };
+    let Some((write_ns, sync_ns)) = write.ns().zip(sync.ns()) else { return UNKNOWN.to_owned() };
+    let is_sound = matches!((write, sync), (Percentile::Sound(_), Percentile::Sound(_)));
+    format!("{}{}", if is_sound { "" } else { "~" }, tight_sum(write_ns as f64, sync_ns as f64))
 }
 
 fn share(share: Option<f64>) -> String {

@@ -27,10 +27,16 @@ use crate::rank::{Ranked, Ranking, Standing};
 use crate::result::RunResult;
 use crate::row::FAILED;
 
-/// The columns of ranked methods that a narrow terminal does without, the first to go first: it shows names first, then
-/// the median, the rate and p99.
-const DISPENSABLE: [&str; 5] =
-    ["CPU wait of slow commits", "Max", "Against best, 95 % range", "p99.9", "Flushes per commit"];
+/// The columns of ranked methods that a terminal does without where not all fit, the first to go first: it shows names
+/// first, then the median, the rate and p99. A wait for CPUs that matters is the headline.
+const DISPENSABLE: [&str; 6] = [
+    "Max",
+    "CPU wait of slow commits",
+    "Against best, 95 % range",
+    "p99.9",
+    "Write + sync p50",
+    "Flushes per commit",
+];
 
 /// By so much a row's name is cut at most before the table goes on below.
 const NAME_CUT_MAX: usize = 3;
@@ -157,17 +163,20 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, layout: &Layo
         |is: &dyn Fn(&str) -> bool| grid.lines().any(|line| columns().any(|at| is(line.cells[at].as_str())));
     let shown = |long: &str| columns().any(|at| grid.heads[at].long == long);
     let ranked = ranking.result.study.ranked;
+    let is_essential = |at: &usize| grid.heads[*at].need == Need::Essential;
+    let is_cut = (0..grid.heads.len()).filter(is_essential).any(|at| columns().all(|other| other != at));
     let counted = ranking.rows.iter().any(|row| row.evidence.per_commit.is_some());
     let parts = [
         (ranked && shown("Flushes per commit"), "flushes: counted by the device, per commit"),
         (ranked && !counted, "device flushes are not counted on this system"),
         (cell_is(&|cell| cell.starts_with('~')), "~: fewer than ten samples beyond it"),
         (cell_is(&|cell| cell == UNKNOWN), "-: unknown, or too few samples"),
+        (shown("Write + sync p50"), "write+sync: the medians of both, where they are separate calls"),
         (shown("Against best, 95 % range"), "against best: of its class, by p50, the range of 95 %"),
         (cell_is(&|cell| cell == "noisy"), "noisy: from half to twice and more"),
         (cell_is(&|cell| cell.starts_with('≈')), "≈: same within noise"),
         (shown("CPU wait of slow commits"), "CPU wait: of the time of commits above p99"),
-        (ranked && page.width < WIDTH_DEFAULT, "more columns on a wider terminal"),
+        (ranked && is_cut, "more columns on a wider terminal"),
     ];
     let parts: Vec<&str> = parts.into_iter().filter(|(shown, _)| *shown).map(|(_, words)| words).collect();
     if !parts.is_empty() {
@@ -209,13 +218,17 @@ impl Layout {
         {
             columns.remove(last);
         }
-        let mut dispensable = DISPENSABLE.iter();
-        let beside_names = |columns: &[usize]| layout.width(columns) - name_width + name_width.min(width / 2);
-        while width < WIDTH_DEFAULT
-            && beside_names(&columns) > width
-            && let Some(long) = dispensable.next()
-        {
-            columns.retain(|at| grid.heads[*at].long != *long);
+        let is_ranked = grid.sections.iter().any(|section| section.standing.is_some());
+        // The first goes before a name is cut, the others after.
+        let name_cut = |gone: usize| match gone {
+            _ if width < WIDTH_DEFAULT => name_width.saturating_sub(width / 2),
+            0 => 0,
+            _ => NAME_CUT_MAX,
+        };
+        for (gone, long) in DISPENSABLE.iter().filter(|_| is_ranked).enumerate() {
+            if layout.width(&columns) - name_cut(gone) > width {
+                columns.retain(|at| grid.heads[*at].long != *long);
+            }
         }
         if layout.width(&columns) > width {
             layout.name_width = name_width.min(name_share);
