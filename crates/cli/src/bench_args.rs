@@ -124,12 +124,17 @@ pub(crate) struct CommitArgs {
     pub(crate) dir: Vec<PathBuf>,
 
     /// Measure exactly the published experiment's amount: 65,536 transactions of 16 KiB per method
-    #[arg(long, conflicts_with_all = ["transactions", "time", "size", "journal"], help_heading = "How much")]
+    #[arg(long, conflicts_with_all = ["transactions", "time", "size", "writes", "journal"], help_heading = "How much")]
     full: bool,
 
-    /// Size of a transaction, such as 16k or 2300; k, KiB, M and so on are powers of 1,024 [default: 16KiB]
+    /// Size of a write, of which a transaction has one unless --writes is given, such as 16k or 2300; k, KiB, M and so on are powers of 1,024 [default: 16KiB]
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
     size: Option<ByteSize>,
+
+    /// Writes of a transaction, each of --size at consecutive places: with one sync behind the last, or each durable by
+    /// itself where the method writes through [default: 1]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    writes: Option<u32>,
 
     /// Size of the journal [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
@@ -222,6 +227,7 @@ impl CommitArgs {
         Ok(Plan {
             methods: choose_methods(methods).map_err(Failure::usage)?,
             transaction_bytes,
+            writes: self.writes.unwrap_or(defaults.writes),
             journal: Recipe {
                 state: state.unwrap_or(defaults.journal.state),
                 bytes: self.journal.map_or(defaults.journal.bytes, |size| size.as_u64()),

@@ -22,6 +22,7 @@ const TABLE: &[Row] = &[
         ("seawall bench /var/lib/db --full", "the published experiment: 65,536 transactions a method"),
         ("seawall bench --methods published", "only the methods of the published experiment"),
         ("seawall bench --size 2300 --file-state appending --methods fdatasync", "as a log that grows writes"),
+        ("seawall bench --size 8k --writes 2 --methods fdatasync,open_datasync", "two writes a commit, as PostgreSQL may need"),
         ("seawall bench --require 'p99<10ms'", "for scripts: exit code 3 if missed"),
         ("seawall bench --require etcd", "is this disk fit for etcd?"),
         ("seawall bench --list", "the scenarios and their defaults"),

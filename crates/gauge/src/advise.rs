@@ -11,7 +11,7 @@ pub mod disturbed;
 pub mod expect;
 pub mod products;
 
-use crate::figures::{bytes, duration_ns, listing, percent, plural, rate};
+use crate::figures::{duration_ns, listing, percent, plural, rate};
 use crate::rank::{self, Ranked, Ranking, Standing};
 use products::{PRODUCTS, Product};
 use std::fmt;
@@ -227,7 +227,7 @@ fn basis(ranking: &Ranking<'_>) -> String {
     };
     format!(
         "Rates stand on this run: {writers}, {} a commit, {} journal, nothing else on the disk. They are upper ends of a range, not promises: a database adds its own work and checkpoints. Clients that commit together share flushes and get more.",
-        bytes(plan.transaction_bytes),
+        plan.transaction(),
         plan.file_state.name()
     )
 }

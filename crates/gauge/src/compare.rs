@@ -34,6 +34,11 @@ pub enum Incomparable {
     Alone,
     /// There is no published table of this id.
     Unknown(String),
+    /// The sides' commits have different numbers of writes.
+    Writes {
+        /// Each side's number.
+        writes: String,
+    },
     /// No figure is common to the sides.
     Figure {
         /// Each side's scenario.
@@ -72,6 +77,11 @@ impl fmt::Display for Incomparable {
             Self::Unknown(id) => {
                 write!(f, "there is no published table `{id}`; `seawall compare --list` names them all")
             }
+            Self::Writes { writes } => write!(
+                f,
+                "their commits differ in the number of writes (--writes), which decides how often a method flushes: \
+                 {writes}"
+            ),
             Self::Figure { scenarios } => {
                 write!(f, "there is no figure that all of them have: {scenarios}")
             }
@@ -159,10 +169,17 @@ impl Comparison {
     /// Compares `sides` by `by`, or by the first measure that all of them have.
     ///
     /// # Errors
-    /// There are fewer than two sides, or they have no measure in common, or not that one.
+    /// There are fewer than two sides, or their commits differ in the number of writes, or they have no measure in
+    /// common, or not that one.
     pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, Incomparable> {
         if sides.len() < 2 {
             return Err(Incomparable::Alone);
+        }
+        if sides.iter().any(|side| side.writes != sides[0].writes) {
+            let each = |side: &Side| format!("{} in {}", side.writes, side.name);
+            return Err(Incomparable::Writes {
+                writes: sides.iter().map(each).collect::<Vec<_>>().join(", "),
+            });
         }
         let shared = shared(&sides);
         let measure = choose(&sides, &shared, by)?;

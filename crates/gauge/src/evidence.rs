@@ -20,6 +20,9 @@
 //!   power loss      write-back           less                contradicted
 //! ```
 //!
+//! Flushes are held against what a commit needs: one, or one for each of its writes where the method makes each stable by
+//! itself ([`flushes_needed`]).
+//!
 //! A flush is missing if one writer made more commits than the device counted flushes, a neighbour's included: each
 //! commit of a sequence needs a flush that begins after the one before it has ended, so that none can be merged away.
 //! What a block's edges may hide, and 2 %, are allowed for: a liar that drops one sync in twenty is convicted after some
@@ -188,6 +191,16 @@ pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
     f64::from(row.writers.unwrap_or(result.plan.threads).max(1))
 }
 
+/// Flushes that a commit of `row` needs: as many as it has writes where its method makes each stable by itself, else one.
+#[must_use]
+pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
+    let writes = result.plan.writes;
+    if writes == 1 {
+        return 1;
+    }
+    lookup::method(result, row).filter(|method| method.flushes_each_write()).map_or(1, |_| writes)
+}
+
 fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Option<PerCommit>) -> Verdict {
     let cache = result.environment.device_cache();
     if cache == DeviceCache::WriteThrough {
@@ -197,19 +210,28 @@ fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Optio
         return Verdict::CannotTell("this system shows no counters for the device");
     };
     let writers = writers(result, row);
+    let needed = flushes_needed(result, row);
+    let one_each = ONE_EACH * f64::from(needed);
     let counted = measured.counts.map_or(0, |counts| counts.flushes);
-    let missing = |writers: f64| flushes_missing(measured.commits, counted, measured.rounds.len(), writers);
+    let missing = |writers: f64| {
+        flushes_missing(
+            measured.commits.saturating_mul(needed.into()),
+            counted,
+            measured.rounds.len(),
+            writers,
+        )
+    };
     if counters_stand_still(result) {
         Verdict::CannotTell("the device's counters stand still")
     } else if each.flushes_blurred && !missing(writers) {
         Verdict::CannotTell(NEIGHBOUR)
-    } else if each.flushes >= ONE_EACH && !missing(1.0) {
+    } else if each.flushes >= one_each && !missing(1.0) {
         Verdict::Confirmed
     } else if cache == DeviceCache::Unknown {
         Verdict::CannotTell("the device does not say whether its write cache is volatile")
-    } else if forced_by_fua(result, row) && each.writes >= ONE_EACH / writers {
+    } else if forced_by_fua(result, row) && each.writes >= one_each / writers {
         Verdict::ByFua
-    } else if writers > 1.0 && each.flushes * writers >= ONE_EACH && !missing(writers) {
+    } else if writers > 1.0 && each.flushes * writers >= one_each && !missing(writers) {
         Verdict::Shared
     } else if row.method.is_none() && takes_fua(result) {
         Verdict::CannotTell("the device takes FUA, and the row does not say by which method it commits")
@@ -218,12 +240,12 @@ fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Optio
     }
 }
 
-/// Whether more commits were acknowledged than `flushes`, as they were counted in `blocks` blocks, can have carried: one
-/// of each of the writers at most.
-fn flushes_missing(commits: u64, flushes: u64, blocks: usize, writers: f64) -> bool {
+/// Whether `needed` flushes are more than `flushes`, as they were counted in `blocks` blocks, can have served: one of each
+/// of the writers at most.
+fn flushes_missing(needed: u64, flushes: u64, blocks: usize, writers: f64) -> bool {
     const PER_BLOCK: f64 = 2.0;
     const SHARE: f64 = 0.02;
-    let needed = commits as f64 / writers;
+    let needed = needed as f64 / writers;
     (flushes as f64) + PER_BLOCK * blocks.max(1) as f64 + SHARE * needed < needed
 }
 
@@ -369,6 +391,20 @@ mod tests {
         assert_eq!(with(4, 3_000), Verdict::Shared);
         assert_eq!(with(4, 2_000), Verdict::Contradicted);
         assert_eq!(with(1, 3_000), Verdict::Contradicted);
+    }
+
+    #[test]
+    fn a_commit_of_two_writes_needs_two_flushes_where_each_write_is_stable_by_itself() {
+        let of = |id: &str, flushes: u64| {
+            let mut result = run("dsync,buffered+fdatasync,uring-linked", Vec::new(), |_| {});
+            result.plan.writes = 2;
+            measured(&mut result, id).counts.as_mut().expect("counts").flushes = flushes;
+            verdict_of(&result, id).verdict
+        };
+        for id in ["dsync", "uring-linked"] {
+            assert_eq!((of(id, 24_000), of(id, 12_000)), (Verdict::Confirmed, Contradicted), "{id}");
+        }
+        assert_eq!(of("buffered+fdatasync", 12_000), Verdict::Confirmed);
     }
 
     #[test]

@@ -86,7 +86,7 @@ const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 33] = [
+pub const RULES: [Rule; 34] = [
     rule("cpu-wait",             Every,   machine::cpu_wait),
     rule("ticks",                Ranked,  machine::ticks),
     rule("lies",                 Durable, trust::lies),
@@ -116,6 +116,7 @@ pub const RULES: [Rule; 33] = [
     rule("amplification",        Ranked,  cost::amplification),
     rule("copy-on-write",        Ranked,  cost::copy_on_write),
     rule("fsync-dearer",         Ranked,  cost::fsync_dearer),
+    rule("each-write-flushed",   Ranked,  cost::each_write_flushed),
     rule("same-within-noise",    Ranked,  machine::same_within_noise),
     rule("burst-credits",        Ranked,  machine::burst_credits),
     rule("write-buffer",         Ranked,  machine::write_buffer),

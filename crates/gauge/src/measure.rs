@@ -8,6 +8,8 @@
 //!   that it delayed, not only to the one that met it
 //! ```
 //!
+//! A commit of several writes makes them one after the other at consecutive places, and syncs once behind the last.
+//!
 //! Slow commits are attributed: a commit above the method's own p99 has the thread's run-queue wait read right
 //! behind it. Reading that for every commit would cost a microsecond each, so it is read for slow ones and
 //! every 64 commits; the waiting that goes with ordinary commits (measured over the spans without slow ones)
@@ -30,6 +32,8 @@ pub struct Slice {
     pub base: u64,
     /// Transactions that fit into it.
     pub capacity: u64,
+    /// Writes of a transaction, one behind the other.
+    pub writes: u64,
     /// The writer's next transaction, counted over all its blocks.
     pub first: u64,
     /// At most so many commits.
@@ -67,7 +71,7 @@ pub struct Sample {
     pub tail: Tail,
 }
 
-/// Runs `slice` on `lane`, which was loaded with a transaction of `bytes` bytes, until its bounds or `stop`.
+/// Runs `slice` on `lane`, which was loaded with the `bytes` bytes of a write, until its bounds or `stop`.
 ///
 /// # Errors
 /// The first failed call. What was measured before it is lost: the file can no longer be trusted.
@@ -87,10 +91,12 @@ pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) 
             }
             lane.sleep_until(scheduled_ns);
         }
-        let offset = slice.base + position * bytes;
+        let (nth, offset) = (slice.first + sample.commits, slice.base + position * slice.writes * bytes);
         position = if position + 1 == slice.capacity { 0 } else { position + 1 };
         let t0 = lane.now_ns();
-        lane.write(offset, slice.first + sample.commits)?;
+        for write in 0..slice.writes {
+            lane.write(offset + write * bytes, nth * slice.writes + write)?;
+        }
         let t1 = if slice.splits { lane.now_ns() } else { t0 };
         lane.sync()?;
         done_ns = lane.now_ns();
@@ -182,5 +188,79 @@ impl Attribution {
         }
         self.last_wait_ns = Some(now_ns);
         self.commits_since = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_sys::buffer::Aligned;
+    use std::cell::Cell;
+    use std::ops::Range;
+
+    /// Notes the calls, each of which takes a nanosecond.
+    #[derive(Default)]
+    struct Noted {
+        now_ns: Cell<u64>,
+        calls: Vec<String>,
+    }
+
+    impl Noted {
+        fn note(&mut self, call: String) {
+            self.now_ns.set(self.now_ns.get() + 1);
+            self.calls.push(call);
+        }
+    }
+
+    impl Lane for Noted {
+        fn enter(&mut self, _: Option<usize>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn now_ns(&self) -> u64 {
+            self.now_ns.get()
+        }
+        fn sleep_until(&mut self, _: u64) {}
+        fn load(&mut self, _: Aligned) {}
+        fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error> {
+            self.note(format!("write {offset} {stamp}"));
+            Ok(())
+        }
+        fn sync(&mut self) -> Result<(), Error> {
+            self.note("sync".to_owned());
+            Ok(())
+        }
+        fn warm(&mut self, _: Range<u64>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn times(&self) -> Times {
+            Times::default()
+        }
+        fn wait_ns(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_commit_makes_all_its_writes_at_consecutive_places_and_then_syncs_once() {
+        let stop = AtomicBool::new(false);
+        let until = crate::testbed::Until { block_ns: u64::MAX, stop: &stop };
+        let two = crate::testbed::writers::slice(100, 2, until);
+        let slice = Slice { writes: 2, commits_max: 3, first: 1, splits: true, ..two };
+        let mut lane = Noted::default();
+        let sample = run(&mut lane, &slice, 10, &stop).expect("three commits");
+        let expected = [
+            "write 120 2",
+            "write 130 3",
+            "sync", // the second place
+            "write 100 4",
+            "write 110 5",
+            "sync", // round again
+            "write 120 6",
+            "write 130 7",
+            "sync",
+        ];
+        assert_eq!(lane.calls, expected);
+        let [whole, write, sync] = [&sample.latency, &sample.write, &sample.sync].map(Latency::max_ns);
+        assert_eq!((sample.commits, whole, write, sync), (3, 3, 2, 1));
     }
 }

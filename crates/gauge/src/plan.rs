@@ -19,6 +19,9 @@ pub const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
 /// The published experiment: bytes of the journal.
 pub const PUBLISHED_JOURNAL_BYTES: u64 = 1 << 30;
 
+/// Writes of a transaction at most.
+pub const WRITES_MAX: u32 = 64;
+
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
@@ -33,8 +36,10 @@ pub enum Amount {
 pub struct Plan {
     /// The rows of the method table, in table order.
     pub methods: Vec<&'static Method>,
-    /// Size of a transaction, bytes.
+    /// Size of a write, bytes.
     pub transaction_bytes: usize,
+    /// Writes of a transaction, at consecutive places.
+    pub writes: u32,
     /// How the journal is made; its size is in it.
     pub journal: Recipe,
     /// How much.
@@ -58,6 +63,7 @@ impl Default for Plan {
         Self {
             methods: methods::here().iter().collect(),
             transaction_bytes: PUBLISHED_TRANSACTION_BYTES,
+            writes: 1,
             journal: Recipe {
                 state: FileState::ZeroFilled,
                 bytes: PUBLISHED_JOURNAL_BYTES,
@@ -130,7 +136,13 @@ impl Plan {
     /// Transactions that fit into one writer's part of the journal.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.journal.bytes / self.threads as u64 / self.transaction_bytes as u64
+        self.journal.bytes / self.threads as u64 / self.commit_bytes()
+    }
+
+    /// Size of a transaction, bytes: all its writes.
+    #[must_use]
+    pub fn commit_bytes(&self) -> u64 {
+        self.transaction_bytes as u64 * u64::from(self.writes)
     }
 
     /// Whether every block needs a journal of its own, because writing changes the file state.
@@ -155,13 +167,14 @@ impl Plan {
             (
                 "--size",
                 (1..=64 << 20).contains(&self.transaction_bytes),
-                "from 1 B to 64 MiB, which one commit writes",
+                "from 1 B to 64 MiB, which one write of a commit has",
             ),
             (
                 "--journal",
                 self.journal.bytes <= 16 << 40,
                 "at most 16 TiB, the largest file of common file systems",
             ),
+            ("--writes", (1..=WRITES_MAX).contains(&self.writes), "from 1 to 64"),
             ("--threads", (1..=256).contains(&self.threads), "from 1 to 256"),
             ("--fill-size", (1..=64 << 20).contains(&self.journal.fill_bytes), "from 1 B to 64 MiB"),
             ("--rounds", (1..=10_000).contains(&self.rounds), "from 1 to 10,000"),
@@ -171,7 +184,7 @@ impl Plan {
         ])?;
         let threads = self.threads;
         if self.capacity() == 0 {
-            let (journal, size) = (ByteSize(self.journal.bytes), ByteSize(self.transaction_bytes as u64));
+            let (journal, size) = (ByteSize(self.journal.bytes), ByteSize(self.commit_bytes()));
             let reason = format!(
                 "{journal} do not hold one transaction of {size} for each of {threads} writers: give a larger one or a smaller --size"
             );
@@ -193,8 +206,7 @@ impl Plan {
         match self.amount {
             Amount::TimeNs(_) => None,
             Amount::Transactions(n) => {
-                let commits =
-                    n * self.threads as u64 * self.methods.len() as u64 * self.transaction_bytes as u64;
+                let commits = n * self.threads as u64 * self.methods.len() as u64 * self.commit_bytes();
                 Some(commits + self.fill_to_write())
             }
         }
@@ -218,6 +230,7 @@ impl Plan {
         };
         PlanRecord {
             transaction_bytes: self.transaction_bytes as u64,
+            writes: self.writes,
             journal_bytes: self.journal.bytes,
             transactions,
             time_ns,
@@ -241,11 +254,13 @@ mod tests {
     #[test]
     fn absurd_plans_are_refused_with_the_option_named() {
         type Spoil = fn(&mut Plan);
-        let cases: [(&str, Spoil); 10] = [
+        let cases: [(&str, Spoil); 12] = [
             ("--size", |p| p.transaction_bytes = 0),
             ("--size", |p| p.transaction_bytes = usize::MAX),
             ("--journal", |p| p.journal.bytes = u64::MAX),
             ("--journal", |p| p.journal.bytes = 4096),
+            ("--writes", |p| p.writes = 0),
+            ("--writes", |p| p.writes = WRITES_MAX + 1),
             ("--threads", |p| p.threads = 0),
             ("--threads", |p| p.threads = 100_000),
             ("--rounds", |p| p.rounds = 0),

@@ -164,6 +164,7 @@ pub fn announcement(plan: &Plan) -> String {
         bytes => format!("fill a journal of {}, then ", ByteSize(bytes)),
     };
     let size = ByteSize(plan.transaction_bytes as u64);
+    let size = if plan.writes == 1 { size.to_string() } else { format!("{} writes of {size}", plan.writes) };
     match plan.amount {
         Amount::TimeNs(ns) => {
             let length = seconds(ns.max(least_ns(plan)));

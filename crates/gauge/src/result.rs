@@ -12,6 +12,7 @@ mod version1;
 pub use file::{Impossible, Refusal};
 
 use crate::Error;
+use crate::figures::bytes;
 use crate::row::{Measured, Row};
 use crate::study::Study;
 use seawall_sys::counters::Counts;
@@ -62,8 +63,11 @@ pub struct RunResult {
 /// What was asked for, as far as it decides the figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Size of a transaction, bytes.
+    /// Size of a write, bytes.
     pub transaction_bytes: u64,
+    /// Writes of a transaction, at consecutive places.
+    #[serde(default = "one_write")]
+    pub writes: u32,
     /// Size of the journal, bytes.
     pub journal_bytes: u64,
     /// Transactions per method, if that was fixed.
@@ -88,6 +92,19 @@ pub struct PlanRecord {
     pub pinned_to: Vec<usize>,
     /// Whether the target was a raw block device.
     pub raw_device: bool,
+}
+
+fn one_write() -> u32 {
+    1
+}
+
+impl PlanRecord {
+    /// Size of a transaction, in words: `16 KiB`, or `2 writes of 8 KiB`.
+    #[must_use]
+    pub fn transaction(&self) -> String {
+        let size = bytes(self.transaction_bytes);
+        if self.writes == 1 { size } else { format!("{} writes of {size}", self.writes) }
+    }
 }
 
 /// The journal and what making it cost.

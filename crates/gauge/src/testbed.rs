@@ -43,16 +43,16 @@ pub trait Lane: Send {
     /// Waits until the clock reads `deadline_ns`.
     fn sleep_until(&mut self, deadline_ns: u64);
 
-    /// Takes the bytes of the transaction that all further writes repeat, but for a stamp.
+    /// Takes the bytes that all further writes repeat, but for a stamp.
     fn load(&mut self, bytes: Aligned);
 
-    /// Writes the loaded transaction at `offset`, bytes, its first eight bytes replaced by `stamp`.
+    /// Writes the loaded bytes at `offset`, bytes, the first eight of them replaced by `stamp`.
     ///
     /// # Errors
     /// The failed call; the lane must not be used further.
     fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error>;
 
-    /// Makes it as durable as the method does.
+    /// Makes what was written as durable as the method does.
     ///
     /// # Errors
     /// The failed call; the lane must not be used further.

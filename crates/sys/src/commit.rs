@@ -19,6 +19,7 @@ use crate::method::{Cache, Method};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What a method is opened on.
@@ -125,7 +126,7 @@ pub trait CommitHandle: Send {
     ///
     /// # Errors
     /// The failed call, the file and the system's error.
-    fn warm(&mut self, range: std::ops::Range<u64>) -> Result<()> {
+    fn warm(&mut self, range: Range<u64>) -> Result<()> {
         let _ = range;
         Ok(())
     }
@@ -301,7 +302,7 @@ pub(crate) fn read_into_cache(
     operation: &'static str,
     file: &File,
     path: &Path,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
 ) -> Result<()> {
     let mut chunk = vec![0; 1 << 20];
     let mut offset = range.start;
@@ -313,6 +314,16 @@ pub(crate) fn read_into_cache(
         }
     }
     Ok(())
+}
+
+/// Makes `unsynced`, empty after a sync, cover `written` too, so that a sync of a range leaves out no write before it.
+#[allow(dead_code, reason = "macOS and illumos sync no ranges")]
+pub(crate) fn extend(unsynced: &mut Range<u64>, written: Range<u64>) {
+    *unsynced = if unsynced.is_empty() {
+        written
+    } else {
+        unsynced.start.min(written.start)..unsynced.end.max(written.end)
+    };
 }
 
 /// Repeats `call` while a signal interrupts it.
@@ -355,6 +366,17 @@ mod tests {
         let (result, calls) = run(&[Ok(3), Ok(6), Ok(1)]);
         assert!(result.is_ok());
         assert_eq!(calls, [(100, 10), (103, 7), (109, 1)]);
+    }
+
+    #[test]
+    fn a_sync_of_a_range_covers_every_write_since_the_last() {
+        let mut unsynced = 0..0;
+        extend(&mut unsynced, 8192..12_288);
+        extend(&mut unsynced, 12_288..16_384);
+        extend(&mut unsynced, 4096..4100);
+        assert_eq!(std::mem::take(&mut unsynced), 4096..16_384);
+        extend(&mut unsynced, 0..512);
+        assert_eq!(unsynced, 0..512);
     }
 
     #[test]

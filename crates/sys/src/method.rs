@@ -294,6 +294,13 @@ impl Method {
         !matches!(self.sync, Sync::None | Sync::RingLinkedFdatasync)
     }
 
+    /// Whether each write is made stable by itself, so that a transaction of several writes takes as many flushes; otherwise
+    /// one sync behind the last write makes all of them stable, or nothing does.
+    #[must_use]
+    pub fn flushes_each_write(&self) -> bool {
+        !self.splits() && self.reach().data == Depth::Stable
+    }
+
     /// Whether sizes and offsets must be multiples of the device's logical block.
     #[must_use]
     pub fn needs_alignment(&self) -> bool {

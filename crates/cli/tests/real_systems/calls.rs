@@ -102,10 +102,22 @@ fn every_row_of_linux_has_an_expectation_in_table_order() {
 #[test]
 #[ignore = "needs strace; run by `cargo xtask test`"]
 fn every_method_makes_exactly_the_calls_of_its_row() {
+    trace_commits_of(1);
+}
+
+#[test]
+#[ignore = "needs strace; run by `cargo xtask test`"]
+fn a_commit_of_two_writes_makes_each_and_syncs_both_at_once_behind_them() {
+    trace_commits_of(2);
+}
+
+fn trace_commits_of(writes: usize) {
     let folder = folder();
     let trace = folder.path().join("trace");
     let commits = COMMITS.to_string();
-    let arguments = ["--journal", "1MiB", "--transactions", &commits, "--rounds", "1"];
+    let per_commit = writes.to_string();
+    let arguments =
+        ["--journal", "1MiB", "--transactions", &commits, "--rounds", "1", "--writes", &per_commit];
     let wrapper = ["strace", "-f", "-y", "-s", "0", "-e", TRACED, "-e", "signal=none", "-o"];
     let wrapper = [&wrapper[..], &[trace.to_str().expect("UTF-8")]].concat();
     let result = Bench::new(folder.path(), &arguments).under(&wrapper).run().result();
@@ -115,7 +127,7 @@ fn every_method_makes_exactly_the_calls_of_its_row() {
     let mut ran = 0;
     for (block, index) in blocks.iter().zip(&result.order[0]) {
         let id = result.study.rows[*index].id.as_str();
-        compare(EXPECTED.iter().find(|expectation| expectation.id == id).expect(id), block);
+        compare(EXPECTED.iter().find(|expectation| expectation.id == id).expect(id), writes, block);
         ran += 1;
     }
     for expectation in &EXPECTED {
@@ -128,8 +140,15 @@ fn every_method_makes_exactly_the_calls_of_its_row() {
     assert!(ran >= 20, "only {ran} methods ran: these need nothing special");
 }
 
-fn compare(expected: &Expectation, block: &[Call]) {
+/// The calls of a commit of so many writes: the write is repeated, the sync is not; copies into a mapping make no call.
+fn of_writes(commit: &'static [&'static str], writes: usize) -> Vec<&'static str> {
+    let (write, sync) = commit.split_at(usize::from(!commit[0].starts_with("msync")));
+    [&write.repeat(writes), sync].concat()
+}
+
+fn compare(expected: &Expectation, writes: usize, block: &[Call]) {
     let id = expected.id;
+    let expected_commit = of_writes(expected.commit, writes);
     let (opens, rest): (Vec<&Call>, Vec<&Call>) = block.iter().partition(|call| call.name == "openat");
     let flags: Vec<_> = opens.iter().map(|call| call.flags(&["O_DSYNC", "O_SYNC", "O_DIRECT"])).collect();
     assert_eq!(flags, expected.opens, "{id} opened the journal by other flags");
@@ -137,12 +156,16 @@ fn compare(expected: &Expectation, block: &[Call]) {
     let words: Vec<String> = rest.iter().map(|call| in_words(call, &opens, rest[0].thread, polled)).collect();
     let (prepares, commits) = words.split_at(expected.prepares.len().min(words.len()));
     assert_eq!(prepares, expected.prepares, "{id} prepared in another way");
-    for (index, commit) in commits.chunks(expected.commit.len()).enumerate() {
-        assert_eq!(commit, expected.commit, "{id}, commit {index}");
+    for (index, commit) in commits.chunks(expected_commit.len()).enumerate() {
+        assert_eq!(commit, expected_commit, "{id}, commit {index}");
     }
-    assert_eq!(commits.len(), COMMITS * expected.commit.len(), "{id} made more or fewer commits");
+    assert_eq!(commits.len(), COMMITS * expected_commit.len(), "{id} made more or fewer commits");
     for call in rest.iter().filter(|call| call.name.starts_with("pwrite")) {
         assert_eq!(call.result, "16384", "{id}: {call:?}");
+    }
+    let all_writes = format!(", {}, ", 16_384 * writes);
+    for call in rest.iter().filter(|call| ["msync", "sync_file_range"].contains(&call.name.as_str())) {
+        assert!(call.arguments.contains(&all_writes), "{id} syncs another range: {call:?}");
     }
 }
 

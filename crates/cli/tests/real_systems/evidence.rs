@@ -3,7 +3,7 @@
 //! ```text
 //!   K kernel memory    no flush
 //!   O on the device    no flush, but the bytes were written
-//!   D durable          at least one flush a commit, and the bytes were written
+//!   D durable          at least one flush a commit, or one for each of its writes, and the bytes were written
 //! ```
 //!
 //! A method with durable calls whose class on that file system is below power loss need not flush (syncfs on XFS):
@@ -15,6 +15,7 @@
 
 use crate::ground::Ground;
 use seawall::{Engine, Log, MethodChoice, Options};
+use seawall_gauge::evidence::flushes_needed;
 use seawall_gauge::plan::{Amount, Plan};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
@@ -41,9 +42,10 @@ fn loop_alone(ground: &Ground) -> Environment {
 
 /// The gauge's own run over all methods, with the loop device for its only leaf: the walk goes on to the disk
 /// under the image, whose counters hold everybody's writes.
-fn measure(ground: &Ground, state: FileState) -> Result<RunResult, RunError> {
+fn measure(ground: &Ground, state: FileState, writes: u32) -> Result<RunResult, RunError> {
     let found = loop_alone(ground);
     let plan = Plan {
+        writes,
         journal: Recipe { state, bytes: 2 << 20, fill_bytes: 1 << 20, keep_cached: false },
         amount: Amount::Transactions(COMMITS),
         rounds: 1,
@@ -62,7 +64,7 @@ fn check(kind: &str, result: &RunResult) {
                 let place =
                     usize::from(measured.letter == Some('O')) + 2 * usize::from(measured.letter == Some('D'));
                 kinds[place] += 1;
-                if let Err(reason) = demand(measured) {
+                if let Err(reason) = demand(measured, flushes_needed(result, row)) {
                     wrong.push(format!("{}: {reason}", row.id));
                 }
             }
@@ -82,7 +84,7 @@ fn check(kind: &str, result: &RunResult) {
     assert!(kernel >= 1 && device >= 2 && durable >= 15, "on {kind} only {kinds:?} methods ran");
 }
 
-fn demand(measured: &Measured) -> Result<(), String> {
+fn demand(measured: &Measured, flushes: u32) -> Result<(), String> {
     let counts = measured.counts.ok_or("the loop device has no counters")?;
     let per_commit = counts.flushes as f64 / measured.commits as f64;
     let sectors = measured.bytes / 512;
@@ -91,7 +93,7 @@ fn demand(measured: &Measured) -> Result<(), String> {
         Some('K' | 'O') if counts.flushes > STRAY_FLUSHES => {
             Err(format!("{per_commit:.2} flushes a commit, and it promises none"))
         }
-        Some('D') if promised && counts.flushes < measured.commits => {
+        Some('D') if promised && counts.flushes < measured.commits * u64::from(flushes) => {
             Err(format!("{per_commit:.2} flushes a commit, and it promises durability"))
         }
         // msync and write-back may gather commits, but what is on the device was written there.
@@ -106,35 +108,45 @@ fn demand(measured: &Measured) -> Result<(), String> {
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn on_ext4_every_method_makes_the_device_do_what_it_promises() {
     let ground = Ground::new("ext4", 128, "defaults");
-    check("ext4", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+    check("ext4", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn on_ext4_a_commit_of_two_writes_flushes_twice_where_each_write_is_durable_by_itself() {
+    let ground = Ground::new("ext4", 128, "defaults");
+    let result = measure(&ground, FileState::ZeroFilled, 2).expect("a run");
+    check("ext4, two writes", &result);
+    let twice = result.study.rows.iter().filter(|row| flushes_needed(&result, row) == 2).count();
+    assert!(twice >= 8, "only {twice} rows flush each write");
 }
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn on_ext4_from_unwritten_blocks_as_well() {
     let ground = Ground::new("ext4", 128, "defaults");
-    check("ext4, unwritten", &measure(&ground, FileState::Unwritten).expect("a run"));
+    check("ext4, unwritten", &measure(&ground, FileState::Unwritten, 1).expect("a run"));
 }
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn on_xfs_every_method_makes_the_device_do_what_it_promises() {
     let ground = Ground::new("xfs", 320, "defaults");
-    check("xfs", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+    check("xfs", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
 }
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn on_btrfs_every_method_makes_the_device_do_what_it_promises() {
     let ground = Ground::new("btrfs", 256, "defaults");
-    check("btrfs", &measure(&ground, FileState::ZeroFilled).expect("a run"));
+    check("btrfs", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
 }
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss() {
     let ground = Ground::new("ext4", 128, "barrier=0");
-    let result = measure(&ground, FileState::ZeroFilled).expect("a run");
+    let result = measure(&ground, FileState::ZeroFilled, 1).expect("a run");
     let mut ran = 0;
     for (row, measured) in result.measured() {
         let counts = measured.counts.expect("counters");

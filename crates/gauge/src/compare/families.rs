@@ -6,6 +6,7 @@
 use super::side::Side;
 use super::{Comparison, Incomparable, scenarios};
 use crate::advise::by_reason;
+use crate::figures::plural;
 
 /// Sides in comparisons, one a scenario and figure.
 #[derive(Debug, Clone)]
@@ -80,8 +81,12 @@ impl Families {
 }
 
 fn alone(side: &Side, sides: &[Side]) -> Alone {
-    let fellows = sides.iter().any(|other| other != side && other.scenario == side.scenario);
-    let why = if fellows {
+    let mut fellows =
+        sides.iter().filter(|other| *other != side && other.scenario == side.scenario).peekable();
+    let has_fellows = fellows.peek().is_some();
+    let why = if has_fellows && fellows.all(|other| other.writes != side.writes) {
+        format!("no other has {} a commit", plural(side.writes.into(), "write", "writes"))
+    } else if has_fellows {
         format!("it shares no figure with the others of `{}`", side.scenario)
     } else {
         format!("the only one of `{}`", side.scenario)

@@ -29,6 +29,8 @@ pub struct Side {
     pub system: Option<System>,
     /// Whether it was published elsewhere: one run, without rounds.
     pub published: bool,
+    /// Writes of a commit.
+    pub writes: u32,
     /// What was asked for, as far as it decides the figures: label and words.
     pub settings: Vec<(String, String)>,
     /// Its rows.
@@ -102,6 +104,7 @@ impl Side {
             scenario: result.scenario.clone(),
             system: Some(system),
             published: false,
+            writes: result.plan.writes,
             settings: settings(result),
             rows: in_order.map(row).collect(),
             remarks,
@@ -119,6 +122,7 @@ impl Side {
             scenario: result.scenario.clone(),
             system: None,
             published: false,
+            writes: result.plan.writes,
             settings: study.settings.iter().map(|fact| (fact.title.clone(), fact.value.clone())).collect(),
             rows: study.measured().map(|(row, measured)| study_row(study, row, measured)).collect(),
             remarks,
@@ -151,6 +155,7 @@ impl Side {
             scenario: table.scenario.clone(),
             system: table.system,
             published: true,
+            writes: 1,
             settings: settings
                 .into_iter()
                 .filter_map(|(label, words)| Some((label.to_owned(), words?)))
@@ -195,7 +200,7 @@ fn figures(measured: &Measured) -> Vec<Figure> {
 fn settings(result: &RunResult) -> Vec<(String, String)> {
     let plan = &result.plan;
     let settings = [
-        ("transaction", bytes(plan.transaction_bytes)),
+        ("transaction", plan.transaction()),
         ("journal", format!("{}, {}", bytes(plan.journal_bytes), plan.file_state.name())),
         ("writers", plan.threads.to_string()),
         (

@@ -213,6 +213,19 @@ mod on_the_simulated_rig {
     }
 
     #[test]
+    fn commits_of_different_numbers_of_writes_are_not_compared() {
+        let mut two = volatile(Vec::new());
+        two.plan.writes = 2;
+        let one = || Side::own("one.json", &volatile(Vec::new()));
+        let refused = Families::new(vec![one(), Side::own("two.json", &two)], None).expect_err("refused");
+        assert!(matches!(refused, Incomparable::Writes { .. }));
+        assert!(refused.to_string().contains("1 in one.json, 2 in two.json"), "{refused}");
+        let sides = vec![one(), Side::own("two.json", &two), one()];
+        let left_out = Families::new(sides, None).expect("two of one write").left_out();
+        assert_eq!(left_out, ["not compared: two.json (no other has 2 writes a commit)"]);
+    }
+
+    #[test]
     fn an_own_run_stands_beside_a_published_table() {
         let sides =
             vec![Side::own("mine.json", &volatile(Vec::new())), Side::published(WINDOWS).expect("it ships")];

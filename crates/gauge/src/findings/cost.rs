@@ -4,8 +4,10 @@
 
 use super::machine::tail_wait;
 use super::{Found, Severity, say};
+use crate::evidence;
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::rank::{self, Ranked, Ranking, Standing};
+use crate::result::RunResult;
 use seawall_sys::durability::FileState;
 
 /// A commit took far longer than the p99.
@@ -40,7 +42,7 @@ pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
 /// Each commit journals metadata.
 pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
     // Linux counts the empty request that carries a flush among the writes too: a pure overwrite with its flush is 2.
-    const WRITES_MAX: f64 = 2.4;
+    const TIMES_MAX: f64 = 1.2;
     let plan = &ranking.result.plan;
     if ranking.result.environment.file_system.copy_on_write {
         return None;
@@ -50,7 +52,8 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
         .of(Standing::PowerLoss)
         .filter_map(|row| Some((row, row.evidence.per_commit.filter(|each| !each.baseline_matters)?.writes)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
-    let (row, writes) = least.filter(|(_, writes)| *writes > WRITES_MAX)?;
+    let (row, writes) =
+        least.filter(|(row, writes)| *writes > TIMES_MAX * usual_writes(ranking.result, row))?;
     let (why, remedy) = match plan.file_state {
         FileState::Appending => (
             "each append changes the file's size",
@@ -74,6 +77,11 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
         ),
         remedy,
     )
+}
+
+/// Device writes of a commit that overwrites in place: its own, and a request for each flush.
+fn usual_writes(result: &RunResult, row: &Ranked<'_>) -> f64 {
+    f64::from(result.plan.writes + evidence::flushes_needed(result, row.row))
 }
 
 /// A method writes far more than was committed.
@@ -133,6 +141,27 @@ pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
             file_system.kind
         ),
         remedy,
+    )
+}
+
+/// Commits of several writes cost more by a method that makes each write stable by itself.
+pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
+    let writes = ranking.result.plan.writes;
+    let needed = |row: &Ranked<'_>| evidence::flushes_needed(ranking.result, row.row);
+    let best = |flushes: u32| ranking.of(Standing::PowerLoss).find(|row| needed(row) == flushes);
+    let (each, once) = (best(writes)?, best(1).filter(|_| writes > 1)?);
+    let ratio = rank::ratio(each.measured, once.measured).filter(|ratio| ratio.low > 1.0)?;
+    say(
+        Severity::Note,
+        format!(
+            "With {writes} writes a commit {} takes {}, {} times as long as {}, which takes {}: it waits for a flush behind each write.",
+            each.id(),
+            duration_ns(each.p50_ns()),
+            significant(ratio.estimate),
+            once.id(),
+            duration_ns(once.p50_ns())
+        ),
+        "write a commit in one piece, or sync once behind its last write",
     )
 }
 

@@ -132,6 +132,28 @@ fn fsync_dearer_than_fdatasync_is_found() {
 }
 
 #[test]
+fn two_writes_a_commit_show_what_a_flush_for_each_costs() {
+    use crate::plan::{Plan, choose_methods};
+    let methods = choose_methods("buffered+fdatasync,dsync").expect("methods");
+    let plan =
+        Plan { writes: 2, methods, amount: crate::plan::Amount::Transactions(12_000), ..Plan::default() };
+    let mut testbed = crate::testbed::sim::SimTestbed::new(1, Vec::new());
+    let result =
+        crate::scenario::commit::run(&plan, &mut testbed, &mut crate::scenario::Unwatched::default())
+            .expect("a result");
+    let words = sentence(&result, "each-write-flushed");
+    assert!(words.starts_with("With 2 writes a commit dsync takes"), "{words}");
+    for rule in ["contradicted", "metadata", "outside-range"] {
+        assert!(!ids(&result).contains(&rule), "{rule}: {:?}", ids(&result));
+    }
+    assert!(!ids(&volatile(Vec::new())).contains(&"each-write-flushed"));
+    let advice = crate::advise::advise(&Ranking::new(&result));
+    let postgresql = advice.settings.iter().find(|one| one.product == "PostgreSQL").expect("set");
+    assert!(postgresql.why.contains("open_datasync (dsync) takes"), "{}", postgresql.why);
+    assert!(advice.basis.contains("2 writes of 16 KiB a commit"), "{}", advice.basis);
+}
+
+#[test]
 fn classes_that_nothing_confirms_are_said_to_be_computed() {
     let mut result = volatile(Vec::new());
     for id in ["buffered+fdatasync", "buffered+fsync", "dsync"] {

@@ -77,8 +77,9 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let each = first.evidence.per_commit?;
-    let what =
-        if each.writes * evidence::writers(ranking.result, first.row) < 0.9 { "write" } else { "flush" };
+    let writes = f64::from(ranking.result.plan.writes);
+    let is_short = each.writes * evidence::writers(ranking.result, first.row) < 0.9 * writes;
+    let what = if is_short { "write" } else { "flush" };
     say(
         Severity::Wrong,
         format!(
@@ -124,8 +125,9 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     }
     // One write around the cache is one round trip to the device. A flush carries no data, so that half of it is the
     // least that any request to a device takes.
-    let (round_trip_ns, whole_ns) = (direct.p50_ns(), flushed.p50_ns());
-    let flush_ns = whole_ns.saturating_sub(round_trip_ns);
+    let whole_ns = flushed.p50_ns();
+    let flush_ns = whole_ns.saturating_sub(direct.p50_ns());
+    let round_trip_ns = direct.p50_ns() / u64::from(ranking.result.plan.writes.max(1));
     if flush_ns * 2 >= round_trip_ns {
         return None;
     }
@@ -137,7 +139,7 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
             duration_ns(whole_ns),
             duration_ns(flush_ns),
             direct.id(),
-            duration_ns(round_trip_ns)
+            duration_ns(direct.p50_ns())
         ),
         "`seawall powercut` shows by real power cuts which it is",
     )

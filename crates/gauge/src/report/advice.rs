@@ -9,7 +9,7 @@ use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, reme
 use crate::advise::products::{PRODUCTS, Product};
 use crate::advise::{Advice, Setting, advise_for};
 use crate::error::{Error, Result};
-use crate::figures::{bytes, plural};
+use crate::figures::plural;
 use crate::rank::Ranking;
 use crate::result::RunResult;
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ impl<'a> Told<'a> {
         let plan = &self.result.plan;
         format!(
             "They stand on {} a commit into a {} journal by {}: {}.",
-            bytes(plan.transaction_bytes),
+            plan.transaction(),
             plan.file_state.name(),
             plural(u64::from(plan.threads), "writer", "writers"),
             self.rows.join("; ")

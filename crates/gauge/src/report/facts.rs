@@ -28,7 +28,7 @@ pub fn title(result: &RunResult) -> String {
         let arrivals = plan.rate_per_s.map(|per_s| format!("{} arrivals/s each", rate(per_s)));
         let arrivals = arrivals.unwrap_or_else(|| "closed loop".to_owned());
         let writers = plural(u64::from(plan.threads), "writer", "writers");
-        (format!("{} a commit", bytes(plan.transaction_bytes)), format!("{writers}, {arrivals}"))
+        (format!("{} a commit", plan.transaction()), format!("{writers}, {arrivals}"))
     } else {
         (study.title.clone(), String::new())
     };

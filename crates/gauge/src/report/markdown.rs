@@ -174,6 +174,7 @@ fn advice(ranking: &Ranking<'_>) -> String {
 pub fn is_published_experiment(result: &RunResult) -> bool {
     result.plan.transactions == Some(PUBLISHED_TRANSACTIONS)
         && result.plan.transaction_bytes == PUBLISHED_TRANSACTION_BYTES as u64
+        && result.plan.writes == 1
 }
 
 /// Method, elapsed milliseconds, and milliseconds a write, in table order.

@@ -21,6 +21,7 @@ pub fn preview(plan: &Plan, environment: &Environment, width: usize) -> String {
     facts.push(("cpu", cpu(environment)));
     facts.extend(environment.lies.iter().map(|found| ("LIE", found.evidence.clone())));
     facts.extend(classes(plan, environment));
+    facts.extend(flushes(plan));
     let mut out = String::new();
     for (label, text) in facts {
         for line in wrapped(&format!("{label:LABEL$}"), &" ".repeat(LABEL), &text, width) {
@@ -124,6 +125,23 @@ fn classes(plan: &Plan, environment: &Environment) -> Vec<Fact> {
         .filter(|(_, ids)| !ids.is_empty())
         .map(|(class, ids)| ("outlive", format!("{}: {}", class.name(), ids.join(", "))))
         .collect()
+}
+
+/// Of commits of several writes: which methods flush how often.
+fn flushes(plan: &Plan) -> Option<Fact> {
+    let each = plan.methods.iter().filter(|method| method.flushes_each_write());
+    let each: Vec<&str> = each.map(|method| method.id).collect();
+    let writes = plan.writes;
+    (writes > 1).then(|| {
+        let words = match each.as_slice() {
+            [] => "once a commit, behind its last write".to_owned(),
+            each => format!(
+                "{writes} a commit, one for each write: {}; the others sync once, behind the last write",
+                each.join(", ")
+            ),
+        };
+        ("flushes", words)
+    })
 }
 
 #[cfg(test)]

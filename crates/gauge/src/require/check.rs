@@ -169,6 +169,9 @@ fn differs(ranking: &Ranking<'_>, preset: &Preset) -> Option<String> {
     if let Some(bytes) = preset.transaction_bytes.filter(|bytes| *bytes as u64 != plan.transaction_bytes) {
         otherwise.push(format!("--size {bytes}"));
     }
+    if preset.transaction_bytes.is_some() && plan.writes != 1 {
+        otherwise.push("--writes 1".to_owned());
+    }
     if let Some(state) = preset.file_state.filter(|state| *state != plan.file_state) {
         otherwise.push(format!("--file-state {}", state.name()));
     }

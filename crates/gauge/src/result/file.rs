@@ -13,6 +13,7 @@
 use super::{FORMAT, RunResult, VERSION, version1};
 use crate::Error;
 use crate::latency;
+use crate::plan::WRITES_MAX;
 use crate::row::{Measured, Round};
 use crate::study::Study;
 use seawall_sys::text::printable;
@@ -251,6 +252,7 @@ fn bounded(what: &'static str, max: u64, figures: impl IntoIterator<Item = u64>)
 fn check(result: &RunResult) -> Result<(), Impossible> {
     let (plan, environment) = (&result.plan, &result.environment);
     bounded("a size", COUNT_MAX, [plan.transaction_bytes, plan.journal_bytes, plan.fill_bytes])?;
+    bounded("a number of writes", WRITES_MAX.into(), [u64::from(plan.writes)])?;
     bounded("a time", NS_MAX, plan.time_ns)?;
     bounded("a count", COUNT_MAX, plan.transactions)?;
     bounded("a time", NS_MAX, result.idle.map(|idle| idle.elapsed_ns))?;

@@ -15,7 +15,6 @@
 
 use super::rounds::{self, Course, Turn};
 use super::{Observer, RunError};
-use crate::figures::bytes;
 use crate::latency::Latency;
 use crate::measure::{Sample, Slice};
 use crate::plan::{Amount, Plan};
@@ -80,7 +79,7 @@ pub fn run(
             Ok(block) => {
                 rested.map_err(BlockError::run)?;
                 *next += block.samples.iter().map(|sample| sample.commits).max().unwrap_or(0);
-                Ok(tally(&block, plan.transaction_bytes))
+                Ok(tally(&block, plan.commit_bytes()))
             }
             Err(BlockError::Row(error)) => {
                 // After a failed call nothing about that file is certain: the other methods get a new one.
@@ -95,7 +94,7 @@ pub fn run(
 /// The table of methods with these rows.
 pub(crate) fn table(plan: &PlanRecord, rows: Vec<Row>) -> Study {
     Study {
-        title: format!("durable commits of {}", bytes(plan.transaction_bytes)),
+        title: format!("durable commits of {}", plan.transaction()),
         row_title: "method".to_owned(),
         ranked: true,
         rows,
@@ -104,14 +103,14 @@ pub(crate) fn table(plan: &PlanRecord, rows: Vec<Row>) -> Study {
 }
 
 /// A block's figures, of any scenario that commits transactions of `transaction_bytes`.
-pub(crate) fn tally(block: &Block, transaction_bytes: usize) -> Measured {
+pub(crate) fn tally(block: &Block, transaction_bytes: u64) -> Measured {
     let mut measured = Measured { elapsed_ns: block.elapsed_ns, counts: block.counts, ..Measured::default() };
     for (index, sample) in block.samples.iter().enumerate() {
         measured.commits += sample.commits;
         measured.cpu = if index == 0 { sample.times } else { measured.cpu.plus(&sample.times) };
         measured.tail = measured.tail.plus(&sample.tail);
     }
-    measured.bytes = measured.commits * transaction_bytes as u64;
+    measured.bytes = measured.commits * transaction_bytes;
     let parts: [fn(&Sample) -> &Latency; 4] =
         [|sample| &sample.latency, |sample| &sample.write, |sample| &sample.sync, |sample| &sample.response];
     for (index, ((name, title), part)) in LATENCIES.into_iter().zip(parts).enumerate() {
@@ -197,7 +196,7 @@ fn commit_block(
 
 fn slice_for(plan: &Plan, method: &Method, turn: &Turn<'_>, writer: usize, next_transaction: u64) -> Slice {
     const FIRST_GUESS: u64 = 4096;
-    let bytes = plan.transaction_bytes as u64;
+    let bytes = plan.commit_bytes();
     let capacity = plan.capacity();
     let mut commits_max = match plan.amount {
         Amount::TimeNs(_) if method.reach().data == Depth::Kernel => (KERNEL_BLOCK_BYTES / bytes).max(16),
@@ -218,6 +217,7 @@ fn slice_for(plan: &Plan, method: &Method, turn: &Turn<'_>, writer: usize, next_
     Slice {
         base: writer as u64 * capacity * bytes,
         capacity,
+        writes: plan.writes.into(),
         first: if fresh { 0 } else { next_transaction },
         commits_max,
         time_max_ns: turn.until.block_ns,
@@ -302,6 +302,54 @@ mod tests {
             let writes = if measured.letter == Some('K') { 0 } else { 100 };
             assert_eq!((counts.flushes, counts.writes), (flushes, writes), "{}", row.id);
         }
+    }
+
+    #[test]
+    fn of_two_writes_a_commit_each_is_flushed_where_it_is_stable_by_itself_and_both_together_elsewhere() {
+        let plan = Plan { writes: 2, ..plan(100) };
+        let result = run_sim(&plan, Vec::new(), &mut Watcher::default()).expect("a result");
+        assert_eq!((result.plan.writes, result.plan.transaction()), (2, "2 writes of 16 KiB".to_owned()));
+        for (row, measured) in result.measured() {
+            let method = plan.methods.iter().find(|method| method.id == row.id).expect("planned");
+            let counts = measured.counts.expect("the simulated disk counts");
+            let flushes = match measured.letter {
+                Some('D') if method.splits() => 100,
+                Some('D') => 200,
+                _ => 0,
+            };
+            let writes = if measured.letter == Some('K') { 0 } else { 200 };
+            assert_eq!((counts.flushes, counts.writes), (flushes, writes), "{}", row.id);
+            assert_eq!((measured.commits, measured.bytes), (100, 100 * 2 * (16 << 10)), "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn two_writes_a_commit_fill_a_real_journal_without_a_gap() {
+        use crate::testbed::real::RealTestbed;
+        let folder = tempfile::tempdir().expect("a folder");
+        let environment = seawall_sys::inspect::environment(folder.path()).expect("inspected");
+        let mut plan = Plan { writes: 2, transaction_bytes: 4096, rounds: 1, ..plan(16) };
+        plan.methods = plan.methods.into_iter().filter(|method| method.splits()).take(2).collect();
+        plan.journal.bytes = 16 * 2 * 4096;
+        let mut testbed = RealTestbed::in_folder(folder.path(), environment);
+        let result = run(&plan, &mut testbed, &mut Watcher::default()).expect("a result");
+        assert!(result.measured().count() > 0);
+        for (row, measured) in result.measured() {
+            assert_eq!((measured.commits, measured.bytes), (16, plan.journal.bytes), "{}", row.id);
+            assert_eq!(measured.latency("write").map(Latency::count), Some(16), "{}", row.id);
+        }
+        let scratch =
+            std::fs::read_dir(folder.path()).expect("listed").next().expect("a folder").expect("named");
+        let journal = std::fs::read(scratch.path().join("seawall-journal")).expect("read");
+        let stamps: Vec<u64> = journal
+            .chunks(4096)
+            .map(|write| u64::from_le_bytes(write[..8].try_into().expect("eight bytes")))
+            .collect();
+        assert_eq!(
+            stamps,
+            (0..32).collect::<Vec<u64>>(),
+            "each write is at its place, behind the one before"
+        );
     }
 
     #[test]

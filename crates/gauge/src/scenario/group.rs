@@ -103,7 +103,7 @@ pub fn run(
         let block = block(testbed, &Order { sharing, writers, method, settings }, turn.until)?;
         // The log opens only with a method of the class that was asked of it.
         let durability = (sharing != Sharing::Log).then(|| durability.clone());
-        Ok(Measured { durability, ..tally(&block, settings.bytes) })
+        Ok(Measured { durability, ..tally(&block, settings.bytes as u64) })
     })
 }
 

@@ -96,7 +96,7 @@ pub fn run(
             Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
             Machine::Sim(sim) => sim::run(sim, &order, until)?,
         };
-        let mut measured = tally(&block, settings.bytes);
+        let mut measured = tally(&block, settings.bytes as u64);
         measured.durability = Some(classify(method, &around));
         measured.set("load_bytes", block.load_bytes as f64);
         Ok(measured)

@@ -158,7 +158,7 @@ pub fn run(
                 }
             }
         };
-        Ok(tally(&block, settings.bytes))
+        Ok(tally(&block, settings.bytes as u64))
     })
 }
 

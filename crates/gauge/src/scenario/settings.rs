@@ -126,6 +126,7 @@ impl Settings {
     pub fn record(&self, file_bytes: u64) -> PlanRecord {
         PlanRecord {
             transaction_bytes: self.bytes as u64,
+            writes: 1,
             journal_bytes: file_bytes,
             transactions: None,
             time_ns: self.timed.then_some(self.time_ns),

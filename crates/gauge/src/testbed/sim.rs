@@ -4,6 +4,7 @@
 //!   a commit costs   copy 2 µs  +  transfer 20 µs if the calls reach the device  +  flush 25 µs if stable
 //!                    + a jitter of 0 to 4 µs drawn from the seed
 //!   it counts        1 write and its sectors if it reaches the device, 1 flush if stable
+//!   of N writes      N times copy and transfer; the flush once, or N times where each write is stable by itself
 //! ```
 //!
 //! The scenarios' own blocks are computed event by event from the same costs, in their folders. A [`Plant`] adds the
@@ -373,12 +374,17 @@ impl State {
         Ok(extra)
     }
 
+    /// Counts a flush, unless the plants hide it; how long it takes, nanoseconds.
+    fn flush(&mut self) -> u64 {
+        self.counts.flushes += u64::from(!self.plants.contains(&Plant::NoFlushes));
+        FLUSH_NS
+    }
+
     fn commit(&mut self, method: &'static Method) -> Result<(), Error> {
         let jitter_ns = self.random.u64(0..=JITTER_NS);
         let Extra { mut device_ns, wait_ns } = self.planted(method.id, "fdatasync")?;
-        if method.reach().data == Depth::Stable {
-            device_ns += FLUSH_NS;
-            self.counts.flushes += u64::from(!self.plants.contains(&Plant::NoFlushes));
+        if method.reach().data == Depth::Stable && !method.flushes_each_write() {
+            device_ns += self.flush();
         }
         self.wait_ns += wait_ns;
         self.pass(device_ns + wait_ns + jitter_ns);
@@ -398,7 +404,8 @@ pub(crate) fn times(wait_ns: u64, cpu_ns: u64) -> Times {
     Times { system_ns: cpu_ns, wait_ns: Some(wait_ns), ..Times::default() }
 }
 
-/// The writer on the simulated machine. The write moves the bytes, the sync pays the flush and the plants.
+/// The writer on the simulated machine. The write moves the bytes, the sync pays the flush, unless each write has its
+/// own, and the plants.
 struct SimLane {
     state: Arc<Mutex<State>>,
     method: &'static Method,
@@ -438,6 +445,10 @@ impl Lane for SimLane {
             state.counts.writes += 1;
             state.counts.sectors += self.bytes.div_ceil(512);
             state.pass(TRANSFER_NS);
+        }
+        if self.method.flushes_each_write() {
+            let flush_ns = state.flush();
+            state.pass(flush_ns);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use seawall_sys::starting_line::run_together;
 /// What all writers of a block have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct Crew<'a> {
-    /// Size of a transaction, bytes.
+    /// Size of a write, bytes.
     pub bytes: usize,
     /// CPUs to pin to, in turn.
     pub pin_to: &'a [usize],
@@ -27,6 +27,7 @@ pub(crate) fn slice(base: u64, capacity: u64, until: Until<'_>) -> Slice {
     Slice {
         base,
         capacity,
+        writes: 1,
         first: 0,
         commits_max: u64::MAX,
         time_max_ns: until.block_ns,
@@ -60,6 +61,7 @@ pub(crate) fn run<L: Lane>(
 
 /// Warms the transactions that the slice is expected to write.
 fn warm<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64) -> Result<(), Error> {
+    let bytes = bytes * slice.writes;
     let ahead = slice.warm.min(slice.capacity);
     let first = slice.first % slice.capacity;
     let end = (first + ahead).min(slice.capacity);

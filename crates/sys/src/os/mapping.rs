@@ -1,11 +1,11 @@
-//! Runs the mapped rows: copies into a shared mapping of the journal and syncs the pages of the last copy.
+//! Runs the mapped rows: copies into a shared mapping of the journal and syncs the pages of the copies since the last sync.
 //!
 //! Invariants: the mapping covers exactly `journal_bytes`, and the file is at least that long when it is made; no
 //! reference into the mapping is ever formed, only raw copies, because other processes may write it. An I/O error behind
 //! a page ends the process: with `SIGBUS` on Unix, with an in-page exception on Windows.
 
 use crate::CommitHandle;
-use crate::commit::{OpenError, Target};
+use crate::commit::{OpenError, Target, extend};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -40,7 +40,8 @@ pub(super) struct Map<C: Calls> {
     base: NonNull<u8>,
     bytes: usize,
     path: std::path::PathBuf,
-    last: Range<u64>,
+    /// From the first to the last byte that was copied since the last sync.
+    unsynced: Range<u64>,
     calls: C,
 }
 
@@ -61,7 +62,7 @@ impl<C: Calls> Map<C> {
             return Err(OpenError::unavailable("the journal does not fit into the address space"));
         };
         let (base, calls) = C::map(file, &path, bytes)?;
-        Ok(Self { base, bytes, path, last: 0..0, calls })
+        Ok(Self { base, bytes, path, unsynced: 0..0, calls })
     }
 
     /// The address and length of the whole pages around `range`, clipped to the mapping.
@@ -90,12 +91,13 @@ impl<C: Calls> CommitHandle for Map<C> {
         let target = self.base.as_ptr().wrapping_add(start);
         // SAFETY: `start + len` was checked to lie inside the mapping, and a private slice cannot overlap it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
-        self.last = offset..offset + bytes.len() as u64;
+        extend(&mut self.unsynced, offset..offset + bytes.len() as u64);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        let (address, bytes) = self.pages(&self.last, C::SYNC)?;
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let (address, bytes) = self.pages(&unsynced, C::SYNC)?;
         self.calls.sync(&self.path, address, bytes)
     }
 

@@ -5,7 +5,7 @@
 use super::escape::{Text, Words};
 use super::{Page, charts, facts as fact_list, rows, table};
 use crate::advise;
-use crate::figures::{bytes, capital, duration, plural, rate};
+use crate::figures::{capital, duration, plural, rate};
 use crate::findings;
 use crate::ranges;
 use crate::rank::Ranking;
@@ -22,7 +22,7 @@ pub(super) fn heading(result: &RunResult) -> String {
     let files = &result.environment.file_system;
     format!(
         "What a durable commit of {} costs on {} ({})",
-        bytes(result.plan.transaction_bytes),
+        result.plan.transaction(),
         files.source,
         files.kind
     )

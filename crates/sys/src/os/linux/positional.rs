@@ -4,7 +4,7 @@
 
 use super::call;
 use crate::CommitHandle;
-use crate::commit::{OpenError, SyncCall, Target, read_into_cache, uninterrupted, write_all};
+use crate::commit::{OpenError, SyncCall, Target, extend, read_into_cache, uninterrupted, write_all};
 use crate::error::{Error, Result};
 use crate::method::{Method, Sync};
 use crate::os::unix::{FSYNC, open_file};
@@ -20,8 +20,8 @@ pub(super) struct Positional {
     path: PathBuf,
     flags: libc::c_int,
     sync: Syncing,
-    /// The last write, for calls that sync a range.
-    last: Range<u64>,
+    /// From the first to the last byte written since the last sync, for calls that sync a range.
+    unsynced: Range<u64>,
     /// Whether writes into the cache cover only part of a page, which then must be there.
     partial_pages: bool,
 }
@@ -32,7 +32,7 @@ enum Syncing {
     Same(SyncCall),
     /// On a second descriptor.
     Other(File, SyncCall),
-    /// The last range only.
+    /// What was written since the last sync only.
     Range,
     /// In a thread that does nothing else.
     Thread(Option<Helper>),
@@ -64,14 +64,14 @@ pub(super) fn open(
         other => return Err(OpenError::unavailable(format!("{other:?} does not go with pwrite on Linux"))),
     };
     let partial_pages = target.fills_part_of_pages(method);
-    Ok(Positional { file, path: target.path.clone(), flags, sync, last: 0..0, partial_pages })
+    Ok(Positional { file, path: target.path.clone(), flags, sync, unsynced: 0..0, partial_pages })
 }
 
 impl CommitHandle for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let (fd, flags) = (self.file.as_raw_fd(), self.flags);
         let operation = if flags == 0 { "pwrite" } else { "pwritev2" };
-        self.last = offset..offset + bytes.len() as u64;
+        extend(&mut self.unsynced, offset..offset + bytes.len() as u64);
         write_all(operation, &self.path, offset, bytes, |offset, bytes| {
             call::write_at(fd, offset, bytes, flags)
         })
@@ -83,9 +83,13 @@ impl CommitHandle for Positional {
             Syncing::Same(sync) => sync.run(&self.file, &self.path),
             Syncing::Other(file, sync) => sync.run(file, &self.path),
             Syncing::Range => {
-                let (offset, bytes) = (self.last.start, self.last.end - self.last.start);
+                let Range { start, end } = std::mem::take(&mut self.unsynced);
+                // A length of 0 would mean to the end of the file.
+                if start == end {
+                    return Ok(());
+                }
                 uninterrupted("sync_file_range", &self.path, || {
-                    call::sync_file_range(&self.file, offset, bytes)
+                    call::sync_file_range(&self.file, start, end - start)
                 })
             }
             Syncing::Thread(helper) => helper.as_ref().map_or(Ok(()), |helper| helper.sync(&self.path)),
