@@ -103,6 +103,8 @@ impl<S> Files<S> {
 }
 
 impl<S: Deref<Target: SegmentLookup>> Source for Files<S> {
+    const READS_AHEAD: bool = true;
+
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let filled = self.file(number)?.read(offset, buf);
         filled.map_err(|error| self.cannot_read(number, error))

@@ -20,6 +20,9 @@ use crate::read::readahead::Piece;
 
 /// Where segments are read from.
 pub(crate) trait Source {
+    /// Whether it can read a piece while the caller continues; otherwise no memory is taken for that.
+    const READS_AHEAD: bool = false;
+
     /// Fills `buf` from byte `offset` of segment `number` on, as far as the segment goes; returns the bytes read.
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
@@ -272,7 +275,8 @@ impl Scan {
 
     /// Has the piece behind the buffer read if all of both lies below the limit.
     fn begin_readahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
-        let due = self.pieces >= PIECES_BEFORE_READAHEAD
+        let due = S::READS_AHEAD
+            && self.pieces >= PIECES_BEFORE_READAHEAD
             && limit.since(self.cursor.lsn) >= (self.filled + self.read_bytes) as u64;
         if !due {
             return;
@@ -405,6 +409,8 @@ mod tests {
     }
 
     impl<F: Fn(&mut Piece)> Source for Eager<F> {
+        const READS_AHEAD: bool = true;
+
         fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
             self.memory.read(number, offset, buf)
         }
