@@ -21,6 +21,8 @@ pub(crate) enum Error {
     Signals(ctrlc::Error),
     /// There is no commit method of this id.
     NoMethod(String),
+    /// There is no file system of this name among those that are tested.
+    NoFileSystem(String),
     /// There is no release binary.
     NoBinary(PathBuf),
     /// The file of progress is of another disk or seed.
@@ -57,6 +59,7 @@ impl fmt::Display for Error {
             Self::Json(error) => error.fmt(f),
             Self::Signals(error) => write!(f, "cannot take over the signals: {error}"),
             Self::NoMethod(id) => write!(f, "no commit method {id}: `seawall methods` lists them"),
+            Self::NoFileSystem(name) => write!(f, "no file system {name}: name ext4, xfs or btrfs"),
             Self::NoBinary(path) => write!(f, "no seawall at {}: build it first", path.display()),
             Self::OtherCampaign(path) => write!(
                 f,

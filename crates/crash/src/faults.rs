@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall::oracle::{Issued, Judge, Ledger, Violation};
+use seawall::oracle::{Issued, Ledger, judge_records};
 use seawall::sim::outside::record_bytes;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
@@ -112,10 +112,6 @@ fn options() -> Options {
     options.memory_bytes(64 << 10).method(MethodChoice::Named("direct+dsync".to_owned()))
 }
 
-fn broken(violation: &Violation) -> io::Error {
-    io::Error::other(violation.to_string())
-}
-
 /// Appends and commits one record of 3000 bytes and enters it into the ledger.
 fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
     let start = log.appended_lsn();
@@ -132,13 +128,9 @@ fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
 /// Opens the log in `dir` and holds what it hands out against the ledger.
 fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
     let log = Log::open(dir, options()).map_err(io::Error::other)?;
-    let mut judge = Judge::new(ledger);
-    let mut reader = log.read(log.first_lsn()).map_err(io::Error::other)?;
-    while let Some(record) = reader.next_record().map_err(io::Error::other)? {
-        judge.record(record.lsn, &record.payload).map_err(|violation| broken(&violation))?;
-    }
     let end = log.durable_lsn();
-    judge.finish(end).map_err(|violation| broken(&violation))?;
+    let records = log.read(log.first_lsn()).map_err(io::Error::other)?;
+    judge_records(ledger, records, end).map_err(io::Error::other)?;
     log.close().map_err(io::Error::other)?;
     Ok(end)
 }
@@ -266,12 +258,8 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
         Err(error) => return Err(io::Error::other(format!("a full disk was reported as: {error}"))),
     };
     let view = View::open(&dir).map_err(io::Error::other)?;
-    let mut judge = Judge::new(&ledger);
-    for record in view.read(view.first_lsn()).map_err(io::Error::other)? {
-        let record = record.map_err(io::Error::other)?;
-        judge.record(record.lsn, &record.payload).map_err(|violation| broken(&violation))?;
-    }
-    judge.finish(view.end_lsn()).map_err(|violation| broken(&violation))?;
+    let records = view.read(view.first_lsn()).map_err(io::Error::other)?;
+    judge_records(&ledger, records, view.end_lsn()).map_err(io::Error::other)?;
     // It holds the directory, and so the file system.
     drop(view);
     drop(crumbs);

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use seawall_sys::clock::monotonic_ns;
 
 use crate::blocks::campaign::{self, Broken, Tally};
-use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
+use crate::blocks::volume::FileSystem;
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
 use crate::faults::{self, FsyncRow};
@@ -352,9 +352,7 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
             Ok(broken)
         }
         Tape::Blocks(name, start, events) => {
-            let file_system = FILE_SYSTEMS.iter().find(|known| known.name == name);
-            let file_system =
-                file_system.ok_or_else(|| io::Error::other(format!("no file system {name}")))?;
+            let file_system = FileSystem::find(&name).map_err(io::Error::other)?;
             let recording = Recording { start, events, timeline, seed: kept.seed };
             let (tally, only) = (Tally::default(), Some(state));
             let search = campaign::Search {

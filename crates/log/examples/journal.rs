@@ -6,6 +6,7 @@
 //! `journal DIR deposit WHO AMOUNT | transfer FROM TO AMOUNT | balances`
 
 use std::collections::BTreeMap;
+use std::io;
 
 use seawall::{Error, Log, Lsn, Options};
 
@@ -29,18 +30,22 @@ fn replay(log: &Log) -> seawall::Result<Balances> {
     Ok(balances)
 }
 
+fn refused(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
 /// An amount of money that changes hands. One below zero would turn a transfer round, past the check of who pays it.
-fn amount(text: &str) -> Result<i64, String> {
+fn amount(text: &str) -> io::Result<i64> {
     match text.parse() {
         Ok(amount) if amount > 0 => Ok(amount),
-        _ => Err(format!("{text} is no amount: give a whole number from 1 to {}", i64::MAX)),
+        _ => Err(refused(format!("{text} is no amount: give a whole number from 1 to {}", i64::MAX))),
     }
 }
 
 /// Whether `who` can receive `amount`: a sum that no longer fits could not be replayed.
-fn check_room(balances: &Balances, who: &str, amount: i64) -> Result<(), String> {
+fn check_room(balances: &Balances, who: &str, amount: i64) -> io::Result<()> {
     let sum = balances.get(who).copied().unwrap_or(0).checked_add(amount);
-    sum.map(drop).ok_or_else(|| format!("{who} has too much to receive {amount} more"))
+    sum.map(drop).ok_or_else(|| refused(format!("{who} has too much to receive {amount} more")))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,7 +86,7 @@ mod tests {
 
     #[test]
     fn only_what_is_above_zero_is_an_amount() {
-        assert_eq!(amount("100"), Ok(100));
+        assert_eq!(amount("100").ok(), Some(100));
         for text in ["-100", "0", "-9223372036854775808", "9223372036854775808", "1.5", ""] {
             assert!(amount(text).is_err(), "{text}");
         }
@@ -90,8 +95,8 @@ mod tests {
     #[test]
     fn a_balance_that_would_not_fit_is_refused() {
         let balances = Balances::from([("ann".to_owned(), i64::MAX - 1)]);
-        assert_eq!(check_room(&balances, "ann", 1), Ok(()));
+        assert!(check_room(&balances, "ann", 1).is_ok());
         assert!(check_room(&balances, "ann", 2).is_err());
-        assert_eq!(check_room(&balances, "bob", i64::MAX), Ok(()));
+        assert!(check_room(&balances, "bob", i64::MAX).is_ok());
     }
 }

@@ -29,7 +29,6 @@ use crate::method::ack_level::AckLevel;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::reader::{Follower, Reader};
-use crate::recovery::directory::scan_directory;
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -151,10 +150,8 @@ impl Log {
             read_bytes: 1 << 20,
             dsync: false,
             class: options.durability,
+            create: options.create,
         };
-        if !options.create && scan_directory(&mut disk).map_err(|e| e.in_dir(dir))?.started.is_empty() {
-            return Err(Error::NotALog { path: dir.to_path_buf() });
-        }
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
         let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
@@ -346,7 +343,7 @@ impl Log {
     /// Appends a transaction whose records are complete.
     fn accept_transaction(&self, open: &mut Transaction) -> Result<Lsn> {
         if open.is_empty() {
-            return Ok(self.group.core().watermarks().appended);
+            return Ok(self.group.core().appended());
         }
         // Others append meanwhile: what can be done before the core is locked is done here.
         let count = open.len();
@@ -420,7 +417,7 @@ impl Log {
             return Err(Error::Closed);
         }
         let mut core = self.group.core();
-        let end = core.watermarks().appended;
+        let end = core.appended();
         if lsn > end {
             return Err(Error::BeyondEnd { lsn, end });
         }
@@ -448,7 +445,7 @@ impl Log {
     /// The end of what was appended.
     #[must_use]
     pub fn appended_lsn(&self) -> Lsn {
-        self.group.core().watermarks().appended
+        self.group.core().appended()
     }
 
     /// The first LSN that is left.
@@ -537,7 +534,7 @@ fn start(
     writers: SegmentWriters,
     options: &Options,
 ) -> Group {
-    let headers = recovered.segments.iter().map(|segment| segment.header);
+    let headers = recovered.segments.iter().copied();
     let spares = options.spares..=options.spares + KEPT_MAX;
     let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
@@ -596,7 +593,7 @@ impl Future for Commit {
         if let Some(ready) = self.look() {
             return Poll::Ready(ready);
         }
-        let end = self.group.core().watermarks().appended;
+        let end = self.group.core().appended();
         if self.lsn > end {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }

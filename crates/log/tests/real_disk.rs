@@ -4,7 +4,7 @@
 //! terminal, past the test harness.
 #![cfg(target_os = "linux")]
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,16 +28,20 @@ impl Drop for Mount {
     }
 }
 
-fn skipped(why: &str) {
+fn skipped(why: &io::Error) {
     let _ =
         writeln!(std::io::stderr(), "SKIPPED: {}: {why}", std::thread::current().name().unwrap_or("a test"));
 }
 
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    match Command::new(program).args(arguments).output() {
-        Ok(done) if done.status.success() => Ok(()),
-        Ok(done) => Err(format!("{program} failed: {}", String::from_utf8_lossy(&done.stderr).trim())),
-        Err(error) => Err(format!("{program}: {error}")),
+/// Runs a program; returns what it printed.
+fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let done = Command::new(program).args(arguments).output();
+    let done = done.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if done.status.success() {
+        Ok(text(&done.stdout))
+    } else {
+        Err(io::Error::other(format!("{program} failed: {}", text(&done.stderr))))
     }
 }
 
@@ -56,15 +60,20 @@ fn text(path: &Path) -> &str {
 }
 
 /// A fresh ext4 of so many MiB.
-fn small_disk(mebibytes: u64) -> Result<(Mount, PathBuf), String> {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
-    let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
-    std::fs::create_dir(&at).map_err(|error| error.to_string())?;
-    let file = std::fs::File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
-    file.map_err(|error| error.to_string())?;
+fn small_disk(mebibytes: u64) -> io::Result<(Mount, PathBuf)> {
+    let (dir, image, at) = image(mebibytes)?;
     run("mkfs.ext4", &["-q", "-m", "0", text(&image)])?;
     run("mount", &["-o", "loop", text(&image), text(&at)])?;
     Ok((Mount { at, _dir: dir }, image))
+}
+
+/// An empty file of so many MiB, and the folder where the file system in it is to be mounted.
+fn image(mebibytes: u64) -> io::Result<(tempfile::TempDir, PathBuf, PathBuf)> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
+    std::fs::create_dir(&at)?;
+    std::fs::File::create(&image)?.set_len(mebibytes << 20)?;
+    Ok((dir, image, at))
 }
 
 fn small() -> Options {
@@ -191,7 +200,7 @@ fn full_disk(method: &str) {
 
 /// Makes a file system answer every write with EIO from now on, as a dead disk would (`FS_IOC_SHUTDOWN`, without
 /// flushing its journal).
-fn break_disk(file: &Path) -> Result<(), String> {
+fn break_disk(file: &Path) -> io::Result<String> {
     let script =
         "open(F, '<', $ARGV[0]) or die $!; my $how = pack('L', 2); ioctl(F, 0x8004587D, $how) or die $!;";
     run("perl", &["-e", script, text(file)])
@@ -268,7 +277,7 @@ fn remount_read_only(at: &std::path::Path) {
     const TRIES: u32 = 100;
     for last in (0..TRIES).rev() {
         match run("mount", &["-o", "remount,ro", text(at)]) {
-            Ok(()) => return,
+            Ok(_) => return,
             Err(why) => assert!(last > 0, "{why}"),
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -307,22 +316,13 @@ fn a_read_only_directory_can_be_looked_at_and_not_opened() {
 }
 
 /// A fresh ext4 on a device whose sectors have 4096 bytes.
-fn large_sectors() -> Result<Mount, String> {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
-    let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
-    std::fs::create_dir(&at).map_err(|error| error.to_string())?;
-    let file = std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
-    file.map_err(|error| error.to_string())?;
-    let attach = ["--find", "--show", "--sector-size", "4096", text(&image)];
-    let attached = Command::new("losetup").args(attach).output().map_err(|error| error.to_string())?;
-    if !attached.status.success() {
-        return Err(format!("losetup failed: {}", String::from_utf8_lossy(&attached.stderr).trim()));
-    }
-    let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
-    let mounted = run("mkfs.ext4", &["-q", "-F", &device]).and_then(|()| run("mount", &[&device, text(&at)]));
+fn large_sectors() -> io::Result<Mount> {
+    let (dir, image, at) = image(64)?;
+    let device = run("losetup", &["--find", "--show", "--sector-size", "4096", text(&image)])?;
+    let mounted = run("mkfs.ext4", &["-q", "-F", &device]).and_then(|_| run("mount", &[&device, text(&at)]));
     // A device in use goes once it is unmounted.
     run("losetup", &["--detach", &device])?;
-    mounted.map(|()| Mount { at, _dir: dir })
+    mounted.map(|_| Mount { at, _dir: dir })
 }
 
 #[test]

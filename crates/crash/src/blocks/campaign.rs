@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use seawall::oracle::{Judge, Ledger, Violation};
+use seawall::oracle::{Ledger, Violation, judge_records};
 use seawall::sim::outside::judge;
 use seawall::sim::rng::mix;
 use seawall::{Log, Lsn, MethodChoice, Options};
@@ -133,17 +133,12 @@ enum Outcome {
 
 /// Judges the log in `dir` by opening and reading it as users do.
 fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
-    let refused = |error: seawall::Error| Violation::Refused { error: error.to_string() };
+    let refused = |error: seawall::Error| Violation::refused(&error);
     let method = MethodChoice::Named("buffered+fdatasync".to_owned());
     let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
     let log = Log::open(dir, options.memory_bytes(64 << 10).method(method)).map_err(refused)?;
-    let mut judge = Judge::new(ledger);
-    let mut reader = log.read(log.first_lsn()).map_err(refused)?;
-    while let Some(record) = reader.next_record().map_err(refused)? {
-        judge.record(record.lsn, &record.payload)?;
-    }
     let end = log.durable_lsn();
-    judge.finish(end)?;
+    judge_records(ledger, log.read(log.first_lsn()).map_err(refused)?, end)?;
     log.close().map_err(refused)?;
     Ok(end)
 }

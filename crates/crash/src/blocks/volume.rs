@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 use super::event::Pages;
 use super::file::{BlockFile, DISK, MARKS};
+use crate::error::Error;
 use crate::fuse::{Mount, Served};
 
 /// A file system of the running kernel.
@@ -67,6 +68,17 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
 ];
 
 impl FileSystem {
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn find(name: &str) -> Result<&'static Self, Error> {
+        FILE_SYSTEMS
+            .iter()
+            .find(|known| known.name == name)
+            .ok_or_else(|| Error::NoFileSystem(name.to_owned()))
+    }
+
     /// An empty one, in the form of the disk that holds it, made by way of a file in `dir`.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use super::cache::{Disk, Nature, Traffic};
 use super::initramfs::{FRESH, Kernel, METHODS, Orders, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::{Shared, lock};
-use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
+use crate::blocks::volume::FileSystem;
 use crate::campaign_file;
 use crate::error::{Error, Result};
 
@@ -42,7 +42,7 @@ pub(crate) struct Wishes {
     #[arg(long, value_enum, default_value_t = Bus::Virtio)]
     pub(super) bus: Bus,
     /// The file system: ext4, xfs or btrfs
-    #[arg(long, value_parser = file_system, default_value = "ext4")]
+    #[arg(long, value_parser = FileSystem::find, default_value = "ext4")]
     pub(super) fs: &'static FileSystem,
     /// What the guest's program was built from, for the results
     #[arg(long, value_name = "TEXT")]
@@ -76,11 +76,6 @@ pub(crate) struct Wishes {
 /// Where the results of a campaign are, and so where it goes on.
 const RESULTS: &str = "results/crash";
 const TOKEN: &str = "known to one emulated machine only";
-
-fn file_system(name: &str) -> Result<&'static FileSystem, String> {
-    let found = FILE_SYSTEMS.iter().find(|file_system| file_system.name == name);
-    found.ok_or_else(|| "it is one of ext4, xfs and btrfs".to_owned())
-}
 
 /// One method in all cuts.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]

@@ -10,6 +10,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, Kind};
 use crate::lsn::Lsn;
+use crate::segment::Place;
 
 /// Records of up to this many bytes are small; for larger ones the processor prefetches memory by itself.
 const SMALL_BYTES: usize = 512;
@@ -59,6 +60,24 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// A batch without records at `place`, which may fill its buffer.
+    pub(crate) fn empty(id: u64, kind: Kind, buf: AlignedBuf, lsn: Lsn, place: Place) -> Self {
+        Self {
+            id,
+            kind,
+            room: buf.capacity(),
+            buf,
+            used: BATCH_HEADER_BYTES,
+            records: 0,
+            lsn,
+            segment: place.segment,
+            offset: place.offset,
+            sum: 0,
+            summed: BATCH_HEADER_BYTES,
+            start: None,
+        }
+    }
+
     /// The LSN behind its last record.
     pub(crate) fn end(&self) -> Lsn {
         self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)

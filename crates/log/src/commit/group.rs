@@ -154,7 +154,8 @@ impl Group {
         Ok(rows.level(class))
     }
 
-    /// The end of what has reached the level. For one above the log's own, which only closing requests, the core is asked.
+    /// The end of what has reached the level. One above the log's own, which only closing requests,
+    /// is read from the core.
     pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
         if level > self.config.own() { self.core().reached(level) } else { self.waiters.reached(level) }
     }
@@ -187,8 +188,7 @@ impl Group {
                 Err(Refusal::Memory) => None,
                 Err(Refusal::Segment { bytes }) => Some(bytes),
             };
-            self.housekeeping.count_stall();
-            self.recorder.metrics.count(Metric::Stalls, 1);
+            self.recorder.stalled();
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
             if let Some(bytes) = segment {
@@ -202,7 +202,7 @@ impl Group {
             } else {
                 // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
                 // for ever behind records that are never committed.
-                self.waiters.request(self.config.own(), core.watermarks().appended);
+                self.waiters.request(self.config.own(), core.appended());
                 drop(core);
                 self.threads.wake_writer();
             }
@@ -217,7 +217,7 @@ impl Group {
         }
         self.status.check_process()?;
         let core = self.core();
-        let end = core.watermarks().appended;
+        let end = core.appended();
         if lsn > end {
             return Err(Error::BeyondEnd { lsn, end });
         }
@@ -491,7 +491,7 @@ impl Group {
 
     /// Whether futures request more than what was issued will give, at any level.
     fn is_behind(&self, core: &Core) -> bool {
-        let end = core.watermarks().appended;
+        let end = core.appended();
         let behind = |level| end.min(self.waiters.requested(level)) > core.debt().issued(level);
         behind(AckLevel::Full) || (core.debt().is_used() && AckLevel::RELAXED.into_iter().any(behind))
     }
@@ -546,12 +546,10 @@ impl Group {
     pub(crate) fn fill(&self, stats: &mut Stats) {
         self.recorder.fill(stats);
         let core = self.core();
-        (stats.appended, stats.durable, stats.first) =
-            (core.watermarks().appended, core.acknowledged(), core.trim());
+        (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
         drop(core);
         stats.segments = self.housekeeping.inventory().segments().len() as u64;
-        stats.stalls = self.housekeeping.stalls();
     }
 }
 

@@ -3,7 +3,7 @@
 //! Lock order: the request, then the core, then the inventory.
 
 use crate::commit::state::Core;
-use crate::commit::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::error::Error;
 use crate::segment::Spare;
 use crate::segment::inventory::SegmentInventory;
@@ -23,28 +23,17 @@ struct SegmentRequest {
 pub(crate) struct Housekeeping {
     request: Mutex<SegmentRequest>,
     inventory: Mutex<SegmentInventory>,
-    stalls: AtomicU64,
 }
 
 impl Housekeeping {
     /// Over the segments that there are.
     pub(crate) fn new(inventory: SegmentInventory) -> Self {
-        Self { request: Mutex::default(), inventory: Mutex::new(inventory), stalls: AtomicU64::new(0) }
+        Self { request: Mutex::default(), inventory: Mutex::new(inventory) }
     }
 
     /// The segments that there are.
     pub(crate) fn inventory(&self) -> MutexGuard<'_, SegmentInventory> {
         lock(&self.inventory)
-    }
-
-    /// Times that an append had to wait for memory or for a segment.
-    pub(crate) fn stalls(&self) -> u64 {
-        self.stalls.load(Ordering::Relaxed)
-    }
-
-    /// An append has to wait.
-    pub(crate) fn count_stall(&self) {
-        self.stalls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests a segment of at least `bytes` bytes. If it was `requested` before and preparing it failed, returns why.

@@ -65,7 +65,7 @@ fn undo(group: &Group) -> Option<Spare> {
     if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, spare.bytes)) {
         return held;
     }
-    group.core().release_spare(None);
+    group.core().release_spare();
     None
 }
 
@@ -88,14 +88,14 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
     }
     .entered();
     let mut running = SegmentTask::new(task, FILL_BYTES);
-    let end = loop {
+    let spare = loop {
         match running.step(disk) {
             Ok(Progress::More) if group.status().is_stopping() => {
                 give_up(running, disk);
                 return Ok(None);
             }
             Ok(Progress::More) => {}
-            Ok(end) => break end,
+            Ok(Progress::Ended(spare)) => break spare,
             // A task knows file names only.
             Err(TaskError { error, fatal }) => {
                 if !fatal {
@@ -109,7 +109,7 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
         group.recorder().filled();
     }
     let mut inventory = group.housekeeping().inventory();
-    let spare = inventory.task_done(end);
+    inventory.task_done();
     // Nothing is written before the active segment any more.
     let active = inventory.segments().back().map(|header| header.number);
     drop(inventory);
@@ -122,13 +122,7 @@ fn offer(group: &Group, spare: Spare) -> Result<(), Error> {
     group.writers().open(spare.number, spare.bytes)?;
     group.housekeeping().meet_request(spare);
     group.recorder().metrics.count(Metric::SegmentsPrepared, 1);
-    let mut core = group.core();
-    if core.held_spare().is_some() {
-        core.release_spare(Some(spare));
-    } else {
-        core.add_spare(spare);
-    }
-    drop(core);
+    group.core().add_spare(spare);
     group.waiters().append_gate().open();
     // The idle writer thread may have had no place for its mark. A new segment counts as activity, so that a writer thread
     // that is just about to sleep looks again.

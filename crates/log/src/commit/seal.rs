@@ -240,7 +240,7 @@ mod tests {
                     assert_eq!(write.offset, cursor.offset);
                     let (header, checksum) = cursor.check_header(write.bytes).expect("the next batch");
                     Cursor::check_batch(&header, write.bytes).expect("whole");
-                    assert!(header.durable <= core.watermarks().durable);
+                    assert!(header.durable <= core.durable());
                     let body =
                         &write.bytes[crate::format::BATCH_HEADER_BYTES..][..header.body_bytes as usize];
                     read.extend(Records::new(body).map(|record| record.payload.to_vec()));
@@ -249,7 +249,7 @@ mod tests {
                 core.done(job.id, job.into_buffer());
             }
             assert_eq!(read, records);
-            assert_eq!(core.watermarks().durable == core.watermarks().appended, round % 2 == 0);
+            assert_eq!(core.durable() == core.appended(), round % 2 == 0);
         }
     }
     #[test]

@@ -80,7 +80,7 @@ pub(crate) enum Refusal {
         /// Size of the segment that is needed, in bytes.
         bytes: u64,
     },
-    /// Longer than the format can carry.
+    /// Longer than the format allows.
     TooLong,
     /// The log failed.
     Failed,
@@ -129,17 +129,6 @@ struct InFlight {
     starts: bool,
 }
 
-/// The watermarks at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Watermarks {
-    /// The end of what was accepted.
-    pub(crate) appended: Lsn,
-    /// The end of what was issued.
-    pub(crate) syncing: Lsn,
-    /// The end of what is durable.
-    pub(crate) durable: Lsn,
-}
-
 /// The state machine.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -150,9 +139,9 @@ pub(crate) struct Core {
     trim: Lsn,
     /// The first LSN as the disk knows it.
     durable_trim: Lsn,
-    /// The first LSN that relaxed batches carry: it is durable once they are synced.
+    /// The first LSN that relaxed batches state: it is durable once they are synced.
     relaxed_trim: Lsn,
-    /// The highest acknowledged LSN that any issued batch carries.
+    /// The highest acknowledged LSN that any issued batch states.
     witnessed: Lsn,
     place: Place,
     spares: VecDeque<Spare>,
@@ -231,10 +220,15 @@ impl Core {
         self.free.iter().map(|buf| buf.bytes_behind(FRONT_BYTES)).collect()
     }
 
-    /// The watermarks now.
-    pub(crate) fn watermarks(&self) -> Watermarks {
+    /// The end of what was accepted.
+    pub(crate) fn appended(&self) -> Lsn {
         debug_assert!(self.durable <= self.syncing && self.syncing <= self.appended);
-        Watermarks { appended: self.appended, syncing: self.syncing, durable: self.durable }
+        self.appended
+    }
+
+    /// The end of what outlives a power cut.
+    pub(crate) fn durable(&self) -> Lsn {
+        self.durable
     }
 
     /// The levels that are requested, issued and reached.
@@ -277,7 +271,7 @@ impl Core {
         self.trim
     }
 
-    /// The batch that carries the byte before `lsn`; the one under assembly for anything later.
+    /// The batch that holds the byte before `lsn`; the one under assembly for anything later.
     pub(crate) fn batch_of(&self, lsn: Lsn) -> u64 {
         let flight = self.flight.iter().find(|flight| flight.end >= lsn).map(|flight| flight.id);
         let ready = || self.ready.iter().find(|batch| batch.end() >= lsn).map(|batch| batch.id);
@@ -314,11 +308,6 @@ impl Core {
     /// Prepared segments that wait to be started.
     pub(crate) fn spares(&self) -> usize {
         self.spares.len()
-    }
-
-    /// The prepared segment that is started next.
-    fn first_spare(&self) -> Option<Spare> {
-        self.spares.front().copied()
     }
 
     /// Batches in flight.
@@ -454,20 +443,7 @@ impl Core {
         }
         let left = usize::try_from(place.data_end - reserve - place.offset).unwrap_or(usize::MAX);
         let room = left.min(buf.capacity());
-        let batch = Batch {
-            id: self.next_id,
-            kind,
-            buf,
-            used: BATCH_HEADER_BYTES,
-            records: 0,
-            sum: 0,
-            summed: BATCH_HEADER_BYTES,
-            lsn: self.appended,
-            segment: place.segment,
-            offset: place.offset,
-            room,
-            start,
-        };
+        let batch = Batch { room, start, ..Batch::empty(self.next_id, kind, buf, self.appended, place) };
         self.next_id += 1;
         self.place = place;
         if let Some(full) = self.open.replace(batch) {
@@ -535,20 +511,8 @@ impl Core {
             return;
         }
         let Some(buf) = self.free.pop() else { return };
-        let mark = Batch {
-            id: open.id,
-            kind: Kind::Mark,
-            room: buf.capacity(),
-            buf,
-            used: BATCH_HEADER_BYTES,
-            records: 0,
-            sum: 0,
-            summed: BATCH_HEADER_BYTES,
-            lsn: open.lsn,
-            segment: open.segment,
-            offset: open.offset,
-            start: None,
-        };
+        let place = Place { segment: open.segment, offset: open.offset, ..self.place };
+        let mark = Batch::empty(open.id, Kind::Mark, buf, open.lsn, place);
         open.id = self.next_id;
         self.next_id += 1;
         open.offset += block;
@@ -611,21 +575,19 @@ impl Core {
         self.trim
     }
 
-    /// Makes a prepared segment available.
+    /// Makes a prepared segment available; one that was prepared to replace the held spare takes its place.
     pub(crate) fn add_spare(&mut self, spare: Spare) {
-        self.spares.push_back(spare);
-    }
-
-    /// Takes the first spare away to be replaced, because it is too small for the next batch.
-    fn hold_spare(&mut self) {
-        self.held = self.spares.pop_front();
-    }
-
-    /// Ends the replacement: `larger` takes the place of the held spare; without it the held one is available again.
-    pub(crate) fn release_spare(&mut self, larger: Option<Spare>) {
-        let held = self.held.take();
-        if let Some(spare) = larger.or(held) {
+        if self.held.take().is_some() {
             self.spares.push_front(spare);
+        } else {
+            self.spares.push_back(spare);
+        }
+    }
+
+    /// Makes the held spare available again: it was not replaced.
+    pub(crate) fn release_spare(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.spares.push_front(held);
         }
     }
 
@@ -641,10 +603,10 @@ impl Core {
         inventory: &mut SegmentInventory,
         needed: &mut Option<u64>,
     ) -> Option<Task> {
-        let first = self.first_spare();
+        let first = self.spares.front().copied();
         *needed = needed.filter(|bytes| first.is_none_or(|spare| spare.bytes < *bytes));
         if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
-            self.hold_spare();
+            self.held = self.spares.pop_front();
             return Some(task);
         }
         inventory.next_task(self.spares(), self.durable_trim())

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::commit::metrics::{Metric, MetricHandles};
 use crate::commit::seal::Job;
-use crate::commit::sync::{Mutex, lock};
+use crate::commit::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 
@@ -71,6 +71,8 @@ pub struct Stats {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     kept: Mutex<Kept>,
+    /// Counted while the core is locked, so not among what is kept.
+    stalls: AtomicU64,
     pub(crate) metrics: MetricHandles,
     /// The level that the log promises.
     own: AckLevel,
@@ -117,7 +119,7 @@ impl Recorder {
             debt_syncs: 0,
             filled: 0,
         };
-        Self { kept: Mutex::new(kept), metrics: MetricHandles::new(dir), own }
+        Self { kept: Mutex::new(kept), stalls: AtomicU64::new(0), metrics: MetricHandles::new(dir), own }
     }
 
     /// A batch was written and has reached its level.
@@ -134,6 +136,12 @@ impl Recorder {
         kept.batches += 1;
         kept.relaxed_batches += u64::from(job.level < self.own);
         kept.starts += u64::from(job.starts.is_some());
+    }
+
+    /// An append has to wait for memory or for a segment.
+    pub(crate) fn stalled(&self) {
+        self.metrics.count(Metric::Stalls, 1);
+        self.stalls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A segment was made anew.
@@ -168,5 +176,6 @@ impl Recorder {
         stats.relaxed_batches = kept.relaxed_batches;
         stats.debt_syncs = kept.debt_syncs;
         stats.segments_filled = kept.filled;
+        stats.stalls = self.stalls.load(Ordering::Relaxed);
     }
 }

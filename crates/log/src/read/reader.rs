@@ -78,14 +78,14 @@ impl SegmentLookup for Group {
 #[derive(Debug)]
 pub(crate) struct Files<S> {
     pub(crate) dir: Arc<Directory>,
-    pub(crate) shelves: S,
+    pub(crate) segments: S,
     open: Option<(u64, Arc<SegmentFile>)>,
     ahead: Readahead,
 }
 
 impl<S> Files<S> {
-    pub(crate) fn new(dir: Arc<Directory>, shelves: S) -> Self {
-        Self { dir, shelves, open: None, ahead: Readahead::default() }
+    pub(crate) fn new(dir: Arc<Directory>, segments: S) -> Self {
+        Self { dir, segments, open: None, ahead: Readahead::default() }
     }
 
     fn file(&mut self, number: u64) -> Result<&Arc<SegmentFile>> {
@@ -122,7 +122,7 @@ impl<S: Deref<Target: SegmentLookup>> Source for Files<S> {
     }
 
     fn successor(&mut self, number: u64) -> Option<SegmentHeader> {
-        self.shelves.successor(number)
+        self.segments.successor(number)
     }
 }
 
@@ -160,16 +160,63 @@ impl Unpacked {
     }
 }
 
+/// Walks the records of a log from one on, up to an end that each step names.
+#[derive(Debug)]
+pub(crate) struct RecordScan<S> {
+    pub(crate) files: Files<S>,
+    scan: Scan,
+    unpacked: Unpacked,
+    from: Lsn,
+}
+
+impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
+    /// Begins with the first record at or behind `from`, which lies in `segment`, by reads of `read_bytes`; also says
+    /// whether that record could be reached.
+    pub(crate) fn new(
+        mut files: Files<S>,
+        (segment, read_bytes): (SegmentHeader, usize),
+        from: Lsn,
+        limit: Lsn,
+    ) -> (Self, Result<()>) {
+        let mut scan = Scan::new(segment, read_bytes);
+        let sought = scan.seek(&mut files, from, limit);
+        (Self { files, scan, unpacked: Unpacked::default(), from }, sought)
+    }
+
+    /// The next record before `limit`.
+    #[inline]
+    pub(crate) fn next(&mut self, limit: impl Fn() -> Lsn) -> Result<Option<Record>> {
+        loop {
+            while let Some(record) = self.unpacked.next() {
+                if record.lsn >= self.from {
+                    return Ok(Some(record));
+                }
+            }
+            match self.scan.next_batch(&mut self.files, limit())? {
+                Some(batch) => self.unpacked.load(batch),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Where the next batch starts.
+    pub(crate) fn at(&self) -> Lsn {
+        self.scan.cursor().lsn
+    }
+
+    /// Adds where it reads to what `{:?}` shows.
+    pub(crate) fn show(&self, shown: &mut std::fmt::DebugStruct<'_, '_>) {
+        shown.field("dir", &self.files.dir.path()).field("from", &self.from).field("at", &self.at());
+    }
+}
+
 /// Reads durable records in order.
 ///
 /// As an iterator it ends where it first finds no further record, and behind the first error;
 /// [`Reader::next_record`] continues whenever it is called.
 pub struct Reader {
     group: Arc<Group>,
-    files: Files<Arc<Group>>,
-    scan: Scan,
-    unpacked: Unpacked,
-    from: Lsn,
+    records: RecordScan<Arc<Group>>,
     /// The iterator has ended.
     ended: bool,
 }
@@ -177,10 +224,7 @@ pub struct Reader {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Reader");
-        shown
-            .field("dir", &self.files.dir.path())
-            .field("from", &self.from)
-            .field("at", &self.scan.cursor().lsn);
+        self.records.show(&mut shown);
         shown.finish_non_exhaustive()
     }
 }
@@ -193,7 +237,7 @@ const READ_BYTES: usize = 2 << 20;
 /// between two looks would take that segment away, and a later record would be read as if it were the requested one.
 pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
     let core = group.core();
-    let (first, end) = (core.trim(), core.watermarks().appended);
+    let (first, end) = (core.trim(), core.appended());
     if from < first {
         return Err(Error::Trimmed { lsn: from, first });
     }
@@ -222,11 +266,9 @@ impl Reader {
     pub(crate) fn new(group: Arc<Group>, dir: Arc<Directory>, from: Lsn) -> Result<Self> {
         let segment =
             segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;
-        let mut files = Files::new(dir, Arc::clone(&group));
-        let mut scan = Scan::new(segment, READ_BYTES);
-        let durable = group.durable();
-        let sought = scan.seek(&mut files, from, durable);
-        let reader = Self { group, files, scan, unpacked: Unpacked::default(), from, ended: false };
+        let files = Files::new(dir, Arc::clone(&group));
+        let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, group.durable());
+        let reader = Self { group, records, ended: false };
         sought.map_err(|error| reader.explain(error))?;
         Ok(reader)
     }
@@ -238,25 +280,13 @@ impl Reader {
     /// reader, [`Error::Io`].
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        loop {
-            while let Some(record) = self.unpacked.next() {
-                if record.lsn >= self.from {
-                    return Ok(Some(record));
-                }
-            }
-            let durable = self.group.durable();
-            match self.scan.next_batch(&mut self.files, durable) {
-                Ok(Some(batch)) => self.unpacked.load(batch),
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(self.explain(error)),
-            }
-        }
+        self.records.next(|| self.group.durable()).map_err(|error| self.explain(error))
     }
 
     /// Reports a segment that was recycled during the read as trimmed: it looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
-        let (lsn, first) = (self.scan.cursor().lsn, self.group.core().trim());
-        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.files.dir.path()) }
+        let (lsn, first) = (self.records.at(), self.group.core().trim());
+        if lsn < first { Error::Trimmed { lsn, first } } else { error.in_dir(self.records.files.dir.path()) }
     }
 }
 

@@ -10,6 +10,7 @@
 //! repeated, and only an error that occurs while the directory is unchanged is reported.
 
 use std::io::ErrorKind;
+use std::mem::{Discriminant, discriminant};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,11 +24,10 @@ use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
 use crate::read::changes::{Names, Watch, peek};
-use crate::read::reader::{Files, Record, SegmentLookup, Unpacked};
-use crate::read::scan::Scan;
+use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
 use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
 use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
-use crate::storage::disk::{Disk, FileId, sync};
+use crate::storage::disk::{DirEntry, Disk, FileId, sync};
 use crate::storage::os_disk::OsDisk;
 
 /// One read, in bytes.
@@ -40,11 +40,18 @@ const MORE_BYTES: usize = 64 << 10;
 /// segments of a few batches.
 const LOOKS_MAX: u32 = 64;
 
-/// What a writer may change during a look: the started and the other segments; or why the directory cannot be read.
-fn fingerprint<D: Disk>(disk: &mut D) -> std::result::Result<(Vec<u64>, Vec<u64>), String> {
-    let found = scan_directory(disk).map_err(|error| error.to_string())?;
-    let started = found.started.iter().map(|header| header.number).collect();
-    Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
+/// What a writer may change during a look: the started and the other segments. Where they cannot be read, the variant of
+/// the error, and the files.
+type Fingerprint = std::result::Result<(Vec<u64>, Vec<u64>), (Discriminant<Error>, Vec<DirEntry>)>;
+
+fn fingerprint<D: Disk>(disk: &mut D) -> Fingerprint {
+    match scan_directory(disk) {
+        Ok(found) => {
+            let started = found.started.iter().map(|header| header.number).collect();
+            Ok((started, found.unstarted.iter().map(|spare| spare.number).collect()))
+        }
+        Err(error) => Err((discriminant(&error), disk.list().unwrap_or_default())),
+    }
 }
 
 /// Repeats `look` until the result is acceptable to `content`, or the segments did not change meanwhile.
@@ -293,18 +300,9 @@ impl View {
         }
         let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from);
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
-        let mut files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
-        let mut scan = Scan::new(segment, READ_BYTES);
-        let sought = scan.seek(&mut files, from, self.end);
-        let reader = ViewReader {
-            files,
-            scan,
-            unpacked: Unpacked::default(),
-            from,
-            end: self.end,
-            ended: false,
-            failed: false,
-        };
+        let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
+        let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, self.end);
+        let reader = ViewReader { records, end: self.end, ended: false, failed: false };
         sought.map_err(|error| reader.explain(error))?;
         Ok(reader)
     }
@@ -313,10 +311,7 @@ impl View {
 /// Reads the records of a [`View`] in order; ends behind the last one, until [`ViewReader::go_on`] is called, and behind the
 /// first error.
 pub struct ViewReader {
-    files: Files<Arc<Vec<SegmentHeader>>>,
-    scan: Scan,
-    unpacked: Unpacked,
-    from: Lsn,
+    records: RecordScan<Arc<Vec<SegmentHeader>>>,
     end: Lsn,
     ended: bool,
     failed: bool,
@@ -334,8 +329,8 @@ impl std::fmt::Debug for View {
 impl std::fmt::Debug for ViewReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("ViewReader");
-        shown.field("dir", &self.files.dir.path()).field("from", &self.from).field("end", &self.end);
-        shown.field("at", &self.scan.cursor().lsn).finish_non_exhaustive()
+        self.records.show(&mut shown);
+        shown.field("end", &self.end).finish_non_exhaustive()
     }
 }
 
@@ -346,32 +341,17 @@ impl ViewReader {
         if self.failed {
             return;
         }
-        self.files.shelves = Arc::clone(&view.segments);
+        self.records.files.segments = Arc::clone(&view.segments);
         self.end = self.end.max(view.end);
         self.ended = false;
     }
 
-    fn next_record(&mut self) -> Result<Option<Record>> {
-        loop {
-            while let Some(record) = self.unpacked.next() {
-                if record.lsn >= self.from {
-                    return Ok(Some(record));
-                }
-            }
-            match self.scan.next_batch(&mut self.files, self.end) {
-                Ok(Some(batch)) => self.unpacked.load(batch),
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(self.explain(error)),
-            }
-        }
-    }
-
     /// Reports a segment that was trimmed during the read as trimmed: it is missing or looks damaged, and is neither.
     fn explain(&self, error: Error) -> Error {
-        let lsn = self.scan.cursor().lsn;
-        match View::open_in(&self.files.dir) {
+        let (lsn, dir) = (self.records.at(), &self.records.files.dir);
+        match View::open_in(dir) {
             Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
-            _ => error.in_dir(self.files.dir.path()),
+            _ => error.in_dir(dir.path()),
         }
     }
 }
@@ -383,7 +363,7 @@ impl Iterator for ViewReader {
         if self.ended {
             return None;
         }
-        let next = self.next_record().transpose();
+        let next = self.records.next(|| self.end).map_err(|error| self.explain(error)).transpose();
         self.ended = !matches!(next, Some(Ok(_)));
         self.failed = matches!(next, Some(Err(_)));
         next

@@ -67,13 +67,8 @@ pub(crate) struct Plan {
     pub(crate) dsync: bool,
     /// What acknowledged records are to outlive.
     pub(crate) class: Class,
-}
-
-/// One segment of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentInfo {
-    /// Its header.
-    pub(crate) header: SegmentHeader,
+    /// Whether to make a log where there is none.
+    pub(crate) create: bool,
 }
 
 /// What recovery found and did.
@@ -85,8 +80,8 @@ pub(crate) struct Recovered {
     pub(crate) epoch: u64,
     /// Block size in bytes.
     pub(crate) block_bytes: u16,
-    /// The segments that make up the log, oldest first, the active one last.
-    pub(crate) segments: Vec<SegmentInfo>,
+    /// The headers of the segments that make up the log, oldest first, the active one last.
+    pub(crate) segments: Vec<SegmentHeader>,
     /// Where writing begins.
     pub(crate) resume: ResumePoint,
     /// The end of the chain of checksums.
@@ -169,9 +164,10 @@ fn usable_spares<D: Disk>(disk: &mut D, spares: Vec<Spare>, block_bytes: u16) ->
 
 /// Removes segments that are not needed.
 fn retire<D: Disk>(disk: &mut D, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
-    numbers
-        .into_iter()
-        .try_for_each(|number| SegmentTask::new(Task::Remove(number), 0).finish(disk).map(drop))
+    for number in numbers {
+        SegmentTask::new(Task::Remove(number), 0).finish(disk).map_err(|failed| failed.error)?;
+    }
+    Ok(())
 }
 
 /// Makes a log where there is none.
@@ -181,6 +177,9 @@ fn create<D: Disk>(
     window: &mut Window,
     found: DirectoryScan,
 ) -> Result<Recovered> {
+    if !plan.create {
+        return Err(Error::NotALog { path: ".".into() });
+    }
     // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log.
     let later = found.unstarted.iter().map(|spare| spare.number).chain(found.staging.iter().copied());
     if let Some(number) = planted!(TakeRestForNew, None, later.filter(|number| *number > 1).min()) {
@@ -221,7 +220,8 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
     let number = last.saturating_add(1);
     let mut prepare = |bytes| {
         let spare = Spare { number, bytes };
-        SegmentTask::new(Task::Prepare(spare), plan.read_bytes).finish(disk).map(|_| spare)
+        let prepared = SegmentTask::new(Task::Prepare(spare), plan.read_bytes).finish(disk);
+        prepared.map(|_| spare).map_err(|failed| failed.error)
     };
     match prepare(plan.segment_bytes) {
         Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
@@ -252,9 +252,7 @@ fn finish(
     tail: Tail,
 ) -> Recovered {
     let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
-    let mut segments: Vec<SegmentInfo> =
-        members.iter().map(|header| SegmentInfo { header: *header }).collect();
-    segments.push(SegmentInfo { header: active });
+    let segments = [members, &[active]].concat();
     let place = Place { segment: active.number, offset: cursor.offset, data_end: active.data_end() };
     Recovered {
         log_id: active.log_id,

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use crate::format::SegmentHeader;
 use crate::lsn::Lsn;
 use crate::segment::Spare;
-use crate::segment::lifecycle::{Progress, Task};
+use crate::segment::lifecycle::Task;
 use seawall_sys::planted;
 
 /// How many segments are started between two trims.
@@ -154,14 +154,10 @@ impl SegmentInventory {
         Some(task)
     }
 
-    /// The task that was handed out has ended; returns the spare that it made, if it made one.
-    pub(crate) fn task_done(&mut self, progress: Progress) -> Option<Spare> {
+    /// The task that was handed out has ended.
+    pub(crate) fn task_done(&mut self) {
         self.busy = None;
         self.leaving = None;
-        match progress {
-            Progress::Prepared(spare) => Some(spare),
-            Progress::More | Progress::Removed(_) => None,
-        }
     }
 
     /// The task that was handed out failed; its segment is as it was. One that was to be removed is
@@ -180,7 +176,7 @@ mod tests {
     use crate::format::SegmentHeader;
     use crate::lsn::Lsn;
     use crate::segment::Spare;
-    use crate::segment::lifecycle::{Progress, Task};
+    use crate::segment::lifecycle::Task;
     use crate::testing::fixtures;
 
     const BYTES: u64 = 1 << 20;
@@ -206,14 +202,15 @@ mod tests {
                 assert_eq!(expected, task.is_some());
                 let Some(task) = task else { break };
                 assert!(!self.inventory.has_task(self.spares.len(), self.trim), "{task:?} is running");
-                let (what, end) = match task {
-                    Task::Prepare(to) => (0, Progress::Prepared(to)),
-                    Task::Recycle { to, .. } => (1, Progress::Prepared(to)),
-                    Task::Remove(number) => (2, Progress::Removed(number)),
+                let (what, spare) = match task {
+                    Task::Prepare(to) => (0, Some(to)),
+                    Task::Recycle { to, .. } => (1, Some(to)),
+                    Task::Remove(_) => (2, None),
                     Task::Replace(_) => unreachable!("no large segment is needed"),
                 };
                 self.done[what] += 1;
-                self.spares.extend(self.inventory.task_done(end).map(|Spare { number, .. }| number));
+                self.inventory.task_done();
+                self.spares.extend(spare.map(|Spare { number, .. }| number));
             }
         }
 

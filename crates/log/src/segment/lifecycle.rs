@@ -49,10 +49,8 @@ impl Task {
 pub(crate) enum Progress {
     /// There is more to do.
     More,
-    /// A segment is ready to be started.
-    Prepared(Spare),
-    /// A segment was removed.
-    Removed(u64),
+    /// The task has ended; the segment that is ready to be started, unless one was removed.
+    Ended(Option<Spare>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +119,8 @@ impl SegmentTask {
             self.stage = stage;
             return Ok(Progress::More);
         }
-        Ok(match self.task {
-            Task::Remove(number) => Progress::Removed(number),
-            _ => Progress::Prepared(spare),
-        })
+        let removes = matches!(self.task, Task::Remove(_));
+        Ok(Progress::Ended((!removes).then_some(spare)))
     }
 
     /// Does the work of the current stage and returns the next one, `None` at the end.
@@ -207,18 +203,18 @@ impl SegmentTask {
         disk.remove(&staging).map_err(|source| Error::io("remove", &staging, source))
     }
 
-    /// Does all steps in one go.
-    pub(crate) fn finish<D: Disk>(mut self, disk: &mut D) -> Result<Progress> {
+    /// Does all steps in one go; returns the segment that is ready to be started, unless one was removed.
+    pub(crate) fn finish<D: Disk>(mut self, disk: &mut D) -> Result<Option<Spare>, TaskError> {
         loop {
             match self.step(disk) {
                 Ok(Progress::More) => {}
-                Ok(end) => return Ok(end),
+                Ok(Progress::Ended(spare)) => return Ok(spare),
                 Err(error) => {
                     if !error.fatal {
                         // The first failure is the one to return.
                         let _ = self.give_up(disk);
                     }
-                    return Err(error.error);
+                    return Err(error);
                 }
             }
         }

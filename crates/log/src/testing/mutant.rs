@@ -51,5 +51,5 @@ pub(crate) fn split(core: &mut Core, records: &[u8]) -> Result<Lsn, Refusal> {
         core.append_encoded(&records[from..to], 1)?;
         from = to;
     }
-    Ok(core.watermarks().appended)
+    Ok(core.appended())
 }

@@ -16,6 +16,7 @@
 
 use crate::error::Error;
 use crate::lsn::Lsn;
+use crate::read::reader::Record;
 
 /// One record as it was issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +166,7 @@ pub enum Violation {
     /// A log that came to rest, or was closed, has forgotten a trim.
     TrimForgotten {
         /// The requested LSN.
-        asked: Lsn,
+        requested: Lsn,
         /// Where the log starts.
         found: Lsn,
     },
@@ -183,6 +184,14 @@ pub enum Violation {
         /// What is left on the disk says that everything before this had been acknowledged.
         acknowledged: Lsn,
     },
+}
+
+impl Violation {
+    /// Opening or reading failed with `error`, which nothing explains.
+    #[must_use]
+    pub fn refused(error: &Error) -> Self {
+        Self::Refused { error: error.to_string() }
+    }
 }
 
 impl std::fmt::Display for Violation {
@@ -205,8 +214,8 @@ impl std::fmt::Display for Violation {
             Self::Unmarked { acknowledged, witnessed } => {
                 write!(f, "acknowledged up to LSN {acknowledged}, idle and marked up to {witnessed}")
             }
-            Self::TrimForgotten { asked, found } => {
-                write!(f, "trimmed up to LSN {asked}, and at rest it starts at {found}")
+            Self::TrimForgotten { requested, found } => {
+                write!(f, "trimmed up to LSN {requested}, and at rest it starts at {found}")
             }
             Self::NotClosed => f.write_str("said to be closed, and not found closed"),
             Self::Stuck { bytes } => write!(f, "a record waits for ever for a segment of {bytes} bytes"),
@@ -219,6 +228,8 @@ impl std::fmt::Display for Violation {
         }
     }
 }
+
+impl std::error::Error for Violation {}
 
 /// Holds what one opening hands out against the ledger.
 #[derive(Debug)]
@@ -285,6 +296,23 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// Judges the records that an open log or a view returned, and where that says it ends. No error is expected.
+///
+/// # Errors
+/// The broken promise.
+pub fn judge_records(
+    ledger: &Ledger,
+    records: impl IntoIterator<Item = crate::Result<Record>>,
+    end: Lsn,
+) -> Result<(), Violation> {
+    let mut judge = Judge::new(ledger);
+    for record in records {
+        let record = record.map_err(|error| Violation::refused(&error))?;
+        judge.record(record.lsn, &record.payload)?;
+    }
+    judge.finish(end)
+}
+
 /// Judges an opening or a read that failed.
 ///
 /// # Errors
@@ -294,7 +322,7 @@ pub fn judge_refusal(error: &Error, damaged: bool) -> Result<(), Violation> {
     if damaged && matches!(error, Error::Corrupt(_) | Error::ForeignFile { .. }) {
         return Ok(());
     }
-    Err(Violation::Refused { error: error.to_string() })
+    Err(Violation::refused(error))
 }
 
 #[cfg(test)]

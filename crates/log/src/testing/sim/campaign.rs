@@ -5,10 +5,13 @@
 //! become the start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one
 //! seed, and a failure names the seed and the number of the state, which repeat it alone.
 
+use std::ops::Range;
+
+use super::crew::{BySeed, Sum};
 use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::{DRAWS, Draw};
-use super::judge::{Terms, Verdict, judge, judge_rest};
+use super::judge::{Terms, judge, judge_rest};
 use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
@@ -102,20 +105,52 @@ pub struct Tally {
     pub sketch: Sketch,
 }
 
-impl Tally {
-    /// Takes in what another part of the campaign has seen.
-    pub fn add(&mut self, other: &Self) {
-        let Self { states, repeated, lives, dimensions, faults, damaged, refused, undecidable, sketch } =
-            other;
-        self.states += states;
-        self.repeated += repeated;
-        self.lives += lives;
-        self.dimensions.iter_mut().zip(dimensions).for_each(|(sum, count)| *sum += count);
-        self.faults += faults;
-        self.damaged += damaged;
-        self.refused += refused;
-        self.undecidable += undecidable;
-        self.sketch.merge(sketch);
+impl Sum for Tally {
+    fn numbers(&mut self) -> Vec<(String, &mut u64)> {
+        let Self { states, repeated, lives, dimensions, faults, damaged, refused, undecidable, .. } = self;
+        let counts = [
+            ("states", states),
+            ("repeated", repeated),
+            ("lives", lives),
+            ("faults", faults),
+            ("damaged", damaged),
+            ("refused", refused),
+            ("undecidable", undecidable),
+        ];
+        let all = counts.into_iter().chain(DIMENSIONS.into_iter().zip(dimensions));
+        all.map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    fn sketch(&mut self) -> Option<&mut Sketch> {
+        Some(&mut self.sketch)
+    }
+}
+
+impl BySeed for Campaign {
+    type Sum = Tally;
+    const TITLE: &'static str = "seawall crash campaign 1";
+
+    fn shape(&self) -> String {
+        let Self { images_per_step, depth, faults, damage, .. } = self;
+        format!("images_per_step {images_per_step} depth {depth} faults {faults} damage {damage}")
+    }
+
+    fn end(&self, _: u64) -> u64 {
+        u64::MAX
+    }
+
+    fn is_enough(&self, tally: &Tally) -> bool {
+        tally.states >= self.states
+    }
+
+    /// Lives the whole life of every seed, however many states that are.
+    fn run(&self, seeds: Range<u64>) -> Result<Tally, Failure> {
+        let campaign = Self { states: u64::MAX, only: None, ..self.clone() };
+        let mut run = Run::new(&campaign);
+        for seed in seeds {
+            run.outermost(seed)?;
+        }
+        Ok(run.tally)
     }
 }
 
@@ -209,7 +244,7 @@ struct Run<'a> {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run(campaign: &Campaign) -> std::result::Result<Tally, Failure> {
+pub fn run(campaign: &Campaign) -> Result<Tally, Failure> {
     let mut run = Run::new(campaign);
     let mut seed = campaign.seed;
     while run.tally.states < campaign.states {
@@ -222,26 +257,13 @@ pub fn run(campaign: &Campaign) -> std::result::Result<Tally, Failure> {
     Ok(run.tally)
 }
 
-/// Lives the whole life of every seed in `seeds`, however many states that are.
-///
-/// # Errors
-/// The first broken promise.
-pub fn lives(campaign: &Campaign, seeds: std::ops::Range<u64>) -> std::result::Result<Tally, Failure> {
-    let campaign = Campaign { states: u64::MAX, only: None, ..campaign.clone() };
-    let mut run = Run::new(&campaign);
-    for seed in seeds {
-        run.outermost(seed)?;
-    }
-    Ok(run.tally)
-}
-
 impl<'a> Run<'a> {
     fn new(campaign: &'a Campaign) -> Self {
         Self { campaign, tally: Tally::default(), seen: Seen::default(), state: 0, seed: campaign.seed }
     }
 
     /// The life of one seed on an empty disk, with everything that follows from it.
-    fn outermost(&mut self, seed: u64) -> std::result::Result<(), Failure> {
+    fn outermost(&mut self, seed: u64) -> Result<(), Failure> {
         self.seed = seed;
         self.state = 0;
         self.seen.clear();
@@ -255,7 +277,7 @@ impl<'a> Run<'a> {
     }
 
     /// One life on `media`, and every crash in it.
-    fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Verdict {
+    fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Result<(), Violation> {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
         let habits = Habits {
             dsync: rng.coin(),
@@ -287,7 +309,7 @@ impl<'a> Run<'a> {
         if let Some(error) = &end.refused
             && end.faults == 0
         {
-            return Err(Violation::Refused { error: error.to_string() });
+            return Err(Violation::refused(error));
         }
         self.replay(media, before, &end, (&mut rng, Way::of(&habits), depth))
     }
@@ -298,7 +320,7 @@ impl<'a> Run<'a> {
         before: &Past,
         end: &End,
         (rng, way, depth): (&mut Rng, Way, u32),
-    ) -> Verdict {
+    ) -> Result<(), Violation> {
         // What is only in the page cache may be lost to a failed write-back, which every commit reports.
         let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
         for step in &end.trace {
@@ -337,7 +359,12 @@ impl<'a> Run<'a> {
     }
 
     /// Every crash that is tried at one step.
-    fn cut(&mut self, media: &Media, past: &Past, (rng, way, depth): (&mut Rng, Way, u32)) -> Verdict {
+    fn cut(
+        &mut self,
+        media: &Media,
+        past: &Past,
+        (rng, way, depth): (&mut Rng, Way, u32),
+    ) -> Result<(), Violation> {
         let images = if media.is_idle() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
             // Nothing and everything first, then by chance, contents and names independently.
@@ -373,20 +400,30 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the process but not the machine: the page cache is what the next opening sees.
-    fn killed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+    fn killed_state(
+        &mut self,
+        media: &Media,
+        past: &Past,
+        (rng, way): (&mut Rng, Way),
+    ) -> Result<(), Violation> {
         let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
         self.state(seen, past, way.terms(past.ledger.due_after_kill()))
     }
 
     /// Crashes the system while the power stays on: what was handed to the disk is there, names may be lost.
-    fn crashed_state(&mut self, media: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+    fn crashed_state(
+        &mut self,
+        media: &Media,
+        past: &Past,
+        (rng, way): (&mut Rng, Way),
+    ) -> Result<(), Violation> {
         let names = DRAWS[rng.index(DRAWS.len())];
         let seen = media.killed(rng).image(Draw::All, names, rng);
         self.state(seen, past, way.terms(past.ledger.due_after_crash()))
     }
 
     /// Judges one state unless it was judged before.
-    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Verdict {
+    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Result<(), Violation> {
         let content = mix(image.hash() ^ mix(terms.must_have.get()));
         let key = mix(content ^ mix(past.timeline));
         if !self.seen.insert(key) {
@@ -419,7 +456,12 @@ impl<'a> Run<'a> {
     }
 
     /// Damages one durable sector of `image` and judges that.
-    fn damaged_state(&mut self, image: &Media, past: &Past, (rng, way): (&mut Rng, Way)) -> Verdict {
+    fn damaged_state(
+        &mut self,
+        image: &Media,
+        past: &Past,
+        (rng, way): (&mut Rng, Way),
+    ) -> Result<(), Violation> {
         let whole = image;
         let mut image = image.clone();
         if rng.one_in(24) {

@@ -3,7 +3,7 @@
 use super::file::{SECTOR, Sector};
 use super::media::Media;
 use super::rng::Rng;
-use crate::format::{FileRole, SegmentHeader, file_role, segment_name};
+use crate::format::{FileRole, file_role, segment_name};
 
 /// Flips a bit, writes garbage, or writes a sector of another place over one that holds something. Says where.
 pub(super) fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, usize)> {
@@ -46,14 +46,8 @@ pub(super) fn damage(image: &mut Media, rng: &mut Rng) -> Option<(u64, usize, us
 /// `whole`: then the other one will do.
 pub(super) fn spares_a_header(whole: &Media, segment: u64, to: usize) -> bool {
     let Some(inode) = whole.names.get(&segment_name(segment)) else { return false };
-    let file = &whole.inodes[inode];
-    let length = file.length();
-    let of_header = to == SECTOR || (to > SECTOR && to == length);
-    let sound = |copy, sector: Option<&std::rc::Rc<Sector>>| {
-        let length = length as u64;
-        sector.is_some_and(|sector| SegmentHeader::decode(sector.bytes(), copy, segment, length).is_ok())
-    };
-    of_header && sound(0, file.sectors().first()) && sound(1, file.sectors().last())
+    let of_header = to == SECTOR || (to > SECTOR && to == whole.inodes[inode].length());
+    of_header && whole.sound_headers(segment, inode) == [true; 2]
 }
 
 /// Lets every segment read as zeros, as after a discard by mistake. Says whether the numbers of the files alone show

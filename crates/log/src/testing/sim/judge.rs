@@ -7,7 +7,7 @@ use super::file::SECTOR;
 use super::life::plan;
 use super::media::Media;
 use super::read_back::read_all;
-use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role, segment_name};
+use crate::format::{BatchHeader, FileRole, file_role, segment_name};
 use crate::lsn::Lsn;
 use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
@@ -26,25 +26,22 @@ pub(super) fn judge_rest(
     image: Media,
     ledger: &Ledger,
     (dsync, class): (bool, Class),
-    (closed, asked): (bool, Lsn),
-) -> Verdict {
+    (closed, requested): (bool, Lsn),
+) -> Result<(), Violation> {
     let witnessed = ledger.without_witnesses(&[]);
-    // The mark of an idle log of a weaker class is not synced, and claims no more than to be that.
+    // The mark of an idle log of a lower class is not synced, and claims no more than to be that.
     if !closed && class == Class::PowerLoss && witnessed < ledger.acknowledged {
         return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
     }
     let mut disk = SimDisk::idle(image, 0, None);
     let recovered = recover(&mut disk, &plan(dsync, class));
-    let recovered = recovered.map_err(|error| Violation::Refused { error: error.to_string() })?;
+    let recovered = recovered.map_err(|error| Violation::refused(&error))?;
     let found = recovered.resume.trim;
-    if found < asked {
-        return Err(Violation::TrimForgotten { asked, found });
+    if found < requested {
+        return Err(Violation::TrimForgotten { requested, found });
     }
     if closed && recovered.tail != Tail::Clean { Err(Violation::NotClosed) } else { Ok(()) }
 }
-
-/// Whether every promise was kept.
-pub(super) type Verdict = std::result::Result<(), Violation>;
 
 /// How one state is judged.
 #[derive(Clone, Copy, Debug)]
@@ -76,18 +73,13 @@ fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
 fn newest(image: &Media) -> Option<u64> {
     let segments = image.names.as_slice().iter().filter_map(|(name, inode)| {
         let Some(FileRole::Segment(number)) = file_role(name.text()) else { return None };
-        let file = &image.inodes[*inode];
-        let length = file.length() as u64;
-        let sound = |copy, sector: Option<&std::rc::Rc<super::file::Sector>>| {
-            sector.is_some_and(|sector| SegmentHeader::decode(sector.bytes(), copy, number, length).is_ok())
-        };
-        (sound(0, file.sectors().first()) || sound(1, file.sectors().last())).then_some(number)
+        image.sound_headers(number, *inode).contains(&true).then_some(number)
     });
     segments.max()
 }
 
 /// Whether the opening reports what is lost.
-fn check_tail(image: &Media, recovered: &Recovered) -> Verdict {
+fn check_tail(image: &Media, recovered: &Recovered) -> Result<(), Violation> {
     let end = recovered.resume.end;
     let said = newest(image).and_then(|number| said_behind(image, number, end));
     let reported = match recovered.tail {
@@ -105,11 +97,7 @@ fn check_tail(image: &Media, recovered: &Recovered) -> Verdict {
 ///
 /// # Errors
 /// The broken promise.
-pub(super) fn judge(
-    image: Media,
-    ledger: &Ledger,
-    terms: Terms,
-) -> std::result::Result<Option<Lsn>, Violation> {
+pub(super) fn judge(image: Media, ledger: &Ledger, terms: Terms) -> Result<Option<Lsn>, Violation> {
     let before = image.clone();
     let mut disk = SimDisk::idle(image, 0, None);
     let recovered = match recover(&mut disk, &plan(terms.dsync, terms.class)) {
@@ -118,7 +106,7 @@ pub(super) fn judge(
     };
     let mut judge = Judge::lenient(ledger, terms.must_have);
     match read_all(&mut disk, &recovered, READ_BYTES, |lsn, payload| judge.record(lsn, payload)) {
-        Ok(verdict) => verdict?,
+        Ok(judged) => judged?,
         Err(error) => return judge_refusal(&error, terms.damaged).map(|()| None),
     }
     let end = recovered.resume.end;

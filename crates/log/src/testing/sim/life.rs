@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
 use super::driver::{Execution, Outcome};
 use super::media::Media;
+use super::outside::encode_transaction;
 use super::rng::Rng;
 use crate::commit::seal::Chain;
 use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
@@ -51,6 +52,7 @@ fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
         read_bytes: 4096,
         dsync,
         class,
+        create: true,
     }
 }
 
@@ -170,9 +172,8 @@ struct Life {
     /// What batches of a relaxed level state, until they are durable.
     undurable: Vec<(u64, Witness)>,
     trace: Vec<Step>,
-    acknowledged: Lsn,
-    written: Lsn,
-    crash_proof: Lsn,
+    /// What has reached each level, as the trace has it.
+    reached: [Lsn; 3],
     ends: Vec<Lsn>,
     failed: bool,
     after_failure: Option<Lsn>,
@@ -239,7 +240,7 @@ impl Life {
         let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
         let end = recovered.resume.end;
         trace.push(Step::Exposed(end));
-        let headers = recovered.segments.iter().map(|segment| segment.header);
+        let headers = recovered.segments.iter().copied();
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
         let inventory =
@@ -257,9 +258,7 @@ impl Life {
             running: Vec::new(),
             undurable: Vec::new(),
             trace,
-            acknowledged: end,
-            written: end,
-            crash_proof: end,
+            reached: [end; 3],
             ends: vec![end],
             failed: false,
             after_failure: None,
@@ -270,9 +269,9 @@ impl Life {
 
     /// Does one thing.
     fn act(&mut self) {
-        let asks = self.habits.weak || self.habits.class != Class::PowerLoss;
-        if asks && self.rng.one_in(4) {
-            self.ask();
+        let relaxes = self.habits.weak || self.habits.class != Class::PowerLoss;
+        if relaxes && self.rng.one_in(4) {
+            self.request();
         }
         match self.rng.below(16) {
             0..=3 => self.append(),
@@ -289,31 +288,19 @@ impl Life {
     fn drain(&mut self) {
         let events = self.disk.take_trace();
         self.trace.extend(events.into_iter().map(Step::Disk));
-        let durable = self.core.watermarks().durable;
-        if durable > self.acknowledged {
-            if self.failed {
-                self.after_failure = Some(durable);
+        let steps: [fn(Lsn) -> Step; 3] = [Step::Written, Step::CrashProof, Step::Acknowledged];
+        for (level, step) in AckLevel::ALL.into_iter().zip(steps) {
+            let (reached, before) = (self.core.reached(level), &mut self.reached[level as usize]);
+            if reached > *before {
+                *before = reached;
+                self.trace.push(step(reached));
+                self.after_failure = self.failed.then_some(reached).or(self.after_failure);
             }
-            self.acknowledged = durable;
-            self.trace.push(Step::Acknowledged(durable));
-        }
-        let written = self.core.reached(AckLevel::Process);
-        if written > self.written {
-            if self.failed {
-                self.after_failure = Some(written);
-            }
-            self.written = written;
-            self.trace.push(Step::Written(written));
-        }
-        let crash_proof = self.core.reached(AckLevel::System);
-        if crash_proof > self.crash_proof {
-            self.crash_proof = crash_proof;
-            self.trace.push(Step::CrashProof(crash_proof));
         }
     }
 
     /// A commit requests what has been appended so far, at one level or another.
-    fn ask(&mut self) {
+    fn request(&mut self) {
         let level = match self.rng.below(8) {
             0 => AckLevel::Full,
             1 => AckLevel::System,
@@ -321,7 +308,7 @@ impl Life {
         };
         let own = self.config.own();
         let level = if self.habits.weak { level.min(own) } else { own };
-        let end = self.core.watermarks().appended;
+        let end = self.core.appended();
         self.core.request(level, end);
     }
 
@@ -334,8 +321,7 @@ impl Life {
             _ if self.rng.one_in(3) => self.rng.index(7000),
             _ => self.rng.index(2600),
         };
-        let tag =
-            crate::testing::sim::rng::mix(self.habits.number ^ self.core.watermarks().appended.get() << 8);
+        let tag = crate::testing::sim::rng::mix(self.habits.number ^ self.core.appended().get() << 8);
         let mut noise = Rng::new(tag);
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {
@@ -410,11 +396,7 @@ impl Life {
         let many = self.rng.one_in(8);
         let count = 2 + self.rng.index(if many { 40 } else { 4 });
         let records: Vec<Vec<u8>> = (0..count).map(|_| self.payload()).collect();
-        let mut encoded = Vec::new();
-        for (i, payload) in records.iter().enumerate() {
-            encoded.extend(record_header(payload.len(), i + 1 < count).unwrap_or_default());
-            encoded.extend_from_slice(payload);
-        }
+        let encoded = encode_transaction(&records);
         let count = u32::try_from(count).unwrap_or(0);
         let lent = if self.rng.coin() { self.core.lend() } else { None };
         let accepted = self.take_in(lent, &encoded, count);
@@ -524,13 +506,10 @@ impl Life {
         // Segment tasks have handles of their own: they neither wait for the commits nor reap their completions.
         match self.disk.apart(|disk| running.step(disk)) {
             Ok(Progress::More) => {}
-            Ok(end) => {
+            Ok(Progress::Ended(spare)) => {
                 self.task = None;
-                match self.inventory.task_done(end) {
-                    Some(spare) if self.core.held_spare().is_some() => self.core.release_spare(Some(spare)),
-                    Some(spare) => self.core.add_spare(spare),
-                    None => {}
-                }
+                self.inventory.task_done();
+                spare.into_iter().for_each(|spare| self.core.add_spare(spare));
             }
             Err(failed) => {
                 if let Some(running) = self.task.take().filter(|_| !failed.fatal) {
@@ -538,7 +517,7 @@ impl Life {
                     let _ = self.disk.apart(|disk| running.give_up(disk));
                 }
                 self.inventory.task_failed();
-                self.core.release_spare(None);
+                self.core.release_spare();
                 // The append that waited returns why.
                 self.needed = None;
                 if failed.fatal {
@@ -594,13 +573,13 @@ impl Life {
     /// is closed.
     fn close(&mut self) -> bool {
         // The log may be about to mark what is durable when it is closed.
-        let mut beside_mark = self.rng.coin();
+        let mut marks = self.rng.coin();
         for _ in 0..400 {
             self.drain();
             if self.failed {
                 return false;
             }
-            let marks = self.core.watermarks();
+            let end = self.core.appended();
             if let Some((level, end)) = self.core.owed_to_close() {
                 self.core.request(level, end);
                 self.issue();
@@ -610,7 +589,7 @@ impl Life {
                 self.complete(true);
                 continue;
             }
-            if std::mem::take(&mut beside_mark) && self.core.needs_mark() && self.core.mark(Kind::Mark) {
+            if std::mem::take(&mut marks) && self.core.needs_mark() && self.core.mark(Kind::Mark) {
                 self.issue();
             }
             match self.core.close() {
@@ -625,7 +604,7 @@ impl Life {
                     self.drain();
                     if !self.failed {
                         // A log of any class that was closed has nothing left that a power cut could take.
-                        self.trace.push(Step::Acknowledged(marks.appended));
+                        self.trace.push(Step::Acknowledged(end));
                     }
                     return !self.failed;
                 }

@@ -14,6 +14,7 @@ use super::draw::{Deal, Draw};
 use super::file::{Inode, SECTOR, Sector};
 use super::names::{NameChange, Names};
 use super::rng::{Rng, mix};
+use crate::format::{BatchHeader, SegmentHeader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -225,28 +226,25 @@ impl Media {
             eprintln!("{}: {} bytes", name.text(), file.length());
             for (at, sector) in file.sectors().iter().enumerate() {
                 let (at, sector) = (at * SECTOR, sector.bytes());
-                if let Ok(header) = crate::format::SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
+                if let Ok(header) = SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
                     eprintln!("  {at:6} {header:?}");
-                } else if let Ok((header, _)) = crate::format::BatchHeader::decode(sector) {
-                    let crate::format::BatchHeader {
-                        kind,
-                        epoch,
-                        segment,
-                        offset,
-                        lsn,
-                        durable,
-                        acknowledged,
-                        trim_lsn,
-                        ..
-                    } = header;
-                    let end = header.end();
-                    eprintln!(
-                        "  {at:6} {kind:?} epoch {epoch} segment {segment} offset {offset} lsn {lsn}..{end} durable \
-                         {durable} acknowledged {acknowledged} trim {trim_lsn}"
-                    );
+                } else if let Ok((header, _)) = BatchHeader::decode(sector) {
+                    eprintln!("  {at:6} {header:?}");
                 }
             }
         }
+    }
+
+    /// Whether the first and the second copy of the header of segment `number`, which is file `inode`, are sound.
+    pub(crate) fn sound_headers(&self, number: u64, inode: usize) -> [bool; 2] {
+        let file = &self.inodes[inode];
+        let copies = [(0, file.sectors().first()), (1, file.sectors().last())];
+        copies.map(|(copy, sector)| {
+            let sound = |sector: &Rc<Sector>| {
+                SegmentHeader::decode(sector.bytes(), copy, number, file.length() as u64).is_ok()
+            };
+            sector.is_some_and(sound)
+        })
     }
 
     /// Overwrites a sector of an idle disk with other content.

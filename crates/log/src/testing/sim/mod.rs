@@ -10,7 +10,6 @@
 //! their own.
 
 pub mod arbitrary;
-pub mod at_rest;
 pub mod campaign;
 pub mod crew;
 mod damage;
@@ -22,8 +21,6 @@ pub mod forged;
 mod judge;
 mod life;
 mod media;
-#[cfg(test)]
-mod mended;
 mod names;
 pub mod outside;
 #[cfg(feature = "mutants")]

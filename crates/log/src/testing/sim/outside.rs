@@ -17,9 +17,9 @@ use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_nam
 use crate::lsn::Lsn;
 use crate::recovery::{self, Plan, recover};
 use crate::segment::inventory::SegmentInventory;
-use crate::segment::lifecycle::{Progress, SegmentTask, Task};
+use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open};
-use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
+use crate::testing::oracle::{Judge, Ledger, Violation};
 use seawall_sys::completion::Order;
 use seawall_sys::durability::Class;
 
@@ -31,6 +31,16 @@ const READ_BYTES: usize = 64 * 1024;
 #[must_use]
 pub const fn record_bytes(payload_bytes: usize) -> u64 {
     (payload_bytes + RECORD_HEADER_BYTES) as u64
+}
+
+/// The bytes of a transaction of these records.
+pub(super) fn encode_transaction(records: &[Vec<u8>]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    for (i, payload) in records.iter().enumerate() {
+        encoded.extend(record_header(payload.len(), i + 1 < records.len()).unwrap_or_default());
+        encoded.extend_from_slice(payload);
+    }
+    encoded
 }
 
 /// The config of a log that does not exist yet.
@@ -51,6 +61,7 @@ impl Layout {
             read_bytes: READ_BYTES,
             dsync: false,
             class: Class::PowerLoss,
+            create: true,
         }
     }
 }
@@ -74,7 +85,7 @@ impl<D: Disk> Writer<D> {
     pub fn open(mut disk: D, layout: &Layout) -> Result<Self> {
         let recovered = recover(&mut disk, &layout.plan())?;
         let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
-        let headers = recovered.segments.iter().map(|segment| segment.header);
+        let headers = recovered.segments.iter().copied();
         let inventory = SegmentInventory::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
         let chain = Chain { link: recovered.link };
         let core = Core::new(config, recovered.resume);
@@ -84,7 +95,7 @@ impl<D: Disk> Writer<D> {
     /// The end of what is durable.
     #[must_use]
     pub fn durable(&self) -> Lsn {
-        self.core.watermarks().durable
+        self.core.durable()
     }
 
     /// Accepts one transaction; returns its end.
@@ -92,11 +103,7 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// Those of preparing a segment for it, and [`Error::WouldBlock`] if the log failed or is full.
     pub fn append(&mut self, records: &[Vec<u8>]) -> Result<Lsn> {
-        let mut encoded = Vec::new();
-        for (i, payload) in records.iter().enumerate() {
-            encoded.extend(record_header(payload.len(), i + 1 < records.len()).unwrap_or_default());
-            encoded.extend_from_slice(payload);
-        }
+        let encoded = encode_transaction(records);
         let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for _ in 0..3 {
             match self.core.append_encoded(&encoded, count) {
@@ -163,26 +170,18 @@ impl<D: Disk> Writer<D> {
         {
             self.disk.close(file);
         }
-        let mut running = SegmentTask::new(task, READ_BYTES);
-        loop {
-            match running.step(&mut self.disk) {
-                Ok(Progress::More) => {}
-                Ok(end) => {
-                    if let Some(spare) = self.inventory.task_done(end) {
-                        self.core.add_spare(spare);
-                    }
-                    return Ok(());
+        match SegmentTask::new(task, READ_BYTES).finish(&mut self.disk) {
+            Ok(spare) => {
+                self.inventory.task_done();
+                spare.into_iter().for_each(|spare| self.core.add_spare(spare));
+                Ok(())
+            }
+            Err(failed) => {
+                self.inventory.task_failed();
+                if failed.fatal {
+                    self.core.fail();
                 }
-                Err(failed) => {
-                    self.inventory.task_failed();
-                    if failed.fatal {
-                        self.core.fail();
-                    } else {
-                        // What is left behind is removed at the next opening.
-                        let _ = running.give_up(&mut self.disk);
-                    }
-                    return Err(failed.error);
-                }
+                Err(failed.error)
             }
         }
     }
@@ -208,21 +207,16 @@ impl<D: Disk> Writer<D> {
 ///
 /// # Errors
 /// The broken promise.
-pub fn judge<D: Disk>(
-    disk: &mut D,
-    layout: &Layout,
-    ledger: &Ledger,
-    twice: bool,
-) -> std::result::Result<Lsn, Violation> {
-    let refused = |error: &Error| judge_refusal(error, false).err().unwrap_or(Violation::NotIdempotent);
-    let recovered = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
+pub fn judge<D: Disk>(disk: &mut D, layout: &Layout, ledger: &Ledger, twice: bool) -> Result<Lsn, Violation> {
+    let refused = |error: Error| Violation::refused(&error);
+    let recovered = recover(disk, &layout.plan()).map_err(refused)?;
     let mut judge = Judge::new(ledger);
-    let verdict = read_all(disk, &recovered, READ_BYTES, |lsn, payload| judge.record(lsn, payload));
-    verdict.map_err(|error| refused(&error))??;
+    let read = read_all(disk, &recovered, READ_BYTES, |lsn, payload| judge.record(lsn, payload));
+    read.map_err(refused)??;
     let end = recovered.resume.end;
     judge.finish(end)?;
     if twice {
-        let again = recover(disk, &layout.plan()).map_err(|error| refused(&error))?;
+        let again = recover(disk, &layout.plan()).map_err(refused)?;
         if again.resume.end != end {
             return Err(Violation::NotIdempotent);
         }

@@ -9,8 +9,6 @@ use crate::recovery::Recovered;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 use crate::testing::oracle::Violation;
 
-type Verdict = std::result::Result<(), Violation>;
-
 /// Reads segments from any disk.
 struct DiskSource<'a, D: Disk> {
     disk: &'a mut D,
@@ -46,11 +44,11 @@ pub(super) fn read_all<D: Disk>(
     disk: &mut D,
     recovered: &Recovered,
     read_bytes: usize,
-    mut see: impl FnMut(Lsn, &[u8]) -> Verdict,
-) -> Result<Verdict> {
-    let segments: Vec<SegmentHeader> = recovered.segments.iter().map(|segment| segment.header).collect();
+    mut see: impl FnMut(Lsn, &[u8]) -> Result<(), Violation>,
+) -> Result<Result<(), Violation>> {
+    let segments = &recovered.segments;
     let Some(first) = segments.first().copied() else { return Ok(Ok(())) };
-    let mut source = DiskSource { disk, segments: &segments, open: None };
+    let mut source = DiskSource { disk, segments, open: None };
     let mut scan = Scan::new(first, read_bytes);
     while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
         let mut lsn = batch.header.lsn;

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::campaign::Failure;
+use super::crew::{BySeed, Sum};
 use super::disk::{Cache, Event};
 use super::draw::Draw;
 use super::file::{SECTOR, Sector};
@@ -26,7 +27,7 @@ use super::judge::{Terms, judge};
 use super::life::{BLOCK_BYTES, Ending, Habits, SEGMENT_BYTES, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
-use crate::format::{BatchHeader, FileRole, SegmentHeader, file_role};
+use crate::format::{BatchHeader, FileRole, file_role};
 use crate::lsn::Lsn;
 use crate::testing::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
@@ -55,21 +56,70 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Both together.
+    /// The names of its numbers, in the order of the fields.
+    const NAMES: [&str; 5] = ["injections", "refused", "whole", "shortened", "window"];
+
+    fn numbers(&mut self) -> [&mut u64; 5] {
+        let Self { injections, refused, whole, shortened, window } = self;
+        [injections, refused, whole, shortened, window]
+    }
+
+    /// All of them together.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            injections: self.injections + other.injections,
-            refused: self.refused + other.refused,
-            whole: self.whole + other.whole,
-            shortened: self.shortened + other.shortened,
-            window: self.window + other.window,
+    pub fn sum<'a>(cells: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        for mut cell in cells.into_iter().copied() {
+            sum.numbers().into_iter().zip(cell.numbers()).for_each(|(sum, more)| *sum += *more);
         }
+        sum
     }
 }
 
 /// The outcomes, by ending and by what the disk did.
 pub type Table = [[Cell; ROTS.len()]; ENDINGS.len()];
+
+impl Sum for Table {
+    fn numbers(&mut self) -> Vec<(String, &mut u64)> {
+        let mut all = Vec::new();
+        for (ending, cells) in self.iter_mut().enumerate() {
+            for (kind, cell) in cells.iter_mut().enumerate() {
+                let named = Cell::NAMES.into_iter().zip(cell.numbers());
+                all.extend(named.map(|(name, number)| (format!("cell{ending}{kind}-{name}"), number)));
+            }
+        }
+        all
+    }
+}
+
+/// So many injections into each of the logs of so many seeds.
+#[derive(Clone, Copy, Debug)]
+pub struct Injections {
+    /// Injections that are tried into each log.
+    pub per_log: u64,
+    /// Logs, one for each seed.
+    pub logs: u64,
+}
+
+impl BySeed for Injections {
+    type Sum = Table;
+    const TITLE: &'static str = "seawall logs at rest 1";
+
+    fn shape(&self) -> String {
+        format!("per_log {}", self.per_log)
+    }
+
+    fn end(&self, first_seed: u64) -> u64 {
+        first_seed.saturating_add(self.logs)
+    }
+
+    fn is_enough(&self, _: &Table) -> bool {
+        false
+    }
+
+    fn run(&self, seeds: Range<u64>) -> Result<Table, Failure> {
+        rot(seeds, self.per_log)
+    }
+}
 
 /// One sector that does not hold what it should.
 struct Hit {
@@ -198,15 +248,10 @@ impl AtRest {
     /// Whether every hit leaves one of two sound copies of a header: then nothing may be refused either.
     fn copies_left(&self, hits: &[Hit]) -> bool {
         hits.iter().all(|hit| {
-            let file = &self.image.inodes[hit.inode];
-            let last = file.sectors().len() - 1;
-            let sound = |copy, index: usize| {
-                let length = file.length() as u64;
-                SegmentHeader::decode(file.sectors()[index].bytes(), copy, hit.segment, length).is_ok()
-            };
+            let last = self.image.inodes[hit.inode].sectors().len() - 1;
             let of_header = hit.index == 0 || hit.index == last;
             let alone = hits.iter().filter(|other| other.inode == hit.inode).count() == 1;
-            of_header && alone && last > 0 && sound(0, 0) && sound(1, last)
+            of_header && alone && self.image.sound_headers(hit.segment, hit.inode) == [true; 2]
         })
     }
 
@@ -234,13 +279,13 @@ impl AtRest {
         cell.injections += 1;
         cell.window += u64::from(in_window);
         let shown = image.clone();
-        let verdict = judge(image, &self.ledger, terms).inspect_err(|_| {
+        let end = judge(image, &self.ledger, terms).inspect_err(|_| {
             // A repeated injection is printed.
             eprintln!("{terms:?}, hits {places:?}, {}; before and after:", ENDINGS[self.ending]);
             self.image.describe();
             shown.describe();
         })?;
-        match verdict {
+        match end {
             None => cell.refused += 1,
             Some(end) if end < acknowledged && !in_window => {
                 eprintln!("{terms:?}, hits {places:?} of {:?}, {}", self.batches, ENDINGS[self.ending]);
@@ -258,7 +303,7 @@ impl AtRest {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
+fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
     let mut table = Table::default();
     let mut judged = 0;
     for seed in seeds {
@@ -283,7 +328,7 @@ mod tests {
     fn nothing_in_the_middle_is_lost_in_silence() {
         let table = rot(1..101, 100).unwrap_or_else(|failure| panic!("{failure}"));
         for (ending, row) in table.iter().enumerate() {
-            let sum = row.iter().fold(Cell::default(), |sum, cell| sum.plus(*cell));
+            let sum = Cell::sum(row);
             assert_eq!(sum.injections, sum.refused + sum.whole + sum.shortened);
             assert!(sum.injections > 1000 && sum.refused > 500 && sum.whole > 500, "{ending}: {sum:?}");
             // A log that came to rest has a witness for everything: no single sector can shorten it in silence. A

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::campaign::{Failure, Tally};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::DRAWS;
-use super::judge::{Terms, Verdict, judge};
+use super::judge::{Terms, judge};
 use super::life::{End, Ending, Habits, SEGMENT_BYTES, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
@@ -47,12 +47,12 @@ pub struct Swept {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
+pub fn sweep(seed: u64) -> Result<Swept, Failure> {
     let mut swept = Swept::default();
     let mixed = [(false, false), (true, false), (false, true), (true, true)];
-    let weaker = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
+    let lower = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
     let ways = mixed.map(|(dsync, weak)| (dsync, weak, Class::PowerLoss)).into_iter();
-    for (dsync, weak, class) in ways.chain(weaker.map(|(dsync, class)| (dsync, false, class))) {
+    for (dsync, weak, class) in ways.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
         let habits = Habits {
             dsync,
             depth: 2,
@@ -89,7 +89,7 @@ pub fn sweep(seed: u64) -> std::result::Result<Swept, Failure> {
 }
 
 /// A log that cannot open another file is not a log that failed: nothing was written that could be lost.
-fn fail_opening(seed: u64, habits: Habits, plan: FaultPlan, swept: &mut Swept) -> Verdict {
+fn fail_opening(seed: u64, habits: Habits, plan: FaultPlan, swept: &mut Swept) -> Result<(), Violation> {
     let end = live(Media::default(), seed, habits, Some(plan));
     if end.log_failed {
         let error = "the log failed for good, because too many files were open".to_owned();
@@ -98,7 +98,12 @@ fn fail_opening(seed: u64, habits: Habits, plan: FaultPlan, swept: &mut Swept) -
     judge_end(&end, seed, (habits, plan.operation), swept)
 }
 
-fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &mut Swept) -> Verdict {
+fn sweep_one(
+    seed: u64,
+    habits: Habits,
+    (operation, way): (u64, usize),
+    swept: &mut Swept,
+) -> Result<(), Violation> {
     let (_, kind, sticky) = WAYS[way];
     let end = live(Media::default(), seed, habits, Some(FaultPlan { operation, kind, sticky }));
     for (name, times) in &end.failed {
@@ -108,7 +113,12 @@ fn sweep_one(seed: u64, habits: Habits, (operation, way): (u64, usize), swept: &
 }
 
 /// Cuts the power at the end of a life in which something failed, and judges what is left.
-fn judge_end(end: &End, seed: u64, (habits, operation): (Habits, u64), swept: &mut Swept) -> Verdict {
+fn judge_end(
+    end: &End,
+    seed: u64,
+    (habits, operation): (Habits, u64),
+    swept: &mut Swept,
+) -> Result<(), Violation> {
     swept.missed += u64::from(end.faults == 0);
     let tally = &mut swept.tally;
     tally.lives += 1;

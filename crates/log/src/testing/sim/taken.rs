@@ -8,12 +8,12 @@ use super::life::plan;
 use super::media::Media;
 use seawall_sys::durability::Class;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::format::segment_name;
 use crate::recovery::recover;
 use crate::segment::Spare;
 use crate::segment::lifecycle::{Progress, SegmentTask, Task};
-use crate::storage::disk::{Access, Disk, FileId, read_full, write_all};
+use crate::storage::disk::{Access, Disk, FileId, open, read_full, write_all};
 use crate::testing::oracle::Violation;
 
 /// The name that is taken, behind the started segment 1 and the prepared segment 2.
@@ -29,7 +29,7 @@ pub fn taken() -> Result<u64, Violation> {
     let mut scenes = 0;
     for task in [Task::Prepare(to), Task::Recycle { from: NUMBER - 1, to }] {
         let mut before = 0;
-        while scene(task, before).map_err(|error| Violation::Refused { error })? {
+        while scene(task, before)? {
             scenes += 1;
             before += 1;
         }
@@ -38,31 +38,35 @@ pub fn taken() -> Result<u64, Violation> {
 }
 
 /// One log; the file appears before step `before`, counted from 0. Returns whether the name was free until then.
-fn scene(task: Task, before: usize) -> Result<bool, String> {
-    let failed =
-        |what: &str, error: &dyn std::fmt::Display| format!("{task:?}, step {before}: {what}: {error}");
+fn scene(task: Task, before: usize) -> Result<bool, Violation> {
+    let failed = |what: &str, error: &dyn std::fmt::Display| Violation::Refused {
+        error: format!("{task:?}, step {before}: {what}: {error}"),
+    };
     let mut disk = SimDisk::idle(Media::default(), 1, None);
     recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| failed("a new log", &error))?;
     let spare = Spare { number: NUMBER - 1, bytes: BYTES as u64 };
     SegmentTask::new(Task::Prepare(spare), BYTES)
         .finish(&mut disk)
-        .map_err(|error| failed("a spare", &error))?;
+        .map_err(|error| failed("a spare", &error.error))?;
     let mut task = SegmentTask::new(task, BYTES);
     for _ in 0..before {
         task.step(&mut disk).map_err(|error| failed("a step", &error.error))?;
     }
-    let Some(file) = put(&mut disk)? else { return Ok(false) };
-    let ended = loop {
+    let put = put(&mut disk).map_err(|error| failed("the foreign file", &error))?;
+    let Some(file) = put else { return Ok(false) };
+    let refused = loop {
         match task.step(&mut disk) {
             Ok(Progress::More) => {}
-            Ok(end) => break Err(format!("{end:?}")),
-            Err(error) => break Ok(error),
+            Ok(Progress::Ended(_)) => {
+                return Err(failed("ended", &"a name that is taken was given"));
+            }
+            Err(error) => break error,
         }
     };
-    untouched(&mut disk, file).map_err(|error| failed("the file", &error))?;
-    let error = ended.map_err(|end| failed("a name that is taken was given", &end))?;
-    if error.fatal || !error.error.to_string().contains(&segment_name(NUMBER)) {
-        return Err(failed("an error that is not fatal and names the file was due", &error.error));
+    untouched(&mut disk, file).map_err(|error| failed("it was replaced or written to", &error))?;
+    let named = matches!(&refused.error, Error::Io { path, .. } if path.ends_with(segment_name(NUMBER)));
+    if refused.fatal || !named {
+        return Err(failed("an error that is not fatal and names the file was due", &refused.error));
     }
     task.give_up(&mut disk).map_err(|error| failed("giving up", &error))?;
     let names = disk.list().map_err(|error| failed("listing", &error))?;
@@ -73,7 +77,7 @@ fn scene(task: Task, before: usize) -> Result<bool, String> {
         Err(Error::ForeignFile { path }) if path.ends_with(segment_name(NUMBER)) => {}
         other => return Err(failed("opening is to name the file", &format!("{:?}", other.err()))),
     }
-    untouched(&mut disk, file).map_err(|error| failed("the file", &error))?;
+    untouched(&mut disk, file).map_err(|error| failed("it was replaced or written to", &error))?;
     disk.remove(&segment_name(NUMBER)).map_err(|error| failed("moving it out", &error))?;
     recover(&mut disk, &plan(true, Class::PowerLoss))
         .map_err(|error| failed("opening without it", &error))?;
@@ -81,21 +85,22 @@ fn scene(task: Task, before: usize) -> Result<bool, String> {
 }
 
 /// Puts the file there; nothing if the name is taken already.
-fn put(disk: &mut SimDisk) -> Result<Option<FileId>, String> {
+fn put(disk: &mut SimDisk) -> Result<Option<FileId>> {
     let name = segment_name(NUMBER);
     let file = match disk.create(&name) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
-        made => made.map_err(|error| error.to_string())?,
+        made => made.map_err(|source| Error::io("create", &name, source))?,
     };
-    write_all(disk, &name, (file, 0), &[0x5A; BYTES], true).map_err(|error| error.to_string())?;
+    write_all(disk, &name, (file, 0), &[0x5A; BYTES], true)?;
     Ok(Some(file))
 }
 
-fn untouched(disk: &mut SimDisk, file: FileId) -> Result<(), String> {
+/// Fails unless the file is still there as it was put.
+fn untouched(disk: &mut SimDisk, file: FileId) -> Result<()> {
     let name = segment_name(NUMBER);
-    let found = disk.open(&name, Access::Direct).map_err(|error| error.to_string())?;
+    let found = open(disk, &name, Access::Direct)?;
     let mut bytes = [0; BYTES];
-    let read = read_full(disk, &name, found, 0, &mut bytes).map_err(|error| error.to_string())?;
+    let read = read_full(disk, &name, found, 0, &mut bytes)?;
     let same = found == file && read == BYTES && bytes == [0x5A; BYTES];
-    if same { Ok(()) } else { Err("it was replaced or written to".to_owned()) }
+    if same { Ok(()) } else { Err(Error::ForeignFile { path: name.into() }) }
 }
