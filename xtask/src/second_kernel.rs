@@ -59,18 +59,38 @@ pub(crate) fn prepare() -> Result<Prepared> {
     with(&KERNELS[0])
 }
 
-fn with(kernel: &Kernel) -> Result<Prepared> {
+/// Provides what is not built here.
+fn provide(kernel: &Kernel) -> Result {
     tools::provide(&tools::SECOND_KERNEL)?;
     tools::provide_target(GUEST)?;
     let folder = target().join(kernel.folder);
-    if !folder.join("boot").is_dir() {
-        unpack_kernel(&folder, kernel.package)?;
-    }
+    if folder.join("boot").is_dir() { Ok(()) } else { unpack_kernel(&folder, kernel.package) }
+}
+
+fn with(kernel: &Kernel) -> Result<Prepared> {
+    provide(kernel)?;
+    let folder = target().join(kernel.folder);
     status(cargo(&["build", "--release", "--quiet", "--package", "seawall-cli", "--target", GUEST]))?;
     let guest = target().join(GUEST).join("release/seawall").display().to_string();
     let crash = runner::program(&runner::programs(&["--bin", "seawall-crash"])?, "crash/bin")?;
     let build = output(command("git", &["describe", "--always", "--dirty"]))?.trim().to_owned();
     Ok(Prepared { crash, kernel: folder.display().to_string(), guest, build })
+}
+
+/// Why [`rows`] cannot run here; nothing if it can, which may take a download.
+pub(crate) fn lacking() -> Option<String> {
+    let error = provide(&KERNELS[1]).err()?;
+    Some(format!("no machine with an NVMe drive: {error}"))
+}
+
+/// Runs the rows that need an `NVMe` drive in one boot of the newer kernel; leaves their calls, requests and results in
+/// `folder`.
+///
+/// # Errors
+/// What failed.
+pub(crate) fn rows(folder: &Path) -> Result {
+    let folder = folder.display().to_string();
+    status(with(&KERNELS[1])?.cuts(&["--bus", "nvme", "--rows", &folder]))
 }
 
 impl Prepared {

@@ -7,8 +7,8 @@ use super::in_ci;
 use crate::error::Result;
 use crate::outcome::{Outcome, Tests};
 use crate::runner::{self, Plan, SHARED};
-use crate::shell::{cargo, has, is_root, status, tests};
-use crate::{crash, deny, explore, jvm, peers, replicated, shipped, tools, wine};
+use crate::shell::{cargo, has, is_root, status, target, tests};
+use crate::{crash, deny, explore, jvm, peers, replicated, second_kernel, shipped, tools, wine};
 use std::process::Command;
 
 /// When a step runs without being named.
@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 30] = [
+pub(super) const STEPS: [Step; 31] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -87,6 +87,7 @@ pub(super) const STEPS: [Step; 30] = [
     full("JVM",                      &["crates/jvm/", "xtask/"], 25, on_jvms),
     full("calls of JVMs",            &["crates/"], 10, || on_real_systems("jvm::")),
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
+    full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
     full("lies are caught",          GAUGE, 5, || on_real_systems("lies::")),
     full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
     full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
@@ -192,9 +193,25 @@ fn on_real_systems(module: &'static str) -> Outcome {
     if !is_root() {
         return Outcome::Skipped("mounting file systems needs root on Linux".to_owned());
     }
-    let wrapper = ["unshare", "--mount", "--propagation", "private"];
-    let plan = Plan { ignored: true, prefix: module, wrapper: &wrapper };
+    real_systems(module, &["unshare", "--mount", "--propagation", "private"])
+}
+
+fn real_systems(module: &'static str, wrapper: &[&str]) -> Outcome {
+    let plan = Plan { ignored: true, prefix: module, wrapper };
     built(&["--test", "real_systems"], |label| label == REAL_SYSTEMS, &plan, Outcome::Owed)
+}
+
+/// The rows that need FUA, poll queues or atomic writes: one boot of an emulated machine, whose drive is our own, and the
+/// tests of what it left.
+fn rows_on_nvme() -> Outcome {
+    if let Some(reason) = second_kernel::lacking() {
+        return Outcome::Skipped(reason);
+    }
+    let folder = target().join("tmp/nvme-rows");
+    if let Err(error) = second_kernel::rows(&folder) {
+        return error.into();
+    }
+    real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())])
 }
 
 /// The HTML report in headless Chromium: its tests are ignored where there may be none.
@@ -260,12 +277,13 @@ pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
 }
 
 /// Modules of the tests on real systems, and the step of each.
-const MODULES: [(&str, &str); 9] = [
+const MODULES: [(&str, &str); 10] = [
     ("calls::", "call sequences"),
     ("scenarios::", "calls of scenarios"),
     ("everywhere::", "scenarios everywhere"),
     ("jvm::", "calls of JVMs"),
     ("evidence::", "device evidence"),
+    ("nvme::", "rows on NVMe"),
     ("lies::", "lies are caught"),
     ("refusals::", "bad input"),
     ("others::", "files of other users"),

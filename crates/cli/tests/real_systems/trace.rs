@@ -5,8 +5,11 @@
 //!   `-- making the journal --'   `-- a block, settled --'
 //! ```
 //!
-//! The rig makes the journal through one descriptor and syncs it there after every block, so that an fsync on that
-//! descriptor ends a block; a method uses descriptors of its own.
+//! The rig makes the journal through one descriptor and syncs it there after every block, so that an fsync on a
+//! descriptor that was not opened in a block ends it; a method uses descriptors of its own. A raw device is the journal
+//! itself, which the rig opens exclusively.
+//!
+//! A trace of [`super::nvme`] holds the requests of the disk as well, as calls of thread 0.
 //!
 //! Invariant: calls of two threads that strace prints in halves are joined before anything is parsed.
 
@@ -14,6 +17,9 @@ use std::collections::HashMap;
 
 /// The calls that are traced.
 pub(crate) const TRACED: &str = "trace=openat,pwrite64,pwritev2,write,pwritev,fdatasync,fsync,sync,syncfs,sync_file_range,msync,mmap,io_uring_setup,io_uring_enter,io_uring_register";
+
+/// The journal's name, and the raw device of [`super::nvme`].
+const JOURNALS: [&str; 2] = ["seawall-journal", "/dev/nvme0n1"];
 
 /// One system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +38,8 @@ impl Call {
     fn parse(thread: u32, text: &str) -> Option<Self> {
         let (head, result) = text.rsplit_once(" = ")?;
         let (name, arguments) = head.trim_end().strip_suffix(')')?.split_once('(')?;
+        // musl calls what glibc has given up.
+        let name = if name == "open" { "openat" } else { name };
         Some(Self {
             thread,
             name: name.to_owned(),
@@ -47,7 +55,12 @@ impl Call {
     }
 
     fn concerns_journal(&self) -> bool {
-        self.arguments.contains("seawall-journal")
+        JOURNALS.iter().any(|journal| self.arguments.contains(journal))
+    }
+
+    /// Whether it is a request of the disk.
+    pub(crate) fn is_request(&self) -> bool {
+        self.thread == 0
     }
 
     /// The flags among `known` that the arguments hold.
@@ -81,24 +94,41 @@ pub(crate) fn parse(trace: &str) -> Vec<Call> {
 
 /// The calls of each block, in the order in which the blocks ran.
 pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
-    let made =
-        |call: &Call| call.name == "openat" && call.concerns_journal() && call.arguments.contains("O_CREAT");
+    let mut blocks = settled(calls);
+    // The first is the filling.
+    blocks.remove(0);
+    blocks
+}
+
+/// The same of a raw device, which is not filled: what lies before the first block proves the methods.
+pub(crate) fn blocks_of_raw_device(calls: &[Call]) -> Vec<Vec<Call>> {
+    let mut blocks = settled(calls);
+    let opened = blocks[0].iter().rposition(|call| call.name == "openat").expect("the device was opened");
+    blocks[0].drain(..opened);
+    blocks
+}
+
+/// The calls on the journal between its syncs by the rig.
+fn settled(calls: &[Call]) -> Vec<Vec<Call>> {
+    let made = |call: &Call| {
+        call.name == "openat" && call.concerns_journal() && !call.flags(&["O_CREAT", "O_EXCL"]).is_empty()
+    };
     let begin = calls.iter().position(made).expect("the journal was made");
-    let rig = calls[begin].descriptor().expect("its descriptor");
-    let settles =
-        |call: &Call| call.name == "fsync" && call.concerns_journal() && call.descriptor() == Some(rig);
     let mut blocks: Vec<Vec<Call>> = Vec::new();
-    let mut block = Vec::new();
+    let mut block: Vec<Call> = Vec::new();
     for call in &calls[begin + 1..] {
-        if settles(call) {
+        let opened = |open: &Call| open.name == "openat" && open.descriptor() == call.descriptor();
+        if call.name == "fsync" && call.concerns_journal() && !block.iter().any(opened) {
             blocks.push(std::mem::take(&mut block));
-        } else if call.concerns_journal() || call.name.starts_with("io_uring") || call.name == "msync" {
+        } else if call.concerns_journal()
+            || call.name.starts_with("io_uring")
+            || call.name == "msync"
+            || call.is_request()
+        {
             block.push(call.clone());
         }
     }
     assert!(!blocks.is_empty(), "the journal was settled after it was made");
-    // The first is the filling.
-    blocks.remove(0);
     blocks
 }
 

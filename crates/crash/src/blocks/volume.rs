@@ -84,8 +84,16 @@ impl FileSystem {
     /// # Errors
     /// Of the file, or the maker's.
     pub(crate) fn image(&self, dir: &Path) -> io::Result<Vec<u8>> {
+        self.image_of(dir, self.disk_bytes)
+    }
+
+    /// The same, on a disk of `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`FileSystem::image`].
+    pub(crate) fn image_of(&self, dir: &Path, bytes: u64) -> io::Result<Vec<u8>> {
         let path = dir.join("image");
-        std::fs::File::create(&path)?.set_len(self.disk_bytes)?;
+        std::fs::File::create(&path)?.set_len(bytes)?;
         let mut arguments = self.mkfs.to_vec();
         let name = path.to_string_lossy();
         arguments.push(&name);

@@ -108,7 +108,7 @@ pub(crate) struct Disk {
     pub(crate) traffic: Traffic,
     /// Each request of it, while that is recorded.
     pub(crate) record: Record,
-    /// Whether it says that it writes 4096 bytes as one.
+    /// Whether it says that it writes 16 KiB as one.
     pub(crate) atomic: bool,
 }
 

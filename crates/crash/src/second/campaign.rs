@@ -65,6 +65,9 @@ pub(crate) struct Wishes {
     /// Records the traffic of `seawall log append` by each of the methods, and judges the states that it allows
     #[arg(long)]
     states: bool,
+    /// Runs the rows that need FUA, poll queues and atomic writes once under strace; leaves their calls and results there
+    #[arg(long, value_name = "DIR", conflicts_with = "states")]
+    rows: Option<PathBuf>,
     /// With --states: one in so many states is judged
     #[arg(long, default_value_t = 1)]
     pub(super) one_in: u64,
@@ -290,10 +293,12 @@ const NOT_THERE: [&str; 3] = ["dontcache", "dontcache+fdatasync", "atomic+dsync"
 const POLLED: &str = "uring-direct-iopoll";
 
 /// The log and three other methods, in any order: few, so that each one's turn comes often.
-fn draw(rng: &mut Rng, bus: Bus) -> String {
+fn draw(rng: &mut Rng, bus: Bus, fs: &FileSystem) -> String {
+    // A file of btrfs is on no device of which the gauge knows whether it can be polled.
+    let polls = bus == Bus::Nvme && fs.name != "btrfs";
     let known = seawall_sys::methods::here().iter().map(|method| method.id);
     let mut known: Vec<&str> =
-        known.filter(|id| !NOT_THERE.contains(id) && (*id != POLLED || bus == Bus::Nvme)).collect();
+        known.filter(|id| !NOT_THERE.contains(id) && (*id != POLLED || polls)).collect();
     let mut drawn = vec!["log"];
     for _ in 0..3 {
         let method = known.swap_remove(rng.index(known.len()));
@@ -345,7 +350,8 @@ impl Campaign<'_> {
         // The verdict on the last cut is still to come.
         let lives = self.number() + u64::from(!self.fresh);
         let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
-        let methods = self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng, self.wishes.bus));
+        let methods =
+            self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng, self.wishes.bus, self.wishes.fs));
         let fresh = if self.fresh { FRESH } else { "" };
         let words = format!("{METHODS}{methods} {fresh}");
         let mut machine =
@@ -441,6 +447,9 @@ pub(super) fn results_name(wishes: &Wishes, kernel: &Kernel) -> String {
 /// Whatever keeps the harness from cutting or judging.
 pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
     crate::interrupt::listen()?;
+    if let Some(folder) = &wishes.rows {
+        return super::rows::run(wishes, folder);
+    }
     if wishes.states {
         return super::states::run(wishes, seed, results.unwrap_or(Path::new(RESULTS)));
     }

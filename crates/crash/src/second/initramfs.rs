@@ -168,6 +168,8 @@ pub(super) enum Task {
         /// Records, in the pieces in which they are given.
         input: Vec<Vec<u8>>,
     },
+    /// Waits for a word, then measures rows under strace, whose lines go to the virtual serial port.
+    Rows,
 }
 
 /// Loads the modules, brings up the network and finds the disk; `$M` are the methods, `$P` is the port of the disk.
@@ -216,6 +218,10 @@ fn script(modules: &[Module], orders: &Orders) -> String {
                  --segment-bytes {segment} --method $M /disk/log >$(echo /dev/vport*p1)\n"
             )
         }
+        Task::Rows => format!(
+            "sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{}",
+            super::rows::script()
+        ),
     };
     set_up(modules, orders) + &mount + &task + "echo SEAWALL ended $?; sleep 3600\n"
 }
@@ -235,6 +241,33 @@ fn entry(out: &mut Vec<u8>, number: u32, name: &str, mode: u32, data: &[u8]) -> 
     Ok(())
 }
 
+/// A file of the archive: its name, its mode and what it holds.
+type File = (String, u32, Vec<u8>);
+
+/// A program of this system at the top of the archive, with the libraries that it names and their folders.
+fn with_libraries(program: &str) -> io::Result<Vec<File>> {
+    let found = |path: &Path| path.join(program).is_file().then(|| path.join(program));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).find_map(|path| found(&path));
+    let path = path.ok_or_else(|| missing(format!("{program}, to run in the machine: install it")))?;
+    let listed = Command::new("ldd").arg(&path).output()?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut files = vec![(program.to_owned(), PROGRAM, read(&path)?)];
+    for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+        let name = library.trim_start_matches('/').to_owned();
+        let mut above: Vec<&Path> = Path::new(&name).ancestors().skip(1).collect();
+        above.retain(|folder| !folder.as_os_str().is_empty());
+        for folder in above.into_iter().rev() {
+            let folder = folder.to_string_lossy().into_owned();
+            if files.iter().all(|(known, ..)| *known != folder) {
+                files.push((folder, DIRECTORY, Vec::new()));
+            }
+        }
+        files.push((name, PROGRAM, read(Path::new(library))?));
+    }
+    Ok(files)
+}
+
 /// The archive, with the programs at these paths.
 ///
 /// # Errors
@@ -248,7 +281,7 @@ pub(super) fn build(
 ) -> io::Result<Vec<u8>> {
     let wanted = [orders.bus.modules(), &["virtio_net", "virtio_console", orders.file_system]].concat();
     let modules = kernel.load_order(&wanted)?;
-    let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
+    let mut files: Vec<File> = Vec::new();
     for name in ["bin", "proc", "sys", "dev", "disk", "modules", "input"] {
         files.push((name.to_owned(), DIRECTORY, Vec::new()));
     }
@@ -256,15 +289,22 @@ pub(super) fn build(
     files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
-    for applet in ["sh", "mount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep", "mkdir"] {
+    for applet in
+        ["sh", "mount", "umount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep", "mkdir", "tr"]
+    {
         files.push((format!("bin/{applet}"), 0o120_777, b"busybox".to_vec()));
     }
     for Module { file, bytes } in modules {
         files.push((format!("modules/{file}"), PROGRAM, bytes));
     }
-    if let Task::Record { input } = &orders.task {
-        let pieces = (0..).zip(input);
-        files.extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
+    match &orders.task {
+        Task::Powercut { .. } => {}
+        Task::Record { input } => {
+            let pieces = (0..).zip(input);
+            files
+                .extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
+        }
+        Task::Rows => files.extend(with_libraries("strace")?),
     }
     let mut archive = Vec::new();
     for (number, (name, mode, data)) in (1..).zip(&files) {

@@ -13,6 +13,7 @@
 //! | `record` | records what the machine sends to the disk |
 //! | `initramfs` | builds the system that the machine boots |
 //! | `machine` | starts the emulator, reads its console and cuts it off |
+//! | `rows` | runs the rows that need a special drive, with their calls and what they made the disk do |
 //! | `states` | records traffic and judges the states that it allows |
 //! | `campaign` | repeats cuts and sums up the verdicts |
 
@@ -25,4 +26,5 @@ mod nbd;
 mod nvme;
 mod nvme_tcp;
 mod record;
+mod rows;
 mod states;

@@ -25,8 +25,8 @@ pub(super) const SUBSYSTEM: &str = "nqn.2026-01.io.seawall:disk";
 const PAGE_BYTES: usize = 4096;
 const QUEUE_ENTRIES_MAX: u16 = 128;
 const CONTROLLER: u16 = 1;
-/// Blocks that the drive writes as one, less one: 4096 bytes.
-const ATOMIC_BLOCKS: u16 = 7;
+/// Blocks that the drive writes as one, less one: 16 KiB.
+const ATOMIC_BLOCKS: u16 = 31;
 
 const FABRICS: u8 = 0x7f;
 /// Of the commands of administration: tell of events.

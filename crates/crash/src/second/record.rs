@@ -46,7 +46,8 @@ impl Record {
         }
     }
 
-    fn read_marks(&mut self) {
+    /// Enters the marks that have arrived.
+    pub(crate) fn read_marks(&mut self) {
         let Some(stream) = &mut self.marks else { return };
         let mut buffer = [0; 4096];
         // It ends with what has not arrived yet, or with the machine.

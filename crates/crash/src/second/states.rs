@@ -14,9 +14,11 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use seawall::Lsn;
 use seawall::sim::rng::mix;
+use seawall_sys::clock::monotonic_ns;
 
 use super::bus::Bus;
 use super::cache::{Disk, Nature};
@@ -36,6 +38,8 @@ const TRANSACTIONS: u64 = 120;
 /// Transactions that the program is given at a time.
 const GIVEN: u64 = 2;
 const SECTOR: u64 = 512;
+/// How long a task may take in the machine: emulation is slow, a shared host slower.
+const TASK_NS_MAX: u64 = 600_000_000_000;
 
 /// One recording and what its states came to.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -145,17 +149,47 @@ fn overlap(events: &[Event]) -> u64 {
 /// Runs `seawall log append` in the machine and gives what its disk was sent.
 fn record(wishes: &Wishes, kernel: &Kernel, method: &str, seed: u64) -> Result<Recording> {
     let scratch = tempfile::tempdir()?;
+    let disk = Disk::new(Nature::Honest, wishes.fs.image(scratch.path())?);
+    let task = Task::Record { input: input(seed) };
+    let opened = format!("opened {} 0", Engine::Binary.life());
+    let words = format!("{METHODS}{method}");
+    let Watched { start, events, .. } = watch(wishes, kernel, disk, task, &words, Some(opened))?;
+    Ok(Recording { start, events, timeline: Timeline::new(seed, TRANSACTIONS), seed })
+}
+
+/// What a machine did from the moment when it was ready.
+pub(super) struct Watched {
+    /// What its disk held at that moment, all of it durable.
+    pub(super) start: Pages,
+    /// What the disk was sent, between what the machine said on its virtual serial port.
+    pub(super) events: Vec<Event>,
+    /// The last lines of its console.
+    pub(super) console: String,
+}
+
+/// Runs `task` in the machine on `disk` to its end; `first` is entered before everything else.
+///
+/// # Errors
+/// Whatever keeps the machine from running it to its end.
+pub(super) fn watch(
+    wishes: &Wishes,
+    kernel: &Kernel,
+    disk: Disk,
+    task: Task,
+    words: &str,
+    first: Option<String>,
+) -> Result<Watched> {
+    let scratch = tempfile::tempdir()?;
     let dir = scratch.path();
     let Wishes { bus, fs, .. } = *wishes;
-    let disk = Arc::new(Mutex::new(Disk::new(Nature::Honest, fs.image(dir)?)));
+    let disk = Arc::new(Mutex::new(disk));
     let served = bus.serve(dir, &disk)?;
     let marks = dir.join("marks");
     let listener = UnixListener::bind(&marks)?;
-    let orders = Orders { bus, file_system: fs.name, task: Task::Record { input: input(seed) } };
+    let orders = Orders { bus, file_system: fs.name, task };
     let initramfs = dir.join("initramfs");
     std::fs::write(&initramfs, build(kernel, &wishes.busybox, &wishes.guest_binary, "", &orders)?)?;
-    let words = format!("{METHODS}{method}");
-    let mut machine = Machine::start(kernel, &initramfs, (bus, &served), Some(&marks), &words)?;
+    let mut machine = Machine::start(kernel, &initramfs, (bus, &served), Some(&marks), words)?;
     // The wait for a message has an end; behind the first one the machine is connected.
     expect(&mut machine, &Message::Ready)?;
     let (stream, _) = listener.accept()?;
@@ -164,15 +198,30 @@ fn record(wishes: &Wishes, kernel: &Kernel, method: &str, seed: u64) -> Result<R
         disk.flush();
         let start = pages(disk.image());
         disk.record.start();
-        disk.record.mark(format!("opened {} 0", Engine::Binary.life()));
+        if let Some(first) = first {
+            disk.record.mark(first);
+        }
         disk.record.marks(stream)?;
         start
     };
     machine.go_on()?;
-    expect(&mut machine, &Message::Ended)?;
+    // What is said is read even while the disk rests: a port that nobody reads would stop the machine.
+    let until_ns = monotonic_ns() + TASK_NS_MAX;
+    let ended = loop {
+        lock(&disk).record.read_marks();
+        let message = machine.next_message(Duration::from_millis(50))?;
+        if message.is_some() || monotonic_ns() > until_ns {
+            break message;
+        }
+    };
+    let console = machine.last_lines();
+    if ended != Some(Message::Ended) {
+        let what = format!("the machine reported {ended:?} instead of its end");
+        return Err(machine_error(&what, console));
+    }
     machine.cut()?;
     let events = lock(&disk).record.take();
-    Ok(Recording { start, events, timeline: Timeline::new(seed, TRANSACTIONS), seed })
+    Ok(Watched { start, events, console })
 }
 
 fn expect(machine: &mut Machine, wanted: &Message) -> Result<()> {
