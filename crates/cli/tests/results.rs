@@ -197,9 +197,10 @@ fn cells_are_those_of(html: &str, study: &Study) -> usize {
         let line = line.split_once("</tr>").expect("its end").0;
         for column in &study.columns {
             let tag = format!("<td data-column=\"{}\"", column.key);
-            let shown = attribute(line, &tag, "data-value").expect("its cell");
             let value = Study::value(row, column).map(|value| value.value);
-            assert_eq!(shown.parse::<f64>().ok(), value, "{} {}", row.id, column.key);
+            // A column in which nothing is known has no cells.
+            let shown = attribute(line, &tag, "data-value").and_then(|shown| shown.parse::<f64>().ok());
+            assert_eq!(shown, value, "{} {}", row.id, column.key);
             cells += 1;
         }
     }

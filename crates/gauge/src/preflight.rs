@@ -3,8 +3,9 @@
 //! Invariant: a refusal names the thing and the remedy; a fact that does not forbid the run is a finding, not a
 //! refusal.
 
-use crate::figures::plural;
+use crate::figures::{duration_ns, plural};
 use crate::plan::{Amount, Plan};
+use crate::scenario::rounds::IDLE_NS;
 use crate::scenario::settings::Settings;
 use crate::scenario::{Scenario, blocks_ns};
 use crate::{Error, Result};
@@ -107,6 +108,11 @@ fn least_ns(plan: &Plan) -> u64 {
     blocks_ns(plan.methods.len() as u64 * u64::from(plan.rounds))
 }
 
+/// What a timed run does before its time begins.
+fn before() -> String {
+    format!("after watching the idle disk for {}", duration_ns(IDLE_NS))
+}
+
 fn seconds(ns: u64) -> String {
     format!("{} s", ns.div_ceil(1_000_000_000))
 }
@@ -135,7 +141,7 @@ pub fn joint_announcement(shares: &[Share]) -> String {
 pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
     let length = if settings.timed {
         let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
-        let about = format!("for about {}", seconds(settings.time_ns.max(least_ns)));
+        let about = format!("for about {}, {}", seconds(settings.time_ns.max(least_ns)), before());
         if least_ns > settings.time_ns {
             let blocks = u64::from(settings.rounds) + u64::from(settings.warm_up);
             format!(
@@ -168,7 +174,8 @@ pub fn announcement(plan: &Plan) -> String {
     match plan.amount {
         Amount::TimeNs(ns) => {
             let length = seconds(ns.max(least_ns(plan)));
-            format!("Will {fill}commit transactions of {size} by {methods}: about {length} in all.")
+            let before = before();
+            format!("Will {fill}commit transactions of {size} by {methods}: about {length} in all, {before}.")
         }
         Amount::Transactions(n) => {
             let bytes = plan.bytes_to_write().unwrap_or(0);
@@ -225,12 +232,15 @@ mod tests {
         let path = share("path", 3);
         assert_eq!((stall.time_ns, share("cached", 20).time_ns), (Some(20_000_000_000), None));
         assert!(path.time_ns > Some(10_000_000_000), "70 rounds of ten rows: {path:?}");
-        let told = joint_announcement(&[stall, path]);
+        let words = joint_announcement(&[stall, path]);
         let sum_s = 20 + path.time_ns.expect("timed").div_ceil(1_000_000_000);
-        assert!(told.contains(&format!("2 scenarios one after the other, about {sum_s} s in all")), "{told}");
+        assert!(
+            words.contains(&format!("2 scenarios one after the other, about {sum_s} s in all")),
+            "{words}"
+        );
         let plan = Plan { amount: Amount::TimeNs(1_000_000_000), ..Plan::default() };
-        let told = joint_announcement(&[Share::of_plan(&plan), share("cached", 1)]);
-        assert!(told.contains("`cached` however long") && told.contains("1.0 GiB"), "{told}");
+        let words = joint_announcement(&[Share::of_plan(&plan), share("cached", 1)]);
+        assert!(words.contains("`cached` however long") && words.contains("1.0 GiB"), "{words}");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn bare(site: Site, transport: Transport) -> bool {
 
 /// Where the best durable method lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Position {
     /// In one of the ranges, or between them.
     Within,
     /// Faster than all of them.
@@ -120,7 +120,7 @@ pub enum Verdict {
     /// Too fast for any device.
     Memory,
     /// There is no range for such a device, or no durable method.
-    None,
+    Unknown,
 }
 
 /// What was to be expected, and how it came.
@@ -131,12 +131,28 @@ pub struct Expectation {
     /// Why they are vague, if they are.
     pub caveat: Option<&'static str>,
     /// Where the best durable method lies.
-    pub verdict: Verdict,
+    pub position: Position,
     /// Whether this is a virtual disk that does not say what is behind it.
     pub is_unknown_disk: bool,
 }
 
 impl Expectation {
+    /// What was to be expected and how it came, as a clause; `None` without a range for such a device.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let position = match self.position {
+            Position::Within => "; this one is within",
+            Position::Below => "; this one is FASTER",
+            Position::Above => "; this one is SLOWER",
+            Position::Memory => "; this one is MEMORY",
+            Position::Unknown => "",
+        };
+        let caveat = self.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
+        let words = self.words();
+        (!self.ranges.is_empty())
+            .then(|| format!("of such a device, as published for 4–16 KiB: {words}{caveat}{position}"))
+    }
+
     /// The ranges in words: `consumer NVMe 450 µs to 6 ms`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -157,12 +173,12 @@ pub fn expected(ranking: &Ranking<'_>) -> Expectation {
     let is_unknown_disk =
         site.is_some_and(|site| site.virtual_machine && !site.mac && site.volume == Volume::Unknown);
     let caveat = is_unknown_disk.then_some("the model behind a virtual disk is unknown");
-    let verdict = match ranking.best_durable() {
-        Some(best) if best.p50_ns() < MEMORY_NS => Verdict::Memory,
+    let position = match ranking.best_durable() {
+        Some(best) if best.p50_ns() < MEMORY_NS => Position::Memory,
         Some(best) if result.plan.writes == 1 && is_sound(best) => held(best.p50_ns(), &ranges),
-        _ => Verdict::None,
+        _ => Position::Unknown,
     };
-    Expectation { ranges, caveat, verdict, is_unknown_disk }
+    Expectation { ranges, caveat, position, is_unknown_disk }
 }
 
 /// Whether the median is the disk's: of enough commits, which did not wait for a CPU.
@@ -171,14 +187,14 @@ fn is_sound(row: &Ranked<'_>) -> bool {
         && row.measured.blamed_wait_share().is_none_or(|share| share <= CPU_WAIT_SHARE_MAX)
 }
 
-fn held(p50_ns: u64, ranges: &[&Range]) -> Verdict {
+fn held(p50_ns: u64, ranges: &[&Range]) -> Position {
     let low_ns = ranges.iter().map(|range| range.low_ns).min();
     let high_ns = ranges.iter().map(|range| range.high_ns).max();
     match low_ns.zip(high_ns) {
-        None => Verdict::None,
-        Some((low_ns, _)) if p50_ns < low_ns => Verdict::Below,
-        Some((_, high_ns)) if p50_ns > high_ns => Verdict::Above,
-        Some(_) => Verdict::Within,
+        None => Position::Unknown,
+        Some((low_ns, _)) if p50_ns < low_ns => Position::Below,
+        Some((_, high_ns)) if p50_ns > high_ns => Position::Above,
+        Some(_) => Position::Within,
     }
 }
 
@@ -262,16 +278,16 @@ mod tests {
             let latency = latency(measured(&mut result, id));
             *latency = crate::latency::Latency::new();
             (0..100).for_each(|_| latency.record(p50_ns));
-            expected(&Ranking::new(&result)).verdict
+            expected(&Ranking::new(&result)).position
         };
-        assert_eq!(with("direct", 24_000), Verdict::Within);
-        assert_eq!(with("direct", 8_000), Verdict::Below);
-        assert_eq!(with("direct", 4_000), Verdict::Memory);
+        assert_eq!(with("direct", 24_000), Position::Within);
+        assert_eq!(with("direct", 8_000), Position::Below);
+        assert_eq!(with("direct", 4_000), Position::Memory);
     }
 
     #[test]
     fn a_known_volume_may_be_too_fast_an_unknown_virtual_disk_may_not_and_disturbed_figures_are_not_held() {
-        let verdict = |p50_ns, change: fn(&mut RunResult)| {
+        let position = |p50_ns, change: fn(&mut RunResult)| {
             let mut result = healthy();
             result.environment.hypervisor = Some("KVM".to_owned());
             let latency = latency(measured(&mut result, "direct"));
@@ -280,27 +296,31 @@ mod tests {
             result.study.rows.retain(|row| row.id == "direct");
             change(&mut result);
             let expected = expected(&Ranking::new(&result));
-            (expected.verdict, expected.is_unknown_disk)
+            (expected.position, expected.is_unknown_disk)
         };
         let ebs = |result: &mut RunResult| {
             result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
         };
-        assert_eq!(verdict(24_000, |_| {}), (Verdict::None, true), "honest NVMe behind a host does that");
-        assert_eq!(verdict(182_000, |_| {}), (Verdict::None, true));
-        assert_eq!(verdict(4_000, |_| {}), (Verdict::Memory, true), "that is no disk at all");
-        assert_eq!(verdict(24_000, ebs), (Verdict::Below, false));
-        assert_eq!(verdict(400_000, ebs), (Verdict::Within, false));
-        assert_eq!(verdict(40_000_000, ebs), (Verdict::Above, false));
+        assert_eq!(
+            position(24_000, |_| {}),
+            (Position::Unknown, true),
+            "honest NVMe behind a host does that"
+        );
+        assert_eq!(position(182_000, |_| {}), (Position::Unknown, true));
+        assert_eq!(position(4_000, |_| {}), (Position::Memory, true), "that is no disk at all");
+        assert_eq!(position(24_000, ebs), (Position::Below, false));
+        assert_eq!(position(400_000, ebs), (Position::Within, false));
+        assert_eq!(position(40_000_000, ebs), (Position::Above, false));
         let few = |result: &mut RunResult| {
             result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
             measured(result, "direct").commits = 1;
         };
-        assert_eq!(verdict(40_000_000, few), (Verdict::None, false));
+        assert_eq!(position(40_000_000, few), (Position::Unknown, false));
         let waited = |result: &mut RunResult| {
             result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
             measured(result, "direct").cpu.wait_ns = Some(u64::MAX / 2);
         };
-        assert_eq!(verdict(40_000_000, waited), (Verdict::None, false));
+        assert_eq!(position(40_000_000, waited), (Position::Unknown, false));
     }
 
     #[test]

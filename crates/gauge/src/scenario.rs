@@ -11,7 +11,7 @@ pub mod group;
 pub mod interfere;
 pub mod path;
 pub mod replicated;
-mod rounds;
+pub(crate) mod rounds;
 pub mod settings;
 pub mod stall;
 

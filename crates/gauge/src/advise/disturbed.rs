@@ -6,11 +6,8 @@
 //! found is not disturbed.
 
 use crate::figures::percent;
-use crate::findings::{self, Severity};
+use crate::findings::{self, CPU_WAIT_SHARE_MAX, Severity};
 use crate::rank::{Ranked, Ranking, Standing};
-
-/// Share of a method's time, spent waiting for a CPU, above which its figures are not the disk's.
-pub(super) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
 
 /// Why nothing can be advised, in words without an end mark; `None` if the run was its own.
 #[must_use]

@@ -79,21 +79,21 @@ impl Side {
     /// A result of one's own, called `name`.
     #[must_use]
     pub fn own(name: &str, result: &RunResult) -> Self {
-        if !result.study.ranked {
-            return Self::of_study(name, result, &result.study);
-        }
+        let study = &result.study;
         let ranking = Ranking::new(result);
-        let system = lookup::system(result);
-        let row = |ranked: &crate::rank::Ranked<'_>| Row {
-            id: ranked.id().to_owned(),
-            calls: ranked.calls().to_owned(),
-            standing: Some(ranked.standing),
-            depth: lookup::method(result, ranked.row).map(|method| method.reach().data),
-            figures: figures(ranked.measured),
+        let row = |(row, measured): (&row::Row, &Measured)| {
+            let ranked = ranking.rows.iter().find(|ranked| std::ptr::eq(ranked.row, row));
+            let method = lookup::method(result, row).filter(|_| study.ranked);
+            Row {
+                id: row_id(study, row),
+                calls: if study.ranked { &row.what } else { &row.label }.clone(),
+                standing: ranked.map(|ranked| ranked.standing),
+                depth: method.map(|method| method.reach().data),
+                figures: figures(study, row, measured),
+            }
         };
-        // Table order, so that rows stand as the system's table has them.
-        let in_order = result.measured().filter_map(|(method, _)| ranking.find(&method.id));
-        let mut remarks = Vec::new();
+        let ran = |(_, measured): &(&row::Row, &Measured)| !study.ranked || measured.main().count() > 0;
+        let mut remarks = study.notes.clone();
         if !result.complete {
             remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
         }
@@ -102,29 +102,11 @@ impl Side {
             name: name.to_owned(),
             about: facts::place(&result.environment, &result.plan.pinned_to),
             scenario: result.scenario.clone(),
-            system: Some(system),
+            system: study.ranked.then(|| lookup::system(result)),
             published: false,
             writes: result.plan.writes,
             settings: settings(result),
-            rows: in_order.map(row).collect(),
-            remarks,
-        }
-    }
-
-    fn of_study(name: &str, result: &RunResult, study: &Study) -> Self {
-        let mut remarks = study.notes.clone();
-        if !result.complete {
-            remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
-        }
-        Self {
-            name: name.to_owned(),
-            about: facts::place(&result.environment, &result.plan.pinned_to),
-            scenario: result.scenario.clone(),
-            system: None,
-            published: false,
-            writes: result.plan.writes,
-            settings: study.settings.iter().map(|fact| (fact.title.clone(), fact.value.clone())).collect(),
-            rows: study.measured().map(|(row, measured)| study_row(study, row, measured)).collect(),
+            rows: study.measured().filter(ran).map(row).collect(),
             remarks,
         }
     }
@@ -184,9 +166,10 @@ impl Side {
     }
 }
 
-fn figures(measured: &Measured) -> Vec<Figure> {
+/// The measures of a commit run where rows are ranked, else those of the table's own columns.
+fn figures(study: &Study, row: &row::Row, measured: &Measured) -> Vec<Figure> {
     let rounds = || measured.rounds.iter().filter(|round| round.commits > 0);
-    let figure = |own: &super::measure::Own| {
+    let own = |own: &super::measure::Own| {
         Some(Figure {
             measure: own.into(),
             value: (own.whole)(measured)?,
@@ -194,31 +177,7 @@ fn figures(measured: &Measured) -> Vec<Figure> {
             printed: None,
         })
     };
-    OWN.iter().filter_map(figure).collect()
-}
-
-fn settings(result: &RunResult) -> Vec<(String, String)> {
-    let plan = &result.plan;
-    let settings = [
-        ("transaction", plan.transaction()),
-        ("journal", format!("{}, {}", bytes(plan.journal_bytes), plan.file_state.name())),
-        ("writers", plan.threads.to_string()),
-        (
-            "arrivals",
-            plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{per_s}/s and writer")),
-        ),
-    ];
-    settings.into_iter().map(|(label, words)| (label.to_owned(), words)).collect()
-}
-
-/// What a study's row is paired by: its id, and where it ran if there are several places.
-pub(crate) fn row_id(study: &Study, row: &row::Row) -> String {
-    let place = row.place.and_then(|place| study.places.get(place));
-    place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label))
-}
-
-fn study_row(study: &Study, row: &row::Row, measured: &Measured) -> Row {
-    let figure = |column: &Column| {
+    let column = |column: &Column| {
         Some(Figure {
             measure: Measure {
                 id: column.key.clone(),
@@ -230,13 +189,32 @@ fn study_row(study: &Study, row: &row::Row, measured: &Measured) -> Row {
             printed: None,
         })
     };
-    Row {
-        id: row_id(study, row),
-        calls: row.label.clone(),
-        standing: measured.durability.as_ref().map(|durability| of_class(durability.class)),
-        depth: None,
-        figures: study.columns.iter().filter_map(figure).collect(),
+    if study.ranked {
+        OWN.iter().filter_map(own).collect()
+    } else {
+        study.columns.iter().filter_map(column).collect()
     }
+}
+
+fn settings(result: &RunResult) -> Vec<(String, String)> {
+    let (plan, study) = (&result.plan, &result.study);
+    if !study.ranked {
+        return study.settings.iter().map(|fact| (fact.title.clone(), fact.value.clone())).collect();
+    }
+    let arrivals = plan.rate_per_s.map_or("closed loop".to_owned(), |per_s| format!("{per_s}/s and writer"));
+    let settings = [
+        ("transaction", plan.transaction()),
+        ("journal", format!("{}, {}", bytes(plan.journal_bytes), plan.file_state.name())),
+        ("writers", plan.threads.to_string()),
+        ("arrivals", arrivals),
+    ];
+    settings.into_iter().map(|(label, words)| (label.to_owned(), words)).collect()
+}
+
+/// What a study's row is paired by: its id, and where it ran if there are several places.
+pub(crate) fn row_id(study: &Study, row: &row::Row) -> String {
+    let place = row.place.and_then(|place| study.places.get(place));
+    place.map_or(row.id.clone(), |place| format!("{} on {}", row.id, place.label))
 }
 
 /// The blocks' own values of a column, where blocks keep them: percentiles of the row's main latency.
@@ -252,14 +230,6 @@ fn rounds_of(column: &Column, measured: &Measured) -> Vec<f64> {
         _ => return Vec::new(),
     };
     measured.rounds.iter().filter(|round| round.commits > 0).map(|round| of(round) as f64).collect()
-}
-
-fn of_class(class: Class) -> Standing {
-    match class {
-        Class::PowerLoss => Standing::PowerLoss,
-        Class::SystemCrash => Standing::SystemCrash,
-        Class::ProcessCrash => Standing::ProcessCrash,
-    }
 }
 
 fn printed_row(table: &Table, row: &published::Row) -> Row {
@@ -297,5 +267,9 @@ fn standing(method: &Method, file_state: FileState) -> Standing {
         promiser: Promiser::Unknown,
         lies: Vec::new(),
     };
-    of_class(classify(method, &around).class)
+    match classify(method, &around).class {
+        Class::PowerLoss => Standing::PowerLoss,
+        Class::SystemCrash => Standing::SystemCrash,
+        Class::ProcessCrash => Standing::ProcessCrash,
+    }
 }

@@ -313,8 +313,8 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);
     let p50 = duration_ns(best.p50_ns());
-    match expected.verdict {
-        ranges::Verdict::Below => {
+    match expected.position {
+        ranges::Position::Below => {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
             let remedy = if environment_is_virtual(ranking) {
                 "`seawall powercut` shows by real power cuts what is kept; or ask the provider what has to happen before a flush is acknowledged"
@@ -331,7 +331,7 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
                 remedy,
             )
         }
-        ranges::Verdict::Above => {
+        ranges::Position::Above => {
             let remedy = if ranking.result.plan.file_state == FileState::Appending {
                 "try --file-state recycled first: appending journals metadata with each commit"
             } else {
@@ -346,6 +346,6 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
                 remedy,
             )
         }
-        ranges::Verdict::Within | ranges::Verdict::Memory | ranges::Verdict::None => None,
+        ranges::Position::Within | ranges::Position::Memory | ranges::Position::Unknown => None,
     }
 }

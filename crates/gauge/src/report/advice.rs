@@ -1,6 +1,6 @@
 //! Renders the advice as text or JSON: every product in one line, or in full with settings, reason and expected rate.
 //!
-//! Invariants: pure; no line is wider than asked for; text and JSON say the same; what all rates stand on is told once;
+//! Invariants: pure; no line is wider than asked for; text and JSON say the same; what all rates stand on is stated once;
 //! a product that gets no setting is named with the reason; after a disturbed run there is one sentence and no more.
 
 use super::text::{Page, elided, width_of};
@@ -40,7 +40,7 @@ impl<'a> Scope<'a> {
 /// The advice for a terminal of `width` columns.
 #[must_use]
 pub fn text(result: &RunResult, scope: Scope<'_>, width: usize, style: Style) -> String {
-    Told::of(result, scope.only()).text(scope, width.max(WIDTH_MIN), style)
+    AdviceText::of(result, scope.only()).text(scope, width.max(WIDTH_MIN), style)
 }
 
 /// The advice as JSON, for every product or for `only` these.
@@ -48,21 +48,21 @@ pub fn text(result: &RunResult, scope: Scope<'_>, width: usize, style: Style) ->
 /// # Errors
 /// A figure has no form in JSON.
 pub fn json(result: &RunResult, only: Option<&[&'static Product]>) -> Result<String> {
-    Told::of(result, only).json()
+    AdviceText::of(result, only).json()
 }
 
 /// All that there is to say, before it is laid out.
-struct Told<'a> {
+struct AdviceText<'a> {
     result: &'a RunResult,
     advice: Advice,
     expected: Vec<Expectation>,
     /// The rows that the expectations stand on.
     rows: Vec<String>,
-    /// Whether notes are told too: of few products only.
+    /// Whether notes are printed too: of few products only.
     notes: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> AdviceText<'a> {
     fn of(result: &'a RunResult, only: Option<&[&'static Product]>) -> Self {
         let ranking = Ranking::new(result);
         let products = only.map_or_else(|| PRODUCTS.iter().collect(), <[_]>::to_vec);
@@ -133,7 +133,8 @@ impl<'a> Told<'a> {
             [only] => only.clone(),
             [first, rest @ ..] => format!("{first} (+{})", rest.len()),
         };
-        let rate = self.told_of(setting).first().map_or_else(|| "not known".to_owned(), |one| one.brief());
+        let rate =
+            self.expected_of(setting).first().map_or_else(|| "not known".to_owned(), |one| one.brief());
         [setting.product.to_owned(), set, rate]
     }
 
@@ -181,7 +182,7 @@ impl<'a> Told<'a> {
         }
         page.say(Role::Plain, "  why     ", &setting.why);
         let mut transaction = "";
-        for one in self.told_of(setting) {
+        for one in self.expected_of(setting) {
             page.say(Role::Plain, "  expect  ", &format!("{}: {}", one.setting, one.words()));
             if one.transaction != transaction && one.syncs[1] > 0 {
                 page.say(Role::Dim, "          ", &format!("of {}", one.transaction));
@@ -200,7 +201,7 @@ impl<'a> Told<'a> {
     }
 
     /// All expectations of a product; in the short form those of what is set, and of these what is known, else the first.
-    fn told_of(&self, setting: &Setting) -> Vec<&Expectation> {
+    fn expected_of(&self, setting: &Setting) -> Vec<&Expectation> {
         let own = self.expected.iter().filter(|one| one.product == setting.product);
         if self.notes {
             return own.collect();

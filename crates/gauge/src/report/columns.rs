@@ -30,6 +30,8 @@ pub struct Column {
     pub title: &'static str,
     /// Where it appears.
     pub need: Need,
+    /// Whether its cells are words, not figures.
+    pub is_words: bool,
     /// Its cell for a method.
     pub cell: fn(&Ranked<'_>) -> String,
 }
@@ -40,36 +42,36 @@ pub const UNKNOWN: &str = "-";
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
 pub const COLUMNS: [Column; 23] = [
-    Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, cell: |row| row.evidence.flushes() },
-    Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  cell: |row| each(row, |each| each.writes) },
-    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      cell: |row| each(row, PerCommit::kib) },
-    Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      cell: |row| each(row, |each| each.write_amplification) },
-    Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, cell: |row| tight(row.p50_ns() as f64) },
-    Column { head: ["write+", "sync"],  title: "Write + sync p50",     need: Need::Essential, cell: split },
-    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Full,      cell: |row| part(row.measured.latency("write"), 50.0) },
-    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Full,      cell: |row| part(row.measured.latency("sync"), 50.0) },
-    Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      cell: |row| percentile(row.measured.main(), 90.0) },
-    Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.0) },
-    Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, cell: |row| percentile(row.measured.main(), 99.9) },
-    Column { head: ["", "p99.99"],      title: "p99.99",               need: Need::Full,      cell: |row| percentile(row.measured.main(), 99.99) },
-    Column { head: ["", "max"],         title: "Max",                  need: Need::Essential, cell: |row| tight(row.measured.main().max_ns() as f64) },
-    Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      cell: |row| part(row.measured.latency("response"), 99.0) },
-    Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, cell: |row| rate_tight(row.measured.commits_per_s()) },
-    Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
-    Column { head: ["against", "best"], title: "Against best, 95 % range", need: Need::Essential, cell: |row| to_best(&row.to_best) },
-    Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, cell: |row| share(row.measured.slow_wait_share()) },
-    Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   cell: |row| share(row.measured.wait_share()) },
-    Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      cell: |row| tight(cpu_ns(row)) },
-    Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
-    Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      cell: |row| count(row.measured.commits) },
-    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, is_words: false, cell: |row| row.evidence.flushes() },
+    Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  is_words: false, cell: |row| each(row, |each| each.writes) },
+    Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      is_words: false, cell: |row| each(row, PerCommit::kib) },
+    Column { head: ["write", "amp"],    title: "Write amplification",  need: Need::Full,      is_words: false, cell: |row| each(row, |each| each.write_amplification) },
+    Column { head: ["", "p50"],         title: "p50",                  need: Need::Essential, is_words: false, cell: |row| tight(row.p50_ns() as f64) },
+    Column { head: ["write+", "sync"],  title: "Write + sync p50",     need: Need::Essential, is_words: false, cell: split },
+    Column { head: ["write", "p50"],    title: "Write p50",            need: Need::Full,      is_words: false, cell: |row| part(row.measured.latency("write"), 50.0) },
+    Column { head: ["sync", "p50"],     title: "Sync p50",             need: Need::Full,      is_words: false, cell: |row| part(row.measured.latency("sync"), 50.0) },
+    Column { head: ["", "p90"],         title: "p90",                  need: Need::Full,      is_words: false, cell: |row| percentile(row.measured.main(), 90.0) },
+    Column { head: ["", "p99"],         title: "p99",                  need: Need::Essential, is_words: false, cell: |row| percentile(row.measured.main(), 99.0) },
+    Column { head: ["", "p99.9"],       title: "p99.9",                need: Need::Essential, is_words: false, cell: |row| percentile(row.measured.main(), 99.9) },
+    Column { head: ["", "p99.99"],      title: "p99.99",               need: Need::Full,      is_words: false, cell: |row| percentile(row.measured.main(), 99.99) },
+    Column { head: ["", "max"],         title: "Max",                  need: Need::Essential, is_words: false, cell: |row| tight(row.measured.main().max_ns() as f64) },
+    Column { head: ["resp.", "p99"],    title: "Response p99",         need: Need::Full,      is_words: false, cell: |row| part(row.measured.latency("response"), 99.0) },
+    Column { head: ["rate", "/s"],      title: "Commits/s",            need: Need::Essential, is_words: false, cell: |row| rate_tight(row.measured.commits_per_s()) },
+    Column { head: ["", "MB/s"],        title: "MB/s",                 need: Need::Wide,      is_words: false, cell: |row| significant(row.measured.bytes_per_s() / 1e6) },
+    Column { head: ["against", "best"], title: "Against best, 95 % range", need: Need::Essential, is_words: false, cell: |row| to_best(&row.to_best) },
+    Column { head: ["CPU", "wait"],     title: "CPU wait of slow commits", need: Need::Essential, is_words: false, cell: |row| share(row.measured.slow_wait_share()) },
+    Column { head: ["CPU", "wait"],     title: "CPU wait of all commits", need: Need::Full,   is_words: false, cell: |row| share(row.measured.wait_share()) },
+    Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      is_words: false, cell: |row| tight(cpu_ns(row)) },
+    Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, is_words: false, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
+    Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      is_words: false, cell: |row| count(row.measured.commits) },
+    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
 ];
 
 /// The judged columns of a table whose rows are not ranked, after its own.
 #[rustfmt::skip]
 pub const JUDGED: [Column; 2] = [
-    Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, cell: |row| row.standing.name().to_owned() },
-    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.standing.name().to_owned() },
+    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
 ];
 
 fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
@@ -186,13 +188,13 @@ mod tests {
 
     #[test]
     fn a_ratio_is_told_as_the_range_it_may_be_in() {
-        let told = |estimate, low, high| to_best(&ToBest::Ratio(Ratio { estimate, low, high }));
-        assert_eq!(told(1.43, 1.414, 1.446), "1.41–1.45×");
-        assert_eq!(told(1.5, 1.1, 1.9), "1.1–1.9×");
-        assert_eq!(told(1.01, 0.98, 1.04), "≈0.98–1.04×");
-        assert_eq!(told(2.0, 2.0001, 2.0002), "2.00×");
-        assert_eq!(told(2.0, 0.2, 11.0), "noisy");
-        assert_eq!(told(30.0, 20.0, 42.0), "20–42×");
+        let cell = |estimate, low, high| to_best(&ToBest::Ratio(Ratio { estimate, low, high }));
+        assert_eq!(cell(1.43, 1.414, 1.446), "1.41–1.45×");
+        assert_eq!(cell(1.5, 1.1, 1.9), "1.1–1.9×");
+        assert_eq!(cell(1.01, 0.98, 1.04), "≈0.98–1.04×");
+        assert_eq!(cell(2.0, 2.0001, 2.0002), "2.00×");
+        assert_eq!(cell(2.0, 0.2, 11.0), "noisy");
+        assert_eq!(cell(30.0, 20.0, 42.0), "20–42×");
         assert_eq!(to_best(&ToBest::Single(1.5)), "1.5×");
     }
 }

@@ -19,14 +19,14 @@ pub struct Grid<'a> {
     /// What the first column names.
     pub row_title: &'a str,
     /// The columns after the first.
-    pub heads: Vec<Head>,
+    pub heads: Vec<Head<'a>>,
     /// The rows, in sections.
     pub sections: Vec<Section<'a>>,
 }
 
 /// The head of a column.
 #[derive(Clone)]
-pub struct Head {
+pub struct Head<'a> {
     /// The heading above its title that it may share with its neighbours; empty if none.
     pub group: String,
     /// Its heading.
@@ -35,6 +35,10 @@ pub struct Head {
     pub long: String,
     /// Where it appears.
     pub need: Need,
+    /// Whether its cells are words, not figures.
+    pub is_words: bool,
+    /// The table's own column, if it is one.
+    pub kept: Option<&'a Column>,
 }
 
 /// Rows under one heading.
@@ -61,7 +65,7 @@ enum Source<'a> {
     Kept(&'a Column),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
     fn cell(&self, row: &Row, judged: Option<&Ranked<'_>>) -> String {
         match self {
             Self::Judged(column) => judged.map_or_else(|| UNKNOWN.to_owned(), |row| (column.cell)(row)),
@@ -69,13 +73,15 @@ impl Source<'_> {
         }
     }
 
-    fn head(&self) -> Head {
+    fn head(&self) -> Head<'a> {
         match self {
             Self::Judged(column) => Head {
                 group: column.head[0].to_owned(),
                 title: column.head[1].to_owned(),
                 long: column.title.to_owned(),
                 need: column.need,
+                is_words: column.is_words,
+                kept: None,
             },
             Self::Kept(column) => Head {
                 group: column.group.clone(),
@@ -85,6 +91,8 @@ impl Source<'_> {
                     group => format!("{group}: {}", column.title),
                 },
                 need: if column.essential { Need::Essential } else { Need::Wide },
+                is_words: false,
+                kept: Some(column),
             },
         }
     }

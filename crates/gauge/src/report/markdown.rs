@@ -161,10 +161,8 @@ fn advice(ranking: &Ranking<'_>) -> String {
     if !advice.basis.is_empty() {
         add(&mut out, &format!("\n{}\n", advice.basis));
     }
-    let expected = ranges::expected(ranking);
-    if !expected.ranges.is_empty() {
-        let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
-        add(&mut out, &format!("\nExpected of such a device, as published: {}{caveat}.\n", expected.words()));
+    if let Some(sentence) = ranges::expected(ranking).sentence() {
+        add(&mut out, &format!("\nExpected {sentence}.\n"));
     }
     out
 }

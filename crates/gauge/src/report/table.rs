@@ -382,24 +382,9 @@ fn settings(page: &mut Page, advice: &Advice) {
 }
 
 fn expected(page: &mut Page, ranking: &Ranking<'_>) {
-    let expected = ranges::expected(ranking);
-    if expected.ranges.is_empty() {
-        return;
-    }
-    let verdict = match expected.verdict {
-        ranges::Verdict::Within => "; this one is within",
-        ranges::Verdict::Below => "; this one is FASTER",
-        ranges::Verdict::Above => "; this one is SLOWER",
-        ranges::Verdict::Memory => "; this one is MEMORY",
-        ranges::Verdict::None => "",
-    };
-    let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
+    let Some(sentence) = ranges::expected(ranking).sentence() else { return };
     page.blank();
-    page.say(
-        Role::Plain,
-        "expected     ",
-        &format!("of such a device, as published for 4–16 KiB: {}{caveat}{verdict}.", expected.words()),
-    );
+    page.say(Role::Plain, "expected     ", &format!("{sentence}."));
 }
 
 /// The two columns of the published tables.

@@ -386,8 +386,8 @@ mod tests {
         plant_spawn_failure(Some(11));
         let outcome = run_sim(&plan, Vec::new(), &mut Watcher::default());
         plant_spawn_failure(None);
-        let told = outcome.expect_err("no run of fewer writers than asked for").to_string();
-        assert!(told.contains("writer 4 of 8") && told.contains("ulimit -u"), "{told}");
+        let refusal = outcome.expect_err("no run of fewer writers than asked for").to_string();
+        assert!(refusal.contains("writer 4 of 8") && refusal.contains("ulimit -u"), "{refusal}");
     }
 
     #[test]

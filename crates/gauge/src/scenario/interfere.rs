@@ -7,8 +7,8 @@
 //!   reads      one thread reads 4 KiB at random places, around the cache
 //! ```
 //!
-//! The verdict needs both a ratio and an absolute value: tripling 40 µs does no harm, and on a slow disk a few
-//! milliseconds more are within what its users already bear. See [`verdict`].
+//! The effect needs both a ratio and an absolute value: tripling 40 µs does no harm, and on a slow disk a few
+//! milliseconds more are within what its users already bear. See [`effect`].
 //!
 //! Invariant: each load is compared with `none` of the same method in the same round, so that drift cancels.
 
@@ -207,7 +207,7 @@ fn against_none(study: &Study, row: &Row) -> Option<(f64, f64, f64)> {
 
 /// What a load does to commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Effect {
     /// Nothing that anybody would notice.
     Harmless,
     /// Measurable by the users of the log, and within what databases ask of a disk.
@@ -227,13 +227,13 @@ pub const HARMFUL_NS: f64 = 10_000_000.0;
 
 /// Judges a load: `ratio` is its p99 against `none`'s, `p99_ns` its p99, `added_ns` what it added.
 #[must_use]
-pub fn verdict(ratio: f64, p99_ns: f64, added_ns: f64) -> Verdict {
+pub fn effect(ratio: f64, p99_ns: f64, added_ns: f64) -> Effect {
     if ratio >= HARMFUL_RATIO && p99_ns >= HARMFUL_NS {
-        Verdict::Harmful
+        Effect::Harmful
     } else if ratio >= FELT_RATIO && added_ns >= FELT_NS {
-        Verdict::Felt
+        Effect::Felt
     } else {
-        Verdict::Harmless
+        Effect::Harmless
     }
 }
 
@@ -253,10 +253,10 @@ pub fn judge(study: &Study) -> Vec<Finding> {
             continue;
         };
         judged += 1;
-        let (severity, word) = match verdict(ratio, p99_ns as f64, added_ns) {
-            Verdict::Harmless => continue,
-            Verdict::Felt => (Severity::Note, "is felt"),
-            Verdict::Harmful => (Severity::Caution, "HARMS commits"),
+        let (severity, word) = match effect(ratio, p99_ns as f64, added_ns) {
+            Effect::Harmless => continue,
+            Effect::Felt => (Severity::Note, "is felt"),
+            Effect::Harmful => (Severity::Caution, "HARMS commits"),
         };
         findings.push(Finding {
             rule: "interference",
@@ -290,15 +290,15 @@ mod tests {
     #[test]
     fn a_verdict_needs_both_a_ratio_and_an_absolute_value() {
         let cases = [
-            (3.0, 120_000.0, 80_000.0, Verdict::Harmless),
-            (1.2, 12_000_000.0, 2_000_000.0, Verdict::Harmless),
-            (3.0, 3_000_000.0, 2_000_000.0, Verdict::Felt),
-            (1.6, 30_000_000.0, 11_000_000.0, Verdict::Felt),
-            (2.0, 10_000_000.0, 5_000_000.0, Verdict::Harmful),
-            (50.0, 50_000_000.0, 49_000_000.0, Verdict::Harmful),
+            (3.0, 120_000.0, 80_000.0, Effect::Harmless),
+            (1.2, 12_000_000.0, 2_000_000.0, Effect::Harmless),
+            (3.0, 3_000_000.0, 2_000_000.0, Effect::Felt),
+            (1.6, 30_000_000.0, 11_000_000.0, Effect::Felt),
+            (2.0, 10_000_000.0, 5_000_000.0, Effect::Harmful),
+            (50.0, 50_000_000.0, 49_000_000.0, Effect::Harmful),
         ];
         for (ratio, p99_ns, added_ns, expected) in cases {
-            assert_eq!(verdict(ratio, p99_ns, added_ns), expected, "{ratio} {p99_ns} {added_ns}");
+            assert_eq!(effect(ratio, p99_ns, added_ns), expected, "{ratio} {p99_ns} {added_ns}");
         }
     }
 }

@@ -242,8 +242,8 @@ fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) ->
 /// A row that has not run yet, with its promise.
 fn promised(kind: &Kind) -> Outcome {
     let mut measured = Measured { durability: kind.durability.clone(), ..Measured::default() };
-    let told = [kind.outlives.process, kind.outlives.machine, kind.outlives.power_cut];
-    for (name, outlived) in OUTLIVED.iter().zip(told) {
+    let all = [kind.outlives.process, kind.outlives.machine, kind.outlives.power_cut];
+    for (name, outlived) in OUTLIVED.iter().zip(all) {
         if let Some(figure) = outlived.figure() {
             measured.set(name, figure);
         }

@@ -19,7 +19,7 @@ use crate::testbed::{BlockError, Testbed, Until};
 use std::sync::atomic::Ordering;
 
 /// How long the idle baseline is watched, nanoseconds.
-const IDLE_NS: u64 = 500_000_000;
+pub(crate) const IDLE_NS: u64 = 500_000_000;
 
 /// A scenario, ready to run.
 pub(crate) struct Course {

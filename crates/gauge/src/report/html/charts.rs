@@ -108,8 +108,8 @@ fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[pictu
     let y = Axis::new(&title, kind(column.unit), column.unit == Unit::Nanoseconds && wide && positive);
     let rows = curves.iter().flat_map(|(name, points)| {
         points.iter().map(move |(x, value)| {
-            let told = |value: f64, unit| shown(Value { value, uncertain: false }, unit);
-            vec![name.clone(), told(*x, x_unit), told(*value, column.unit)]
+            let cell = |value: f64, unit| shown(Value { value, uncertain: false }, unit);
+            vec![name.clone(), cell(*x, x_unit), cell(*value, column.unit)]
         })
     });
     let table = table(&title, &["", x_title, &title], rows);

@@ -1,195 +1,166 @@
-//! Renders the rows of a result as HTML tables: ranked methods by class, any other rows with the table's own columns, and
-//! what was counted call by call.
+//! Renders the rows of a result as HTML tables: the table that all reports show, and what was counted call by call.
 //!
 //! Invariants: the line below which a power cut loses commits is drawn as in the terminal's report; rows carry their
 //! unrounded figures as data, for tests and scripts; an unknown value is `-`.
 
 use super::charts::{group, label};
-use super::escape::{Id, Text, Words};
+use super::escape::{Id, Text};
 use super::{Page, facts as fact_list, scroll, table};
 use crate::figures::{count, tight};
-use crate::rank::{Ranked, Ranking, Standing};
-use crate::report::columns::{COLUMNS, Column, JUDGED, Need, UNKNOWN, shown};
-use crate::report::table as terminal;
-use crate::row::{Measured, Outcome, Row};
+use crate::rank::{Ranking, Standing};
+use crate::report::columns::Need;
+use crate::report::grid::{Grid, Head, Line, Section};
+use crate::row::{Measured, Row};
 use crate::study::{Better, Study};
 
 /// The main table.
 pub(super) fn rows(page: &mut Page, ranking: &Ranking<'_>) {
-    if ranking.result.study.ranked { methods(page, ranking) } else { figures(page, ranking) }
-}
-
-/// The columns that say something here, the essential first.
-fn columns(ranking: &Ranking<'_>) -> Vec<&'static Column> {
-    let mut columns: Vec<&Column> =
-        COLUMNS.iter().filter(|column| ranking.rows.iter().any(|row| (column.cell)(row) != "-")).collect();
-    columns.sort_by_key(|column| column.need);
-    columns
-}
-
-/// Words are laid out as such; what paper has no room for stays on the screen.
-fn class(column: &Column) -> &'static str {
-    match (column.title, column.need) {
-        ("Evidence", _) => " class=\"words\"",
-        (_, Need::Essential) => "",
-        _ => " class=\"wide\"",
+    let study = &ranking.result.study;
+    let grid = Grid::new(ranking);
+    // Of methods the essential columns come first; those of a study stay beside the heading that they share.
+    let mut columns: Vec<usize> = (0..grid.heads.len()).collect();
+    if study.ranked {
+        columns.sort_by_key(|at| grid.heads[*at].need);
     }
-}
-
-fn methods(page: &mut Page, ranking: &Ranking<'_>) {
-    let columns = columns(ranking);
-    let across = columns.len() + 1;
-    page.out += &scroll("Methods by what a commit outlives");
-    page.out += "<table class=\"methods\"><thead><tr><th scope=\"col\">Method</th>";
-    for column in &columns {
-        let class = class(column);
-        page.add(&format!("<th scope=\"col\"{class}>{}</th>", Text(column.title)));
-    }
-    page.out += "</tr></thead>\n";
+    page.out += &scroll(if study.ranked { "Methods by what a commit outlives" } else { &study.title });
+    page.add(&format!("<table class=\"{}\"><thead>", if study.ranked { "methods" } else { "study" }));
+    heads(page, &grid, &columns, study.ranked);
+    page.out += "</thead>\n";
     let mut drawn = false;
-    for standing in Standing::ALL {
-        let rows: Vec<&Ranked<'_>> = ranking.of(standing).collect();
-        if rows.is_empty() {
-            continue;
-        }
+    for section in &grid.sections {
         page.out += "<tbody>\n";
-        if standing > Standing::PowerLoss && !drawn {
-            drawn = true;
-            page.add(&format!(
-                "<tr class=\"line\"><th scope=\"rowgroup\" colspan=\"{across}\"><span>below this line a power cut loses acknowledged commits</span></th></tr>\n"
-            ));
-        }
-        let class = match standing {
-            Standing::PowerLoss => "good",
-            Standing::NotConfirmed => "bad",
-            Standing::SystemCrash | Standing::ProcessCrash => "caution",
-        };
-        page.add(&format!(
-            "<tr><th scope=\"rowgroup\" class=\"{class}\" colspan=\"{across}\"><span>{}</span></th></tr>\n",
-            Text(&terminal::heading(ranking.result, standing, &rows))
-        ));
-        for row in rows {
-            method(page, ranking, row, &columns);
+        heading(page, section, columns.len() + 1, &mut drawn);
+        for line in &section.lines {
+            row(page, ranking, &grid, line, &columns);
         }
         page.out += "</tbody>\n";
     }
-    page.out += "</table></div>\n<p class=\"soft\">Against best: of its own class, by median, with its 95 % interval; ≈ same within \
-                 noise; ~ fewer than ten samples beyond it; - unknown, or too few samples. Slow commits are those above the \
-                 method's own p99.</p>\n";
+    page.out += "</table></div>\n";
+    if study.ranked {
+        page.out += "<p class=\"soft\">Against best: of its own class, by median, with its 95 % interval; ≈ same within \
+                     noise; ~ fewer than ten samples beyond it; - unknown, or too few samples. Slow commits are those above the \
+                     method's own p99.</p>\n";
+    } else {
+        explanations(page, study);
+    }
 }
 
-fn method(page: &mut Page, ranking: &Ranking<'_>, row: &Ranked<'_>, columns: &[&Column]) {
-    let best = ranking.recommended().is_some_and(|best| best.id() == row.id());
-    let latency = row.measured.main();
-    page.add(&format!(
-        "<tr{} data-method=\"{}\" data-commits=\"{}\" data-p50-ns=\"{}\" data-max-ns=\"{}\" data-elapsed-ns=\"{}\"><th scope=\"row\" title=\"{}\">{}{}</th>",
-        if best { " class=\"best\"" } else { "" },
-        Text(row.id()),
-        row.measured.commits,
-        latency.p50_ns(),
-        latency.max_ns(),
-        row.measured.elapsed_ns,
-        Text(row.calls()),
-        Id(row.id()),
-        if best { " <span class=\"chip faster\">recommended</span>" } else { "" },
-    ));
-    for column in columns {
-        let class = class(column);
+fn heads(page: &mut Page, grid: &Grid<'_>, columns: &[usize], is_ranked: bool) {
+    let head = |at: &usize| &grid.heads[*at];
+    if !is_ranked && columns.iter().any(|at| !head(at).group.is_empty()) {
+        page.out += "<tr><td></td>";
+        for run in columns.chunk_by(|a, b| head(a).group == head(b).group) {
+            let (span, group) = (run.len(), Text(&head(&run[0]).group));
+            page.add(&format!("<th scope=\"colgroup\" colspan=\"{span}\">{group}</th>"));
+        }
+        page.out += "</tr>";
+    }
+    page.add(&format!("<tr><th scope=\"col\">{}</th>", Text(grid.row_title)));
+    for head in columns.iter().map(head) {
+        let better = match head.kept.map_or(Better::Neither, |column| column.better) {
+            Better::Smaller => " title=\"smaller is better\"",
+            Better::Larger => " title=\"larger is better\"",
+            Better::Neither => "",
+        };
+        let words = if is_ranked { &head.long } else { &head.title };
+        page.add(&format!("<th scope=\"col\"{}{better}>{}</th>", class(head), Text(words)));
+    }
+    page.out += "</tr>";
+}
+
+/// Words are laid out as such; what paper has no room for stays on the screen.
+fn class(head: &Head<'_>) -> &'static str {
+    match head.need {
+        _ if head.is_words => " class=\"words\"",
+        Need::Wide | Need::Full if head.kept.is_none() => " class=\"wide\"",
+        _ => "",
+    }
+}
+
+/// The heading of a section, below the line if it is the first of those that lose commits.
+fn heading(page: &mut Page, section: &Section<'_>, across: usize, drawn: &mut bool) {
+    if section.standing > Some(Standing::PowerLoss) && !*drawn {
+        *drawn = true;
         page.add(&format!(
-            "<td{class} data-column=\"{}\">{}</td>",
-            Text(column.title),
-            Text(&(column.cell)(row))
+            "<tr class=\"line\"><th scope=\"rowgroup\" colspan=\"{across}\"><span>below this line a power cut loses acknowledged commits</span></th></tr>\n"
+        ));
+    }
+    let class = match section.standing {
+        None => "",
+        Some(Standing::PowerLoss) => " class=\"good\"",
+        Some(Standing::NotConfirmed) => " class=\"bad\"",
+        Some(Standing::SystemCrash | Standing::ProcessCrash) => " class=\"caution\"",
+    };
+    if !section.heading.is_empty() {
+        page.add(&format!(
+            "<tr><th scope=\"rowgroup\"{class} colspan=\"{across}\"><span>{}</span></th></tr>\n",
+            Text(&section.heading)
+        ));
+    }
+}
+
+fn row(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, line: &Line<'_>, columns: &[usize]) {
+    let (study, row) = (&ranking.result.study, line.row);
+    if let Some(measured) = row.measured().filter(|_| study.ranked) {
+        let is_best = ranking.recommended().is_some_and(|best| best.id() == row.id);
+        let (best, chip) = if is_best {
+            (" class=\"best\"", " <span class=\"chip faster\">recommended</span>")
+        } else {
+            ("", "")
+        };
+        let latency = measured.main();
+        page.add(&format!(
+            "<tr{best} data-method=\"{}\" data-commits=\"{}\" data-p50-ns=\"{}\" data-max-ns=\"{}\" data-elapsed-ns=\"{}\"><th scope=\"row\" title=\"{}\">{}{chip}</th>",
+            Text(&row.id),
+            measured.commits,
+            latency.p50_ns(),
+            latency.max_ns(),
+            measured.elapsed_ns,
+            Text(&row.what),
+            Id(&row.id),
+        ));
+    } else {
+        let place = row.place.and_then(|place| study.places.get(place));
+        let place = place
+            .map_or(String::new(), |place| format!(" <span class=\"muted\">{}</span>", Text(&place.label)));
+        let (id, what, label) = (Text(&row.id), Text(&row.what), Text(&row.label));
+        page.add(&format!("<tr data-row=\"{id}\"><th scope=\"row\" title=\"{what}\">{label}{place}</th>"));
+    }
+    for at in columns {
+        let head = &grid.heads[*at];
+        let (key, raw) = match head.kept {
+            Some(column) => {
+                let value = Study::value(row, column).map(|value| value.value.to_string());
+                (&column.key, format!(" data-value=\"{}\"", value.unwrap_or_default()))
+            }
+            None => (&head.long, String::new()),
+        };
+        page.add(&format!(
+            "<td data-column=\"{}\"{raw}{}>{}</td>",
+            Text(key),
+            class(head),
+            Text(&line.cells[*at])
         ));
     }
     page.out += "</tr>\n";
 }
 
-fn figures(page: &mut Page, ranking: &Ranking<'_>) {
-    let study = &ranking.result.study;
-    let judged: Vec<&Column> = if ranking.rows.is_empty() { Vec::new() } else { JUDGED.iter().collect() };
-    page.out += &scroll(&study.title);
-    page.out += "<table class=\"study\"><thead>";
-    if study.columns.iter().any(|column| !column.group.is_empty()) {
-        page.out += "<tr><td></td>";
-        let mut rest = study.columns.as_slice();
-        while let Some(first) = rest.first() {
-            let span = rest.iter().take_while(|column| column.group == first.group).count();
-            page.add(&format!("<th scope=\"colgroup\" colspan=\"{span}\">{}</th>", Text(&first.group)));
-            rest = &rest[span..];
-        }
-        if !judged.is_empty() {
-            page.add(&format!("<th scope=\"colgroup\" colspan=\"{}\"></th>", judged.len()));
-        }
-        page.out += "</tr>";
-    }
-    page.add(&format!("<tr><th scope=\"col\">{}</th>", Text(&study.row_title)));
-    for column in &study.columns {
-        let better = match column.better {
-            Better::Smaller => "smaller is better",
-            Better::Larger => "larger is better",
-            Better::Neither => "",
-        };
-        page.add(&format!("<th scope=\"col\" title=\"{better}\">{}</th>", Text(&column.title)));
-    }
-    for column in &judged {
-        page.add(&format!("<th scope=\"col\" class=\"words\">{}</th>", Text(column.title)));
-    }
-    page.out += "</tr></thead>\n<tbody>\n";
-    study.rows.iter().for_each(|row| figures_row(page, ranking, row, &judged));
-    page.out += "</tbody></table></div>\n";
-    // What a group's name tells already, or a row of that name in another group, is not told again.
+/// What each row does, in words.
+fn explanations(page: &mut Page, study: &Study) {
+    // What a group's name says already, or a row of that name in another group, is not said again.
     let mut explained: Vec<(&str, String)> = Vec::new();
     for row in &study.rows {
         let what = Some(row.what.as_str()).filter(|what| !what.is_empty() && !row.group.starts_with(*what));
         let notes = row.measured().map_or(&[][..], |measured| &measured.notes);
         let words: Vec<&str> = what.into_iter().chain(notes.iter().map(String::as_str)).collect();
-        let told = (explained_as(study, row), words.join(" "));
-        if !words.is_empty() && !explained.contains(&told) {
-            explained.push(told);
+        let one = (explained_as(study, row), words.join(" "));
+        if !words.is_empty() && !explained.contains(&one) {
+            explained.push(one);
         }
     }
     if !explained.is_empty() {
         page.out += &fact_list(explained.iter().map(|(label, words)| (*label, words.as_str())));
     }
-}
-
-fn figures_row(page: &mut Page, ranking: &Ranking<'_>, row: &Row, judged: &[&Column]) {
-    let study = &ranking.result.study;
-    let place = row.place.and_then(|place| study.places.get(place));
-    let place =
-        place.map_or(String::new(), |place| format!(" <span class=\"muted\">{}</span>", Text(&place.label)));
-    let group = group(study, row)
-        .map_or(String::new(), |group| format!(" <span class=\"muted\">{}</span>", Text(group)));
-    page.add(&format!(
-        "<tr data-row=\"{}\"><th scope=\"row\" title=\"{}\">{}{group}{place}</th>",
-        Text(&row.id),
-        Text(&row.what),
-        Text(&row.label)
-    ));
-    match &row.outcome {
-        Outcome::Measured(_) => {
-            for column in &study.columns {
-                let value = Study::value(row, column);
-                let raw = value.map_or(String::new(), |value| value.value.to_string());
-                page.add(&format!(
-                    "<td data-column=\"{}\" data-value=\"{raw}\">{}</td>",
-                    Text(&column.key),
-                    Text(&value.map_or(UNKNOWN.to_owned(), |value| shown(value, column.unit)))
-                ));
-            }
-            let ranked = ranking.rows.iter().find(|ranked| std::ptr::eq(ranked.row, row));
-            for column in judged {
-                let words = ranked.map_or(UNKNOWN.to_owned(), |ranked| (column.cell)(ranked));
-                page.add(&format!("<td class=\"words\">{}</td>", Text(&words)));
-            }
-        }
-        Outcome::NotAvailable { .. } | Outcome::Failed { .. } => {
-            let (why, words) = row.outcome.missing().unwrap_or_default();
-            let across = study.columns.len() + judged.len();
-            page.add(&format!("<td class=\"words muted\" colspan=\"{across}\">{why}: {}</td>", Words(words)));
-        }
-    }
-    page.out += "</tr>\n";
 }
 
 /// What a row's words stand beside: its label, or its group where all rows of that have the same words and their labels are

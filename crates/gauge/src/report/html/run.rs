@@ -4,7 +4,7 @@
 
 use super::escape::{Text, Words};
 use super::{Page, charts, facts as fact_list, rows, table};
-use crate::advise;
+use crate::advise::{self, Advice};
 use crate::figures::{capital, duration, plural, rate};
 use crate::findings;
 use crate::ranges;
@@ -59,8 +59,9 @@ pub(super) fn section(
         page.add(&format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces)));
     }
     page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
-    if study.ranked {
-        verdict(page, &ranking);
+    let advice = study.ranked.then(|| advise::advise(&ranking));
+    if let Some(advice) = &advice {
+        verdict(page, &ranking, advice);
     }
     if result.measured().next().is_some() {
         let words = if study.ranked { "Methods by what a commit outlives" } else { "Figures" };
@@ -73,23 +74,22 @@ pub(super) fn section(
     }
     page.heading(contents, nav, "Findings");
     findings_list(page, &findings::find(&ranking));
-    if study.ranked {
+    if let Some(advice) = &advice {
         page.heading(contents, nav, "Settings");
-        settings(page, &ranking);
+        settings(page, &ranking, advice);
     }
     page.heading(contents, nav, "The machine");
     machine(page, &ranking);
     not_run(page, result);
 }
 
-fn verdict(page: &mut Page, ranking: &Ranking<'_>) {
+fn verdict(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
     if let Some(headline) = findings::headline(ranking) {
         page.add(&format!(
             "<div class=\"verdict bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
             Words(&headline)
         ));
     }
-    let advice = advise::advise(ranking);
     let class = if advice.method.is_some() { "verdict" } else { "verdict bad" };
     page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Words(&advice.sentence)));
     let Some(best) = ranking.recommended() else { return };
@@ -145,8 +145,7 @@ fn findings_list(page: &mut Page, found: &[findings::Finding]) {
     page.out += "</ol>\n";
 }
 
-fn settings(page: &mut Page, ranking: &Ranking<'_>) {
-    let advice = advise::advise(ranking);
+fn settings(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
     page.add(&format!("<p>{}</p>\n", Words(&advice.sentence)));
     if !advice.settings.is_empty() {
         page.out += "<div class=\"settings\">\n";
@@ -175,14 +174,8 @@ fn settings(page: &mut Page, ranking: &Ranking<'_>) {
     for words in advice.withheld_words() {
         page.add(&format!("<p class=\"soft\">No setting for {}.</p>\n", Words(&words)));
     }
-    let expected = ranges::expected(ranking);
-    if !expected.ranges.is_empty() {
-        let caveat = expected.caveat.map_or(String::new(), |caveat| format!(" ({caveat})"));
-        page.add(&format!(
-            "<p class=\"soft\">Expected of such a device, as published for 4–16 KiB: {}{}.</p>\n",
-            Text(&expected.words()),
-            Text(&caveat)
-        ));
+    if let Some(sentence) = ranges::expected(ranking).sentence() {
+        page.add(&format!("<p class=\"soft\">Expected {}.</p>\n", Text(&sentence)));
     }
 }
 

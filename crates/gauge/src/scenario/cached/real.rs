@@ -67,12 +67,12 @@ fn read_around(path: &Path, until: Until<'_>) -> Result<(), Error> {
 
 /// Reads the first `bytes` bytes through the cache, 4 KiB at a time as the original did.
 fn read_through(file: &mut File, path: &Path, bytes: u64, until: Until<'_>) -> Result<(), Error> {
-    let told = |operation, error| Error::new(operation, path, error);
-    file.seek(SeekFrom::Start(0)).map_err(|error| told("lseek", error))?;
+    let failed = |operation, error| Error::new(operation, path, error);
+    file.seek(SeekFrom::Start(0)).map_err(|error| failed("lseek", error))?;
     let mut buffer = [0; 4096];
     let mut done = 0;
     while done < bytes && !until.stop.load(Ordering::Relaxed) {
-        let read = file.read(&mut buffer).map_err(|error| told("read", error))?;
+        let read = file.read(&mut buffer).map_err(|error| failed("read", error))?;
         if read == 0 {
             break;
         }

@@ -94,12 +94,12 @@ impl Worker {
         let places = LOAD_BYTES / bytes;
         while !done.load(Ordering::Relaxed) {
             let random = self.random.u64(..places) * bytes;
-            let told = |operation, file: &StoreFile, error| Error::new(operation, file.path(), error);
+            let failed = |operation, file: &StoreFile, error| Error::new(operation, file.path(), error);
             let got = match &mut self.step {
                 Step::InOrder(file) => {
                     self.next = (self.next + 1) % places;
                     let written = file.write_at(self.next * bytes, self.buffer.as_slice());
-                    written.map_err(|error| told("write", file, error))? as u64
+                    written.map_err(|error| failed("write", file, error))? as u64
                 }
                 Step::Random(commit) => {
                     commit.write(random, self.buffer.as_slice())?;
@@ -107,7 +107,7 @@ impl Worker {
                 }
                 Step::Reads(file) => {
                     let read = file.read_at(random, self.buffer.as_mut_slice());
-                    read.map_err(|error| told("read", file, error))? as u64
+                    read.map_err(|error| failed("read", file, error))? as u64
                 }
             };
             moved.fetch_add(got, Ordering::Relaxed);

@@ -147,8 +147,8 @@ mod tests {
             (facts(2, SyncPolicy::Unknown, false, true), [Yes, IfApart, Unknown]),
         ];
         for (facts, expected) in rows {
-            let told = outlives(&facts);
-            assert_eq!([told.process, told.machine, told.power_cut], expected, "{facts:?}");
+            let outlived = outlives(&facts);
+            assert_eq!([outlived.process, outlived.machine, outlived.power_cut], expected, "{facts:?}");
         }
     }
 
@@ -156,8 +156,8 @@ mod tests {
     fn more_copies_an_earlier_sync_or_machines_of_their_own_never_weaken_a_promise() {
         let rank = |one: Outlived| one.figure().unwrap_or(-1.0);
         let ranks = |facts: &EngineFacts| {
-            let told = outlives(facts);
-            [told.process, told.machine, told.power_cut].map(rank)
+            let outlived = outlives(facts);
+            [outlived.process, outlived.machine, outlived.power_cut].map(rank)
         };
         for policy in SyncPolicy::ALL {
             for (laggard, here) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -181,9 +181,9 @@ mod tests {
     fn one_copy_never_outlives_its_machine_whatever_its_class() {
         for class in Class::ALL {
             let durability = Durability { class, promised_by: Promiser::Device, because: Vec::new() };
-            let told = outlives_here(&durability);
-            assert_eq!(told.machine, Outlived::No);
-            assert_eq!(told.power_cut == Outlived::Yes, class == Class::PowerLoss);
+            let outlived = outlives_here(&durability);
+            assert_eq!(outlived.machine, Outlived::No);
+            assert_eq!(outlived.power_cut == Outlived::Yes, class == Class::PowerLoss);
         }
     }
 }
