@@ -84,11 +84,19 @@ pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
 }
 
 fn built_by(command: &[&str], selection: &[&str]) -> Result<Vec<Built>> {
+    let messages = messages(&[command, &SHARED, selection].concat())?;
+    Ok(messages.iter().filter_map(built).collect())
+}
+
+/// Runs a command of cargo's that builds; what it reports of each artifact.
+///
+/// # Errors
+/// It does not build.
+pub(crate) fn messages(words: &[&str]) -> Result<Vec<Value>> {
     let quiet = ["--quiet", "--message-format=json-render-diagnostics"];
-    let mut build = cargo(&[command, &quiet, &SHARED, selection].concat());
+    let mut build = cargo(&[words, &quiet].concat());
     build.stderr(Stdio::inherit());
-    let messages = output(build)?;
-    Ok(messages.lines().filter_map(|line| built(&serde_json::from_str(line).ok()?)).collect())
+    Ok(output(build)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// The program that a message of cargo's reports.

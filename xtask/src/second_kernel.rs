@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::runner;
-use crate::shell::{cargo, command, output, status, target};
+use crate::shell::{built_from, cargo, command, output, status, target};
 use crate::tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,8 +73,7 @@ fn with(kernel: &Kernel) -> Result<Prepared> {
     status(cargo(&["build", "--release", "--quiet", "--package", "seawall-cli", "--target", GUEST]))?;
     let guest = target().join(GUEST).join("release/seawall").display().to_string();
     let crash = runner::program(&runner::programs(&["--bin", "seawall-crash"])?, "crash/bin")?;
-    let build = output(command("git", &["describe", "--always", "--dirty"]))?.trim().to_owned();
-    Ok(Prepared { crash, kernel: folder.display().to_string(), guest, build })
+    Ok(Prepared { crash, kernel: folder.display().to_string(), guest, build: built_from() })
 }
 
 /// Why [`rows`] cannot run here; nothing if it can, which may take a download.

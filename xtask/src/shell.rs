@@ -68,13 +68,19 @@ pub(crate) fn status(mut command: Command) -> Result {
 }
 
 /// Runs it to its end and gives what it printed.
-pub(crate) fn output(mut command: Command) -> Result<String> {
+pub(crate) fn output(command: Command) -> Result<String> {
+    captured(command).map(|(printed, _)| printed)
+}
+
+/// Runs it to its end and gives what it printed, to standard output and to standard error.
+pub(crate) fn captured(mut command: Command) -> Result<(String, String)> {
     let (stdout, stderr, status) = match command.output() {
         Ok(output) => (output.stdout, output.stderr, Ok(output.status)),
         Err(cause) => (Vec::new(), Vec::new(), Err(cause)),
     };
-    success(&command, status, String::from_utf8_lossy(&stderr).trim().to_owned())?;
-    Ok(String::from_utf8_lossy(&stdout).into_owned())
+    let errors = String::from_utf8_lossy(&stderr).into_owned();
+    success(&command, status, errors.trim().to_owned())?;
+    Ok((String::from_utf8_lossy(&stdout).into_owned(), errors))
 }
 
 /// Runs it to its end, passes its output on, and adds up the tests that it reports.
@@ -90,6 +96,17 @@ pub(crate) fn tests(mut command: Command) -> (Counts, Result) {
         child.wait()
     });
     (counts, success(&command, status, String::new()))
+}
+
+/// The commit that is checked out, and whether the sources differ from it.
+pub(crate) fn built_from() -> String {
+    let commit = output(command("git", &["rev-parse", "--short", "HEAD"]));
+    let sources = ["status", "--porcelain", "--", "crates", "xtask", "Cargo.toml", "Cargo.lock"];
+    match (commit, output(command("git", &sources))) {
+        (Ok(commit), Ok(changed)) if changed.is_empty() => commit.trim().to_owned(),
+        (Ok(commit), Ok(_)) => format!("{} and changes", commit.trim()),
+        _ => "unknown".to_owned(),
+    }
 }
 
 /// Whether a program ran and ended well.

@@ -3,10 +3,10 @@
 //! The names are those of the table in `crates/sys/src/planted.rs`; each ends up in a build with the feature `mutants`.
 
 use crate::error::{Error, Result};
-use crate::files;
-use crate::shell::{cargo, output, root};
+use crate::shell::root;
+use crate::{files, runner};
+use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 const TABLE: &str = "crates/sys/src/planted.rs";
 /// The libraries that bugs are planted in, and a name that each of them must hold: what is searched is what was meant.
@@ -22,11 +22,11 @@ pub(crate) fn check() -> Result {
     if names.is_empty() {
         return Err(Error::check(format!("{TABLE} lists no bug")));
     }
-    let built = build()?;
-    for (library, held) in LIBRARIES {
-        let file = built.iter().find(|(name, _)| name == library).map(|(_, file)| file);
-        let file = file.ok_or_else(|| Error::check(format!("cargo built no library {library}")))?;
-        let bytes = std::fs::read(file).map_err(Error::at(file.display()))?;
+    let built = runner::messages(&["build", "--package=seawall", "--lib"])?;
+    for (name, held) in LIBRARIES {
+        let file = built.iter().find_map(|message| library(message, name));
+        let file = file.ok_or_else(|| Error::check(format!("cargo built no library {name}")))?;
+        let bytes = std::fs::read(&file).map_err(Error::at(file.display()))?;
         if !holds(&bytes, held) {
             return Err(Error::check(format!("{} does not hold even {held}", file.display())));
         }
@@ -46,24 +46,11 @@ fn names(text: &str) -> Vec<&str> {
     rows.take_while(|line| *line != "}").collect()
 }
 
-/// Each library that was built, with its file.
-fn build() -> Result<Vec<(String, PathBuf)>> {
-    let mut build = cargo(&[
-        "build",
-        "--package=seawall",
-        "--lib",
-        "--quiet",
-        "--message-format=json-render-diagnostics",
-    ]);
-    build.stderr(Stdio::inherit());
-    let message = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
-    let library = |message: serde_json::Value| {
-        let name = message["target"]["name"].as_str()?.to_owned();
-        let files = message["filenames"].as_array()?;
-        let mut files = files.iter().filter_map(|file| file.as_str()).map(PathBuf::from);
-        Some((name, files.find(|file| file.extension().is_some_and(|extension| extension == "rlib"))?))
-    };
-    Ok(output(build)?.lines().filter_map(message).filter_map(library).collect())
+/// The file of a library that cargo reports.
+fn library(message: &Value, name: &str) -> Option<PathBuf> {
+    let files = message["filenames"].as_array().filter(|_| message["target"]["name"] == name)?;
+    let mut files = files.iter().filter_map(Value::as_str).map(PathBuf::from);
+    files.find(|file| file.extension().is_some_and(|extension| extension == "rlib"))
 }
 
 fn holds(bytes: &[u8], name: &str) -> bool {

@@ -18,12 +18,13 @@ use crate::apart::{Ran, Starter};
 use crate::error::{Error, Result};
 use crate::options::above_zero;
 use crate::outcome::Outcome;
-use crate::shell::{command, is_root, output, root, status, target};
+use crate::shell::{built_from, captured, command, is_root, root, status, target};
 use crate::{explore, files, peers, runner, second_kernel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const FOLDER: &str = "results/soak";
@@ -147,7 +148,7 @@ fn soak(minutes: u64) -> Result {
     let folder = root().join(FOLDER);
     files::make_folder(&folder)?;
     let mut standing = Standing::read(&folder)?;
-    let (starter, build) = (Starter::new()?, build());
+    let (starter, build) = (Starter::new()?, built_from());
     // Parts that cannot run here, and those that found something, which they would find again.
     let (mut skipped, mut found) = (BTreeMap::new(), BTreeSet::new());
     let mut broken = Vec::new();
@@ -204,17 +205,6 @@ fn reason(outcome: &Outcome) -> String {
 
 fn whole_minutes(seconds: f64) -> u64 {
     Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs() / 60
-}
-
-/// The commit that is checked out, and whether the sources differ from it.
-fn build() -> String {
-    let commit = output(command("git", &["rev-parse", "--short", "HEAD"]));
-    let sources = ["status", "--porcelain", "--", "crates", "xtask", "Cargo.toml", "Cargo.lock"];
-    match (commit, output(command("git", &sources))) {
-        (Ok(commit), Ok(changed)) if changed.is_empty() => commit.trim().to_owned(),
-        (Ok(commit), Ok(_)) => format!("{} and changes", commit.trim()),
-        _ => "unknown".to_owned(),
-    }
 }
 
 impl Part {
@@ -305,11 +295,18 @@ fn programs_as_root() -> Result {
     if is_root() { programs() } else { Err(Error::lacking("mounting file systems needs root on Linux")) }
 }
 
-/// The last line of a program's output that holds `words`.
-fn line_of(printed: &str, words: &str) -> Result<String> {
-    println!("{printed}");
+/// Runs a program; gives the last line of its output that holds `words`, and what it printed as skipped.
+fn line_of(program: Command, words: &str) -> Result<String> {
+    let (printed, errors) = captured(program)?;
+    println!("{printed}{errors}");
+    turn_line(&printed, &errors, words)
+}
+
+fn turn_line(printed: &str, errors: &str, words: &str) -> Result<String> {
     let line = printed.lines().rfind(|line| line.contains(words));
-    Ok(line.ok_or_else(|| Error::check(format!("no line with \"{words}\"")))?.trim().to_owned())
+    let line = line.ok_or_else(|| Error::check(format!("no line with \"{words}\"")))?.trim();
+    let skipped = errors.lines().filter(|line| line.starts_with("SKIPPED"));
+    Ok(skipped.fold(line.to_owned(), |text, skipped| text + "; " + skipped))
 }
 
 /// Runs a program on the simulated disk that keeps its own progress in `file`; gives the line that holds `words`.
@@ -318,7 +315,7 @@ fn simulate(turn: &Turn, example: &str, file: &str, more: &[&str], words: &str) 
     let progress = turn.folder.join(file).display().to_string();
     let (minutes, seed) = (turn.minutes.to_string(), FIRST_SEED.to_string());
     let timed = ["--progress", &progress, "--minutes", &minutes, "--seed", &seed];
-    line_of(&output(command(program, &[&timed, more].concat()))?, words)
+    line_of(command(program, &[&timed, more].concat()), words)
 }
 
 fn simulated(turn: &Turn) -> Result<String> {
@@ -338,7 +335,7 @@ fn writers(turn: &Turn) -> Result<String> {
     let (seconds, seed) = ((turn.minutes * 60).to_string(), turn.seed.to_string());
     let folder = target().display().to_string();
     let words = ["soak", "--seconds", &seconds, "--dir", &folder, "--seed", &seed];
-    line_of(&output(command(crash_program()?, &words))?, "lives killed")
+    line_of(command(crash_program()?, &words), "lives killed")
 }
 
 /// The campaign on recorded file systems and failing disks, which goes on where it stopped.
@@ -346,7 +343,7 @@ fn real_programs(turn: &Turn) -> Result<String> {
     let progress = turn.folder.join("real-programs.json").display().to_string();
     let (minutes, seed) = (turn.minutes.to_string(), FIRST_SEED.to_string());
     let words = ["long", "--progress", &progress, "--minutes", &minutes, "--seed", &seed];
-    line_of(&output(command(crash_program()?, &words))?, "states, ")
+    line_of(command(crash_program()?, &words), "states, ")
 }
 
 /// With seeds that no turn had; findings and new inputs stay below the build folder.
@@ -374,7 +371,7 @@ fn beside_peers(_: &Turn) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Ran, Standing, Wish, wish};
+    use super::{BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Ran, Standing, Wish, turn_line, wish};
     use crate::options::{refuses, words};
 
     fn new() -> Standing {
@@ -447,6 +444,16 @@ mod tests {
         assert!(new().next(&BTreeSet::new(), 0).is_none());
         let short = new().next(&BTreeSet::new(), 1).expect("one is short");
         assert!(short.least_minutes == 1);
+    }
+
+    #[test]
+    fn what_a_program_skipped_is_part_of_its_line() {
+        let errors = "mounting\nSKIPPED xfs: no mkfs.xfs\n";
+        assert_eq!(
+            turn_line("1 states, a\n2 states, b \n", errors, "states, ").expect("a line"),
+            "2 states, b; SKIPPED xfs: no mkfs.xfs"
+        );
+        assert!(turn_line("nothing", "", "states, ").is_err());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod summary;
 use crate::apart::Starter;
 use crate::error::{Error, Result};
 use crate::runner;
+use seawall_sys::skip::in_ci;
 use std::path::PathBuf;
 use std::time::Duration;
 use steps::{STEPS, Step, Tier};
@@ -118,11 +119,6 @@ fn list() -> Result {
         println!("| {test} | {} |", steps::of_test(&test, ignored).unwrap_or("**no step**"));
     }
     Ok(())
-}
-
-/// Whether this is CI, where everything must run.
-pub(crate) fn in_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 #[cfg(test)]

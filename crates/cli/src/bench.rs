@@ -6,7 +6,7 @@ use crate::bench_args::{Bench, Common, Outputs};
 use crate::exit::{self, Failure};
 use crate::job::{Job, Measured, verdict};
 use crate::output::{self, Form};
-use crate::scenario_args::{AllArgs, ScenarioArgs};
+use crate::scenario_args::{AllArgs, Choice};
 use crate::signals;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::report::{self, Style};
@@ -24,15 +24,14 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         output::print(&report::preview::scenarios(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted = options.wanted()?;
+    let choice = options.choice()?;
     check_pins(&common.pin)?;
     if let Some(outputs) = options.outputs().filter(|_| !common.dry_run) {
         output::check_all(&outputs.named())?;
     }
-    match (wanted, &options.scenario) {
-        (None, Some(ScenarioArgs::All(options_of_all))) => all(options, options_of_all),
-        (None, _) => Ok(ExitCode::SUCCESS),
-        (Some(wanted), _) => one(options, &Job::prepare(common, wanted)?),
+    match choice {
+        Choice::All(own) => all(options, own),
+        Choice::One(wanted) => one(options, &Job::prepare(common, *wanted)?),
     }
 }
 

@@ -111,16 +111,16 @@ const TABLE: &[Row] = &[
     ]),
     (&["cluster", "down"], &[], &[("seawall cluster down nats", "every cluster of that engine")]),
     (&["cluster", "status"], &[], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
-    (&["powercut"], &[BROKEN, INTERRUPTED], &[
+    (&["powercut"], &[BROKEN], &[
         ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "on the host that keeps its power"),
         ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
         ("seawall powercut check /data --witness HOST --token-file token", "when the power is back"),
     ]),
-    (&["powercut", "witness"], &[INTERRUPTED], &[
-        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "lets other hosts in, until interrupted"),
+    (&["powercut", "witness"], &[], &[
+        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "lets other hosts in; Ctrl-C ends it in order"),
     ]),
-    (&["powercut", "run"], &[INTERRUPTED], &[
-        ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes"),
+    (&["powercut", "run"], &[], &[
+        ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes or Ctrl-C ends it in order"),
         ("seawall powercut run /data --witness HOST --token-file token --method all", "every commit method in turn"),
     ]),
     (&["powercut", "check"], &[BROKEN], &[

@@ -63,13 +63,10 @@ impl Job {
     /// Looks and refuses.
     pub(crate) fn prepare(common: &Common, wanted: Wanted<'_>) -> Result<Self, Failure> {
         let Wanted { scenario, folders, what } = wanted;
-        let kind = match (what, scenario.study) {
-            (What::Commit(options), _) => Self::commit(common, options, &folders[0])?,
-            (What::Study { settings, machines, clusters }, Some(of)) => {
-                Self::study(common, scenario, of, settings, &machines, clusters, &folders)?
-            }
-            (What::Study { .. }, None) => {
-                return Err(Failure::Message(format!("`{}` has no table", scenario.name)));
+        let kind = match what {
+            What::Commit(options) => Self::commit(common, options, &folders[0])?,
+            What::Study { of, settings, machines, clusters } => {
+                Self::study(common, scenario, *of, settings, &machines, clusters, &folders)?
             }
         };
         Ok(Self { scenario, kind })

@@ -11,7 +11,7 @@ use seawall_gauge::plan::choose_methods;
 use seawall_gauge::scenario::path::jvm;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{
-    self, SCENARIOS, Scenario, cached, commit, group, interfere, path, replicated, stall,
+    self, SCENARIOS, Scenario, StudyOf, cached, commit, group, interfere, path, replicated, stall,
 };
 use seawall_replicated::Named;
 use std::path::PathBuf;
@@ -23,6 +23,7 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenarioArgs {
     /// Measure one durable commit by every method; the default
+    #[command(override_usage = "seawall bench commit [DIR] [OPTIONS]")]
     Commit(Box<CommitArgs>),
     /// Measure what a sync in one thread does to the appends of another
     Stall(StallArgs),
@@ -82,7 +83,7 @@ impl Blocks {
     }
 }
 
-/// Where and how much a scenario of one folder writes.
+/// Where and how much a scenario of one folder writes, and where its result goes.
 #[derive(Debug, Args)]
 pub(crate) struct Base {
     #[command(flatten)]
@@ -91,6 +92,8 @@ pub(crate) struct Base {
     length: Length,
     #[command(flatten)]
     blocks: Blocks,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 impl Base {
@@ -133,9 +136,6 @@ pub(crate) struct StallArgs {
     /// Microseconds that the syncing thread sleeps between syncs [default: 500]
     #[arg(long, value_name = "µs", help_heading = "What")]
     sync_sleep: Option<u64>,
-
-    #[command(flatten)]
-    outputs: Outputs,
 }
 
 /// Options of `cached`.
@@ -179,9 +179,6 @@ pub(crate) struct PathArgs {
 
     #[command(flatten)]
     machines: Machines,
-
-    #[command(flatten)]
-    outputs: Outputs,
 }
 
 /// The JVMs of `path`.
@@ -211,9 +208,6 @@ pub(crate) struct GroupArgs {
     /// Numbers of writers, such as 1,8,64 [default: 1,2,4,8,16,32,64]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "What")]
     writers: Option<Vec<usize>>,
-
-    #[command(flatten)]
-    outputs: Outputs,
 }
 
 /// Options of `interfere`.
@@ -223,8 +217,6 @@ pub(crate) struct InterfereArgs {
     base: Base,
     #[command(flatten)]
     chosen: Chosen,
-    #[command(flatten)]
-    outputs: Outputs,
 }
 
 /// Options of `replicated`.
@@ -263,9 +255,6 @@ pub(crate) struct ReplicatedArgs {
     /// How long an acknowledgement may take [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Clusters")]
     ack_timeout: Option<Duration>,
-
-    #[command(flatten)]
-    outputs: Outputs,
 }
 
 /// Options of `all`.
@@ -292,13 +281,32 @@ pub(crate) struct Wanted<'a> {
 #[derive(Debug)]
 pub(crate) enum What<'a> {
     Commit(&'a CommitArgs),
-    Study { settings: Box<Settings>, machines: Machines, clusters: Named },
+    Study { of: &'static StudyOf, settings: Box<Settings>, machines: Machines, clusters: Named },
+}
+
+/// What `bench` runs.
+#[derive(Debug)]
+pub(crate) enum Choice<'a> {
+    One(Box<Wanted<'a>>),
+    All(&'a AllArgs),
 }
 
 impl Bench {
-    /// The scenario that is run, or none if all are.
-    pub(crate) fn wanted(&self) -> Result<Option<Wanted<'_>>, Failure> {
-        let Some(named) = &self.scenario else { return commit_in(&self.commit).map(Some) };
+    /// What is run.
+    pub(crate) fn choice(&self) -> Result<Choice<'_>, Failure> {
+        let Some(named) = &self.scenario else {
+            let several = self.commit.dir.first().filter(|_| self.commit.dir.len() > 1);
+            if let Some(first) = several {
+                let names: Vec<&str> =
+                    SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).collect();
+                return Err(Failure::Usage(format!(
+                    "`{}` is no scenario: those are {}; `commit`, the default, takes one folder",
+                    first.display(),
+                    names.join(", ")
+                )));
+            }
+            return commit_in(&self.commit);
+        };
         if self.commit != CommitArgs::default() {
             return Err(Failure::Usage(format!(
                 "what is given before `{0}` is for `commit`: give the folder and the options of `{0}` behind its name",
@@ -306,48 +314,103 @@ impl Bench {
             )));
         }
         match named {
-            ScenarioArgs::Commit(commit) => commit_in(commit).map(Some),
-            ScenarioArgs::All(_) => Ok(None),
-            study => study.study(self).map(Some),
+            ScenarioArgs::Commit(own) => commit_in(own),
+            ScenarioArgs::All(own) => Ok(Choice::All(own)),
+            ScenarioArgs::Stall(own) => self.study(named, |settings, _, _| {
+                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
+                set(&mut settings.sync_sleep_ns, micros(own.sync_sleep));
+                Ok(own.base.apply(settings))
+            }),
+            ScenarioArgs::Cached(own) => self.study(named, |settings, _, _| {
+                own.blocks.apply(settings);
+                settings.file_bytes = own.file.map(|size| size.as_u64()).or(settings.file_bytes);
+                set(&mut settings.rewrites, own.rewrites);
+                Ok(own.dir.clone())
+            }),
+            ScenarioArgs::Path(own) => self.study(named, |settings, machines, _| {
+                if own.machines.jvm {
+                    // More rows: more time, shared among fewer rounds.
+                    (settings.time_ns, settings.rounds, settings.warm_up) =
+                        (jvm::TIME_NS, jvm::ROUNDS, jvm::WARM_UP);
+                    settings.jvms = Some(Vec::new());
+                }
+                set(&mut settings.warm_up, own.warm_up);
+                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
+                set(&mut settings.fill_bytes, own.fill_size.map(|size| size.as_u64()));
+                machines.clone_from(&own.machines);
+                Ok(own.base.apply(settings))
+            }),
+            ScenarioArgs::Group(own) => self.study(named, |settings, _, _| {
+                own.chosen.apply(settings)?;
+                set(&mut settings.writers, own.writers.clone());
+                Ok(own.base.apply(settings))
+            }),
+            ScenarioArgs::Interfere(own) => self.study(named, |settings, _, _| {
+                own.chosen.apply(settings)?;
+                Ok(own.base.apply(settings))
+            }),
+            ScenarioArgs::Replicated(own) => self.study(named, |settings, _, clusters| {
+                own.chosen.apply(settings)?;
+                set(&mut settings.writers, own.writers.clone());
+                *clusters = own.clusters();
+                Ok(own.base.apply(settings))
+            }),
         }
+    }
+
+    /// A scenario other than `commit`; `fill` changes its defaults and gives its folders.
+    fn study(
+        &self,
+        named: &ScenarioArgs,
+        fill: impl FnOnce(&mut Settings, &mut Machines, &mut Named) -> Result<Vec<PathBuf>, Failure>,
+    ) -> Result<Choice<'_>, Failure> {
+        let name = named.name();
+        let found = scenario::find(name).and_then(|found| Some((found, found.study.as_ref()?)));
+        let (scenario, of) =
+            found.ok_or_else(|| Failure::Message(format!("`{name}` is not in the table of scenarios")))?;
+        let mut settings = self.settings(of);
+        let (mut machines, mut clusters) = (Machines::default(), no_clusters());
+        let folders = fill(&mut settings, &mut machines, &mut clusters)?;
+        let what = What::Study { of, settings, machines, clusters };
+        Ok(Choice::One(Box::new(Wanted { scenario, folders, what })))
+    }
+
+    /// The defaults of a scenario, with the options of every one.
+    fn settings(&self, of: &StudyOf) -> Box<Settings> {
+        let (seed, pin_to) = (self.common.seed, self.common.pin.clone());
+        Box::new(Settings { seed, pin_to, ..(of.settings)() })
     }
 
     /// The files that the result goes into.
     pub(crate) fn outputs(&self) -> Option<&Outputs> {
-        match &self.scenario {
-            None => Some(&self.commit.outputs),
-            Some(ScenarioArgs::Commit(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Stall(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Cached(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Path(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Group(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Interfere(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::Replicated(own)) => Some(&own.outputs),
-            Some(ScenarioArgs::All(_)) => None,
-        }
+        Some(match &self.scenario {
+            None => &self.commit.outputs,
+            Some(ScenarioArgs::Commit(own)) => &own.outputs,
+            Some(ScenarioArgs::Stall(own)) => &own.base.outputs,
+            Some(ScenarioArgs::Cached(own)) => &own.outputs,
+            Some(ScenarioArgs::Path(own)) => &own.base.outputs,
+            Some(ScenarioArgs::Group(own)) => &own.base.outputs,
+            Some(ScenarioArgs::Interfere(own)) => &own.base.outputs,
+            Some(ScenarioArgs::Replicated(own)) => &own.base.outputs,
+            Some(ScenarioArgs::All(_)) => return None,
+        })
     }
 }
 
 /// `commit` in its folder.
-fn commit_in(options: &CommitArgs) -> Result<Wanted<'_>, Failure> {
-    let folders = match options.dir.as_slice() {
-        [] => vec![PathBuf::from(".")],
-        [dir] => vec![dir.clone()],
-        [first, ..] => {
+fn commit_in(options: &CommitArgs) -> Result<Choice<'_>, Failure> {
+    let folder = match options.dir.as_slice() {
+        [] => PathBuf::from("."),
+        [dir] => dir.clone(),
+        several => {
             return Err(Failure::Usage(format!(
-                "`commit` takes one folder: only `cached` compares several; `{}` is no scenario: those are {}",
-                first.display(),
-                names()
+                "`commit` takes one folder, not {}: only `cached` compares several",
+                several.len()
             )));
         }
     };
-    Ok(Wanted { scenario: &SCENARIOS[0], folders, what: What::Commit(options) })
-}
-
-/// The words that name scenarios.
-fn names() -> String {
-    let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).collect();
-    names.join(", ")
+    let what = What::Commit(options);
+    Ok(Choice::One(Box::new(Wanted { scenario: &SCENARIOS[0], folders: vec![folder], what })))
 }
 
 /// Puts what is given into its place.
@@ -378,61 +441,6 @@ impl ScenarioArgs {
             Self::All(_) => "all",
         }
     }
-
-    /// A scenario other than `commit` and `all`.
-    fn study(&self, bench: &Bench) -> Result<Wanted<'_>, Failure> {
-        let found = scenario::find(self.name()).and_then(|found| Some((found, found.study?)));
-        let Some((scenario, of)) = found else {
-            return Err(Failure::Usage(format!("`{}` is no scenario: those are {}", self.name(), names())));
-        };
-        let mut settings = (of.settings)();
-        (settings.seed, settings.pin_to) = (bench.common.seed, bench.common.pin.clone());
-        let (mut machines, mut clusters) = (Machines::default(), no_clusters());
-        let folders = match self {
-            Self::Commit(_) | Self::All(_) => Vec::new(),
-            Self::Stall(own) => {
-                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
-                set(&mut settings.sync_sleep_ns, micros(own.sync_sleep));
-                own.base.apply(&mut settings)
-            }
-            Self::Cached(own) => {
-                own.blocks.apply(&mut settings);
-                settings.file_bytes = own.file.map(|size| size.as_u64()).or(settings.file_bytes);
-                set(&mut settings.rewrites, own.rewrites);
-                own.dir.clone()
-            }
-            Self::Path(own) => {
-                if own.machines.jvm {
-                    // More rows: more time, shared among fewer rounds.
-                    (settings.time_ns, settings.rounds, settings.warm_up) =
-                        (jvm::TIME_NS, jvm::ROUNDS, jvm::WARM_UP);
-                    settings.jvms = Some(Vec::new());
-                }
-                set(&mut settings.warm_up, own.warm_up);
-                set(&mut settings.write_sleep_ns, micros(own.write_sleep));
-                set(&mut settings.fill_bytes, own.fill_size.map(|size| size.as_u64()));
-                machines = own.machines.clone();
-                own.base.apply(&mut settings)
-            }
-            Self::Group(own) => {
-                own.chosen.apply(&mut settings)?;
-                set(&mut settings.writers, own.writers.clone());
-                own.base.apply(&mut settings)
-            }
-            Self::Interfere(own) => {
-                own.chosen.apply(&mut settings)?;
-                own.base.apply(&mut settings)
-            }
-            Self::Replicated(own) => {
-                own.chosen.apply(&mut settings)?;
-                set(&mut settings.writers, own.writers.clone());
-                clusters = own.clusters();
-                own.base.apply(&mut settings)
-            }
-        };
-        let settings = Box::new(settings);
-        Ok(Wanted { scenario, folders, what: What::Study { settings, machines, clusters } })
-    }
 }
 
 impl ReplicatedArgs {
@@ -459,18 +467,16 @@ impl AllArgs {
         let mut wanted = Vec::new();
         let mut left_out = Vec::new();
         for scenario in &SCENARIOS {
-            let what = match scenario.study {
+            let what = match &scenario.study {
                 None => What::Commit(commit),
                 Some(study) if study.clusters => {
                     left_out.push(scenario);
                     continue;
                 }
-                Some(study) => {
-                    let mut settings = (study.settings)();
-                    (settings.seed, settings.pin_to) = (bench.common.seed, bench.common.pin.clone());
+                Some(of) => {
+                    let mut settings = bench.settings(of);
                     set(&mut settings.time_ns, self.time.map(nanoseconds));
-                    let settings = Box::new(settings);
-                    What::Study { settings, machines: Machines::default(), clusters: no_clusters() }
+                    What::Study { of, settings, machines: Machines::default(), clusters: no_clusters() }
                 }
             };
             wanted.push(Wanted { scenario, folders: vec![self.place.dir.clone()], what });
@@ -504,9 +510,9 @@ mod tests {
         let is = |name: &str, folders: &[PathBuf]| {
             (name.to_owned(), folders.iter().map(|folder| folder.display().to_string()).collect())
         };
-        Ok(match bench.wanted()? {
-            Some(wanted) => is(wanted.scenario.name, &wanted.folders),
-            None => is("all", &[]),
+        Ok(match bench.choice()? {
+            Choice::One(wanted) => is(wanted.scenario.name, &wanted.folders),
+            Choice::All(_) => is("all", &[]),
         })
     }
 
@@ -536,7 +542,7 @@ mod tests {
 
     #[test]
     fn what_a_scenario_does_not_take_is_refused() {
-        let cases: [(&[&str], &str); 13] = [
+        let cases: [(&[&str], &str); 14] = [
             (&["stall", "--journal", "1MiB"], "--journal"),
             (&["--sync-sleep", "5"], "--sync-sleep"),
             (&["group", "--require", "etcd"], "--require"),
@@ -550,6 +556,7 @@ mod tests {
             (&["stal", "data"], "`stal` is no scenario"),
             (&["--journal", "1M", "stall"], "behind its name"),
             (&["data", "stall"], "`data` is no scenario"),
+            (&["commit", "data", "stall"], "takes one folder, not 2"),
         ];
         for (words, said) in cases {
             let refusal = selected(words).expect_err(said).to_string();
@@ -561,10 +568,10 @@ mod tests {
     fn every_scenario_has_a_subcommand_and_the_library_s_defaults() {
         for scenario in &SCENARIOS {
             let bench = bench(&[scenario.name]).expect(scenario.name);
-            let wanted = bench.wanted().expect(scenario.name).expect("one");
+            let Ok(Choice::One(wanted)) = bench.choice() else { panic!("{}", scenario.name) };
             assert_eq!(wanted.scenario.name, scenario.name);
-            if let (Some(study), What::Study { settings, .. }) = (scenario.study, &wanted.what) {
-                assert_eq!(**settings, (study.settings)(), "{}", scenario.name);
+            if let What::Study { of, settings, .. } = &wanted.what {
+                assert_eq!(**settings, (of.settings)(), "{}", scenario.name);
             }
         }
         let bench = bench(&["all"]).expect("all");

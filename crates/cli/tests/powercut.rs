@@ -277,6 +277,27 @@ fn a_killed_process_is_no_power_cut_and_a_restart_since_is_one() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_witness_and_a_run_in_order() {
+    let mut stage = Stage::new();
+    let interrupt = |child: &mut Child| {
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(sent.expect("is there").success());
+        child.wait().expect("ends").code()
+    };
+    let mut run = stage.command("run", &["--method", "buffered", "--turn", "100ms"]).spawn().expect("starts");
+    first_line(&mut run);
+    assert_eq!(interrupt(&mut run), Some(0));
+    let (code, verdict) = stage.check(&[]);
+    assert_eq!((code, verdict["no_cut"].as_str()), (1, Some("ended-by-itself")), "{verdict}");
+    assert_eq!(interrupt(&mut stage.witness), Some(0));
+    for word in ["witness", "run"] {
+        let help = seawall(&[word, "--help"]).output().expect("ends");
+        assert!(!String::from_utf8_lossy(&help.stdout).contains("130"), "{word}");
+    }
+}
+
 #[test]
 fn a_witness_is_reached_from_this_host_only_unless_told() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");

@@ -5,7 +5,7 @@
 //! removes.
 #![cfg(target_os = "linux")]
 
-use std::io::Write as _;
+use seawall_sys::skip::skipped;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -31,9 +31,7 @@ fn runs_here() -> bool {
     if root && fuse && tools {
         return true;
     }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "CI has root, /dev/fuse and the tools");
-    let _ =
-        writeln!(std::io::stderr(), "SKIPPED: killed harness: root {root}, /dev/fuse {fuse}, tools {tools}");
+    skipped(format_args!("root {root}, /dev/fuse {fuse}, tools {tools}"));
     false
 }
 

@@ -103,7 +103,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: cached::NAME,
         summary: "does a sync cost more, the more of the file is in the cache?",
         reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
-        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, 3 rounds, however long they take; several DIRs compare file systems",
+        defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, however long the rounds take; several DIRs compare file systems",
         study: Some(StudyOf {
             settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
             rows: 3,
@@ -118,7 +118,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: path::NAME,
         summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
-        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --rounds 50 after --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
+        defaults: "--size 4096 --write-sleep 50 (µs, spinning), --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
         study: Some(StudyOf {
             settings: || Settings {
                 time_ns: 30_000_000_000,
@@ -140,7 +140,7 @@ pub const SCENARIOS: [Scenario; 7] = [
     },
     Scenario {
         name: group::NAME,
-        summary: "what does it bring to commit together? 1 to 64 writers",
+        summary: "how much does group commit gain with 1 to 64 writers?",
         reproduces: "",
         defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
         study: Some(StudyOf {

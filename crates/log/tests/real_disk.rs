@@ -1,7 +1,6 @@
 //! Tests full, failing and read-only file systems on real ext4 loop devices (needs root).
 //!
-//! Each test makes a small ext4 on a loop device, which needs root; without root the test prints `SKIPPED` on the
-//! terminal, past the test harness.
+//! Each test makes a small ext4 on a loop device, which needs root; without root the test reports itself as skipped.
 #![cfg(target_os = "linux")]
 
 use std::io::{self, Write as _};
@@ -10,6 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, salvage, verify};
+use seawall_sys::skip::skipped;
 
 /// EIO and EROFS as Linux numbers them.
 const EIO: i32 = 5;
@@ -26,11 +26,6 @@ impl Drop for Mount {
         // Nothing more can be done about it in a test.
         let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
     }
-}
-
-fn skipped(why: &io::Error) {
-    let _ =
-        writeln!(std::io::stderr(), "SKIPPED: {}: {why}", std::thread::current().name().unwrap_or("a test"));
 }
 
 /// Runs a program; returns what it printed.
@@ -107,7 +102,7 @@ fn fill(disk: &Path, left: u64) {
 fn a_log_that_ended_uncleanly_on_a_full_disk_opens_and_is_trimmed() {
     let (mount, _) = match small_disk(16) {
         Ok(made) => made,
-        Err(why) => return skipped(&why),
+        Err(why) => return skipped(why),
     };
     let (dir, record) = (mount.at.join("log"), vec![7; 100_000]);
     let log = Log::open(&dir, by("direct+dsync")).expect("opens");
@@ -144,7 +139,7 @@ fn a_full_disk_is_reported_before_anything_is_written_and_passes() {
 fn full_disk(method: &str) {
     let (mount, _) = match small_disk(16) {
         Ok(made) => made,
-        Err(why) => return skipped(&why),
+        Err(why) => return skipped(why),
     };
     let dir = mount.at.join("log");
     let ballast = mount.at.join("ballast");
@@ -214,7 +209,7 @@ fn a_dying_disk_fails_every_waiter_with_its_errno_and_loses_nothing_acknowledged
 fn dying_disk(method: &str) {
     let (mount, image) = match small_disk(32) {
         Ok(made) => made,
-        Err(why) => return skipped(&why),
+        Err(why) => return skipped(why),
     };
     let dir = mount.at.join("log");
     let log = Log::open(&dir, by(method)).expect("opens");
@@ -259,7 +254,7 @@ fn dying_disk(method: &str) {
         broken
     });
     if let Err(why) = broken {
-        return skipped(&why);
+        return skipped(why);
     }
     assert_eq!(failures.load(Ordering::SeqCst), 6);
     assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
@@ -288,7 +283,7 @@ fn remount_read_only(at: &std::path::Path) {
 fn a_read_only_directory_can_be_looked_at_and_not_opened() {
     let (mount, _) = match small_disk(16) {
         Ok(made) => made,
-        Err(why) => return skipped(&why),
+        Err(why) => return skipped(why),
     };
     let dir = mount.at.join("log");
     let log = Log::open(&dir, small()).expect("opens");
@@ -329,7 +324,7 @@ fn large_sectors() -> io::Result<Mount> {
 fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied() {
     let mount = match large_sectors() {
         Ok(made) => made,
-        Err(why) => return skipped(&why),
+        Err(why) => return skipped(why),
     };
     let refused = |dir: &Path| match Log::open(dir, small().block_bytes(512)) {
         Err(error @ Error::BlocksTooSmall { block_bytes: 512, sector_bytes: 4096, .. }) => error.to_string(),

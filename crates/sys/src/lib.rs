@@ -22,6 +22,7 @@
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
 //! * [`whole_file`] replaces a file by a whole new one.
+//! * `skip` reports tests that cannot run here (feature `testing`).
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -53,6 +54,8 @@ pub mod process;
 pub mod raw_device;
 pub mod residency;
 pub mod scratch;
+#[cfg(any(test, feature = "testing"))]
+pub mod skip;
 pub mod starting_line;
 pub mod store;
 pub mod text;

@@ -3,12 +3,12 @@
 //! A budget is what a step takes on two quiet processors with warm builds, and a third as much again: the measured times
 //! are in `results/tests/README.md`.
 
-use super::in_ci;
 use crate::error::Result;
 use crate::outcome::{Outcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{crash, deny, explore, jvm, peers, replicated, second_kernel, shipped, tools, wine};
+use seawall_sys::skip::in_ci;
 use std::process::Command;
 
 /// When a step runs without being named.

@@ -69,7 +69,9 @@ fn described(scenario: &Scenario, width: usize) -> String {
     if !scenario.reproduces.is_empty() {
         out += &lines(&format!("{indent} original: "), scenario.reproduces, width);
     }
-    out += &lines(&format!("{indent} defaults: "), scenario.defaults, width);
+    let rounds = scenario.study.map_or(Plan::default().rounds, |study| (study.settings)().rounds);
+    out +=
+        &lines(&format!("{indent} defaults: "), &format!("{}; --rounds {rounds}", scenario.defaults), width);
     out
 }
 

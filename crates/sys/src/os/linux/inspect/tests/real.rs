@@ -1,6 +1,6 @@
 //! Tests inspection on the running machine: root, memory, and file systems mounted for the purpose.
 //!
-//! A test that lacks root or a tool prints `SKIPPED`.
+//! A test that lacks root or a tool reports itself as skipped.
 
 use crate::counters::Reader;
 use crate::durability::{Lie, Medium};
@@ -8,6 +8,7 @@ use crate::inspect::{FoundLie, environment};
 use crate::os::system::inspect::calls;
 use crate::os::system::inspect::lies::{Swallowed, of_process};
 use crate::os::system::inspect::roots::names;
+use crate::skip::skipped;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ fn this_machine_is_described_without_a_panic() {
 fn tmpfs_is_memory() {
     let shm = Path::new("/dev/shm");
     if !shm.exists() {
-        println!("SKIPPED tmpfs_is_memory: there is no /dev/shm");
+        skipped("there is no /dev/shm");
         return;
     }
     let found = environment(shm).expect("a folder");
@@ -102,7 +103,7 @@ fn a_loop_mount_with_barriers_off_is_caught_and_one_with_barriers_is_not() {
         let mounted = match Mounted::ext4(options) {
             Ok(mounted) => mounted,
             Err(reason) => {
-                println!("SKIPPED the loop mount with {options}: it needs root and mkfs.ext4: {reason}");
+                skipped(format_args!("the loop mount with {options} needs root and mkfs.ext4: {reason}"));
                 continue;
             }
         };
@@ -131,7 +132,7 @@ fn a_volatile_overlay_is_caught_and_stands_on_what_its_upper_folder_is_on() {
         let mounted = match Mounted::overlay(option) {
             Ok(mounted) => mounted,
             Err(reason) => {
-                println!("SKIPPED the overlay with {option}: it needs root and overlayfs: {reason}");
+                skipped(format_args!("the overlay with {option} needs root and overlayfs: {reason}"));
                 continue;
             }
         };
@@ -149,7 +150,7 @@ fn a_volatile_overlay_is_caught_and_stands_on_what_its_upper_folder_is_on() {
 fn a_raw_device_is_described_by_its_own_number() {
     let class = names(Path::new("/sys/class/block"));
     let Some(name) = class.iter().find(|name| Path::new("/dev").join(name).exists()) else {
-        println!("SKIPPED a_raw_device_is_described_by_its_own_number: no block device node here");
+        skipped("no block device node here");
         return;
     };
     let found = environment(&Path::new("/dev").join(name)).expect("a device");
@@ -176,7 +177,7 @@ fn a_library_that_swallows_syncs_is_caught_whatever_its_name() {
     let (source, library) = (folder.path().join("quiet.c"), folder.path().join("libquiet.so"));
     fs::write(&source, QUIET).expect("a file");
     if let Err(reason) = run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source)) {
-        println!("SKIPPED the preloaded library: it needs a C compiler: {reason}");
+        skipped(format_args!("the preloaded library needs a C compiler: {reason}"));
         return;
     }
     let own = std::env::current_exe().expect("own path");
