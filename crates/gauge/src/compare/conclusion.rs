@@ -37,7 +37,7 @@ fn conclusion(comparison: &Comparison, side: usize) -> Option<String> {
         rows.sort_by(|a, b| b.2.ratio.ln().abs().total_cmp(&a.2.ratio.ln().abs()));
         rows
     };
-    let (more_word, less_word) = comparison.measure.unit.more_and_less();
+    let (more_word, less_word) = comparison.measure.more_and_less();
     let sentence = |rows: Vec<&(&str, Option<Standing>, Difference)>, word: &str| {
         let (id, _, difference) = rows.first()?;
         let most = if rows.len() > 1 { "most: " } else { "" };

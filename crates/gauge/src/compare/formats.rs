@@ -3,6 +3,7 @@
 //! Invariants: CSV and JSON hold unrounded values; an unknown value is empty or null, never 0.
 
 use super::families::Families;
+use super::measure::sign;
 use super::text::{interval, lonely, marked, name, percent, printed};
 use super::{Cell, Comparison, Line, caveats, conclusion, published};
 use crate::report::csv::quoted;
@@ -84,7 +85,7 @@ fn heads(comparison: &Comparison) -> String {
 fn markdown_row(comparison: &Comparison, line: &Line) -> String {
     let value = |cell: Option<&Cell>| {
         let figure = cell.and_then(|cell| cell.figure.as_ref());
-        figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value))
+        figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value))
     };
     let ids: Vec<String> = line.cells.iter().flatten().map(|cell| format!("`{}`", cell.row.id)).collect();
     let mut unique: Vec<String> = Vec::new();
@@ -135,7 +136,7 @@ fn csv_lines(comparison: &Comparison) -> String {
                 comparison.sides[side].name.clone(),
                 cell.row.id.clone(),
                 comparison.measure.id.clone(),
-                unit(comparison),
+                sign(comparison.measure.unit).to_owned(),
                 figure.map_or(String::new(), |figure| figure.value.to_string()),
                 figure.and_then(|figure| figure.printed.clone()).unwrap_or_default(),
                 cell.row.standing.map_or(String::new(), |standing| standing.name().to_owned()),
@@ -150,10 +151,6 @@ fn csv_lines(comparison: &Comparison) -> String {
         }
     }
     out
-}
-
-fn unit(comparison: &Comparison) -> String {
-    json!(comparison.measure.unit).as_str().unwrap_or_default().to_owned()
 }
 
 /// One comparison as JSON; several as a list of such.

@@ -173,21 +173,21 @@ fn pairs<'a>(comparison: &'a Comparison, gate: &Gate) -> Vec<(String, &'a Row, &
 
 fn hold(gate: &Gate, comparison: &Comparison, letter: &str, base: &Row, cell: &Cell) -> Option<Held> {
     let (base_figure, figure) = (base.figure(&gate.figure)?, cell.row.figure(&gate.figure)?);
-    let unit = figure.measure.unit;
+    let measure = &figure.measure;
     let several = comparison.sides.len() > 2;
     let row = if several { format!("{} of {letter}", cell.row.id) } else { cell.row.id.clone() };
     let is_beyond = |value: f64, bound: f64| if gate.above { value > bound } else { value < bound };
     match gate.bound {
         Bound::Itself(bound) => {
-            let words = format!("{row} has {}", unit.cell(figure.value).replace("  ", " "));
+            let words = format!("{row} has {}", measure.cell(figure.value).replace("  ", " "));
             Some(if is_beyond(figure.value, bound) { Held::Beyond(words) } else { Held::Below })
         }
         Bound::Percent(bound) => {
             let difference = difference(base, base_figure, &cell.row, figure)?;
             let words = format!(
                 "{row} has {} against {}, {}",
-                unit.cell(figure.value),
-                unit.cell(base_figure.value),
+                measure.cell(figure.value),
+                measure.cell(base_figure.value),
                 text::percent(difference.percent())
             );
             Some(match (is_beyond(difference.percent(), bound), difference.within_noise()) {

@@ -2,59 +2,10 @@
 //!
 //! Invariant: a measure has one unit, and states whether lower or higher is better.
 
-use crate::figures::{bytes, count, rate_tight, significant, tight};
+use crate::report::columns::shown;
 use crate::row::{Measured, Round};
-use crate::study;
-use serde::Serialize;
-
-/// The unit of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Nanoseconds.
-    Ns,
-    /// A second.
-    PerS,
-    /// Things.
-    Count,
-    /// Part of one.
-    Share,
-    /// Bytes.
-    Bytes,
-    /// Any number without a unit.
-    Number,
-}
-
-impl Unit {
-    /// `value` for a column.
-    #[must_use]
-    pub fn cell(self, value: f64) -> String {
-        match self {
-            Self::Ns => tight(value),
-            Self::PerS => rate_tight(value),
-            Self::Share => format!("{:.0}%", value * 100.0),
-            Self::Count | Self::Bytes if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a whole number in bounds"
-                )]
-                let whole = value as u64;
-                if self == Self::Bytes { bytes(whole) } else { count(whole) }
-            }
-            Self::Count | Self::Bytes | Self::Number => significant(value),
-        }
-    }
-
-    /// The words for more and for less of it.
-    #[must_use]
-    pub fn more_and_less(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Ns => ("slower", "faster"),
-            _ => ("more", "less"),
-        }
-    }
-}
+use crate::study::{Unit, Value};
+use serde::{Serialize, Serializer};
 
 /// A figure that sides can share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,7 +15,26 @@ pub struct Measure {
     /// In words.
     pub title: String,
     /// Its unit.
+    #[serde(serialize_with = "by_sign")]
     pub unit: Unit,
+}
+
+/// The unit as comparisons name it in JSON and CSV.
+#[must_use]
+pub fn sign(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "ns",
+        Unit::PerSecond => "per-s",
+        Unit::Count => "count",
+        Unit::Share => "share",
+        Unit::Bytes => "bytes",
+        Unit::Ratio | Unit::Outlived => "number",
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it by reference")]
+fn by_sign<S: Serializer>(unit: &Unit, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(sign(*unit))
 }
 
 /// A measure of every commit run: over all of a method, and over one of its rounds where a round keeps it.
@@ -79,14 +49,14 @@ pub(super) struct Own {
 /// The measures of a commit run. The first is the published one.
 #[rustfmt::skip]
 pub(super) const OWN: [Own; 8] = [
-    Own { id: "cost",   title: "cost of a commit: elapsed time by commits", unit: Unit::Ns, whole: cost, round: Some(|round| round.elapsed_ns as f64 / round.commits as f64) },
-    Own { id: "p50",    title: "median latency of a commit",   unit: Unit::Ns,   whole: |m| Some(m.main().p50_ns() as f64), round: Some(|round| round.p50_ns as f64) },
-    Own { id: "p99",    title: "p99 latency of a commit",      unit: Unit::Ns,   whole: |m| at(m, 99.0),   round: Some(|round| round.p99_ns as f64) },
-    Own { id: "p99.9",  title: "p99.9 latency of a commit",    unit: Unit::Ns,   whole: |m| at(m, 99.9),   round: None },
-    Own { id: "p99.99", title: "p99.99 latency of a commit",   unit: Unit::Ns,   whole: |m| at(m, 99.99),  round: None },
-    Own { id: "max",    title: "longest commit",               unit: Unit::Ns,   whole: |m| Some(m.main().max_ns() as f64), round: Some(|round| round.max_ns as f64) },
-    Own { id: "min",    title: "shortest commit",              unit: Unit::Ns,   whole: |m| Some(m.main().min_ns() as f64), round: None },
-    Own { id: "rate",   title: "commits a second",             unit: Unit::PerS, whole: |m| Some(m.commits_per_s()), round: Some(|round| round.commits as f64 * 1e9 / (round.elapsed_ns as f64).max(1.0)) },
+    Own { id: "cost",   title: "cost of a commit: elapsed time by commits", unit: Unit::Nanoseconds, whole: cost, round: Some(|round| round.elapsed_ns as f64 / round.commits as f64) },
+    Own { id: "p50",    title: "median latency of a commit",   unit: Unit::Nanoseconds,   whole: |m| Some(m.main().p50_ns() as f64), round: Some(|round| round.p50_ns as f64) },
+    Own { id: "p99",    title: "p99 latency of a commit",      unit: Unit::Nanoseconds,   whole: |m| at(m, 99.0),   round: Some(|round| round.p99_ns as f64) },
+    Own { id: "p99.9",  title: "p99.9 latency of a commit",    unit: Unit::Nanoseconds,   whole: |m| at(m, 99.9),   round: None },
+    Own { id: "p99.99", title: "p99.99 latency of a commit",   unit: Unit::Nanoseconds,   whole: |m| at(m, 99.99),  round: None },
+    Own { id: "max",    title: "longest commit",               unit: Unit::Nanoseconds,   whole: |m| Some(m.main().max_ns() as f64), round: Some(|round| round.max_ns as f64) },
+    Own { id: "min",    title: "shortest commit",              unit: Unit::Nanoseconds,   whole: |m| Some(m.main().min_ns() as f64), round: None },
+    Own { id: "rate",   title: "commits a second",             unit: Unit::PerSecond, whole: |m| Some(m.commits_per_s()), round: Some(|round| round.commits as f64 * 1e9 / (round.elapsed_ns as f64).max(1.0)) },
 ];
 
 fn cost(measured: &Measured) -> Option<f64> {
@@ -98,6 +68,18 @@ fn at(measured: &Measured, percent: f64) -> Option<f64> {
 }
 
 impl Measure {
+    /// `value` for a column.
+    #[must_use]
+    pub fn cell(&self, value: f64) -> String {
+        shown(Value { value, uncertain: false }, self.unit)
+    }
+
+    /// The words for more and for less of it.
+    #[must_use]
+    pub fn more_and_less(&self) -> (&'static str, &'static str) {
+        if self.unit == Unit::Nanoseconds { ("slower", "faster") } else { ("more", "less") }
+    }
+
     /// The measure of a commit run that is called `id`.
     #[must_use]
     pub fn known(id: &str) -> Option<Self> {
@@ -108,18 +90,5 @@ impl Measure {
 impl From<&Own> for Measure {
     fn from(own: &Own) -> Self {
         Self { id: own.id.to_owned(), title: own.title.to_owned(), unit: own.unit }
-    }
-}
-
-impl From<study::Unit> for Unit {
-    fn from(unit: study::Unit) -> Self {
-        match unit {
-            study::Unit::Nanoseconds => Self::Ns,
-            study::Unit::Count => Self::Count,
-            study::Unit::PerSecond => Self::PerS,
-            study::Unit::Bytes => Self::Bytes,
-            study::Unit::Share => Self::Share,
-            study::Unit::Ratio | study::Unit::Outlived => Self::Number,
-        }
     }
 }

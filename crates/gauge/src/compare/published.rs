@@ -7,7 +7,8 @@
 //! with a system is a row of that system's method table.
 
 use super::Incomparable;
-use super::measure::{Measure, Unit};
+use super::measure::Measure;
+use crate::study::Unit;
 use seawall_sys::durability::FileState;
 use seawall_sys::method::System;
 use serde::Deserialize;
@@ -270,7 +271,7 @@ impl Table {
     /// The measure that `column` holds.
     #[must_use]
     pub fn measure(&self, column: &Column) -> Measure {
-        let unit = if column.unit == CellUnit::Count { Unit::Count } else { Unit::Ns };
+        let unit = if column.unit == CellUnit::Count { Unit::Count } else { Unit::Nanoseconds };
         Measure::known(&column.id).unwrap_or_else(|| Measure {
             id: column.id.clone(),
             title: column.title.clone(),

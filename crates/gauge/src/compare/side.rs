@@ -182,7 +182,7 @@ fn figures(study: &Study, row: &row::Row, measured: &Measured) -> Vec<Figure> {
             measure: Measure {
                 id: column.key.clone(),
                 title: [column.group.as_str(), &column.title].join(" ").trim().to_owned(),
-                unit: column.unit.into(),
+                unit: column.unit,
             },
             value: Study::value(row, column)?.value,
             rounds: rounds_of(column, measured),

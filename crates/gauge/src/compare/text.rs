@@ -120,7 +120,7 @@ fn head(page: &mut Page, comparison: &Comparison) {
 fn overview(page: &mut Page, comparison: &Comparison) {
     let cell = |line: &Line, side: usize| {
         let figure = line.cells[side].as_ref().and_then(|cell| cell.figure.as_ref());
-        figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value))
+        figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value))
     };
     let names: Vec<&str> = comparison.rows.iter().map(name).collect();
     let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(6).clamp(6, 28);
@@ -248,11 +248,11 @@ fn pair_row(
     printed: Option<&published::Printed>,
 ) -> Option<PairRow> {
     let (base, other) = (line.cells[0].as_ref()?, line.cells[side].as_ref()?);
-    let unit = comparison.measure.unit;
+    let measure = &comparison.measure;
     let difference = other.difference?;
     let mut cells = vec![
-        unit.cell(base.figure.as_ref()?.value),
-        unit.cell(other.figure.as_ref()?.value),
+        measure.cell(base.figure.as_ref()?.value),
+        measure.cell(other.figure.as_ref()?.value),
         marked(&difference),
         interval(&difference),
     ];
@@ -277,7 +277,7 @@ fn pair_row(
 }
 
 fn legend(page: &mut Page, comparison: &Comparison) {
-    let (more, less) = comparison.measure.unit.more_and_less();
+    let (more, less) = comparison.measure.more_and_less();
     let mut parts = vec![
         "difference: against A, from unrounded values".to_owned(),
         format!("−: {less}, +: {more}"),

@@ -163,6 +163,8 @@ pub fn shown(value: Value, unit: Unit) -> String {
     let Value { value, uncertain } = value;
     let text = match unit {
         Unit::Nanoseconds => tight(value),
+        // A mean of counts.
+        Unit::Count if value.fract() != 0.0 => significant(value),
         Unit::Count => count(value.max(0.0).round() as u64),
         Unit::PerSecond => rate_tight(value),
         Unit::Bytes => bytes(value.max(0.0).round() as u64),

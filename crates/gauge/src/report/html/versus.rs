@@ -5,12 +5,12 @@
 
 use super::escape::{Id, Text, Words};
 use super::{Caption, Named, Page, charts, facts as fact_list, picture, scroll, table};
-use crate::compare::measure::Unit;
 use crate::compare::side::{self, Side};
 use crate::compare::{Comparison, Difference, caveats, kin, published, text};
 use crate::latency::Latency;
 use crate::lookup;
 use crate::result::RunResult;
+use crate::study::Unit;
 
 /// The figures of a commit run that are told, as far as all sides have them; the first one that they share in any case.
 const MEASURES: [&str; 4] = ["cost", "p50", "p99", "max"];
@@ -70,7 +70,7 @@ pub(super) fn lone(page: &mut Page, side: &Side, contents: &mut Vec<(String, Str
     let rows = side.rows.iter().map(|row| {
         let cell = |measure: &&crate::compare::measure::Measure| {
             row.figure(&measure.id)
-                .map_or("-".to_owned(), |figure| measure.unit.cell(figure.value).trim().to_owned())
+                .map_or("-".to_owned(), |figure| measure.cell(figure.value).trim().to_owned())
         };
         std::iter::once(row.calls.clone()).chain(measures.iter().map(cell)).collect()
     });
@@ -134,7 +134,7 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
     for (side, cell) in line.cells.iter().enumerate() {
         let figure = cell.as_ref().and_then(|cell| cell.figure.as_ref());
         let raw = figure.map_or(String::new(), |figure| figure.value.to_string());
-        let words = figure.map_or("-".to_owned(), |figure| comparison.measure.unit.cell(figure.value));
+        let words = figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value));
         page.add(&format!("<td data-value=\"{raw}\">{}</td>", Text(&words)));
         if side == 0 {
             continue;
@@ -162,15 +162,15 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
 
 fn chip(comparison: &Comparison, difference: &Difference) -> String {
     let unit = comparison.measure.unit;
-    let (more, less) = unit.more_and_less();
+    let (more, less) = comparison.measure.more_and_less();
     let lower = difference.ratio < 1.0;
-    let judged = matches!(unit, Unit::Ns | Unit::PerS) && difference.same_promise;
+    let judged = matches!(unit, Unit::Nanoseconds | Unit::PerSecond) && difference.same_promise;
     let (class, word) = if difference.within_noise() == Some(true) {
         ("same", "same within noise")
     } else if difference.percent().abs() < 0.05 {
         ("same", "same")
     } else {
-        let class = if lower == (unit == Unit::Ns) { "faster" } else { "slower" };
+        let class = if lower == (unit == Unit::Nanoseconds) { "faster" } else { "slower" };
         // What does not promise the same is no better for being faster.
         (if judged { class } else { "same" }, if lower { less } else { more })
     };
