@@ -121,7 +121,7 @@ impl Progress {
             writeln!(text, "\n**{percent:.1} % of the {BLOCK_STATES_WANTED} block states that are wanted.**");
         let _ = writeln!(
             text,
-            "`cargo xtask crash --long` goes on from here: it reads the JSON beside this page."
+            "`cargo xtask crash --long` goes on from here: it reads the JSON next to this page."
         );
         self.notes.iter().for_each(|note| {
             let _ = writeln!(text, "\n{note}");

@@ -244,7 +244,7 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
     // A disk without a byte left has none for a name either.
     let mut crumbs = File::create(mounted.path().join("crumbs"))?;
     fill_up(&filler, 0)?;
-    // The file system keeps some of what it calls free until it is asked for it.
+    // The file system keeps some of what it calls free until it is needed.
     while crumbs.write_all(&[0xA5; PAGE]).and_then(|()| crumbs.sync_data()).is_ok() {}
     let first = match Log::open(&dir, options()) {
         // It took the last room there was; whether all is there is looked at below, without opening it once more.

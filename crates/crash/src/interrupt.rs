@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on SIGINT and SIGTERM ask instead of killing.
 ///
 /// # Errors
 /// Those of installing a signal handler.
 pub(crate) fn listen() -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(|| ASKED.store(true, Ordering::SeqCst))
+    ctrlc::set_handler(|| REQUESTED.store(true, Ordering::SeqCst))
 }
 
 /// Whether a signal came.
-pub(crate) fn asked() -> bool {
-    ASKED.load(Ordering::SeqCst)
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
 }

@@ -47,7 +47,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
     let mut kills = Kills::default();
     let (mut end, mut slowness) = (0, 1);
     for cycle in 0..cycles {
-        if crate::interrupt::asked() {
+        if crate::interrupt::requested() {
             break;
         }
         std::fs::write(&marks, "")?;

@@ -39,7 +39,7 @@ struct Common {
     /// Where chance begins
     #[arg(long, default_value_t = 1, global = true)]
     seed: u64,
-    /// The `seawall` to test; beside this program if not given
+    /// The `seawall` to test; next to this program if not given
     #[arg(long, value_name = "FILE", global = true)]
     binary: Option<PathBuf>,
     /// Writes the report there as crash.md and crash.json
@@ -179,8 +179,8 @@ fn skip(report: &mut Report, what: String) {
 }
 
 fn begin(common: &Common, cap_seconds: u64) -> Result<Run> {
-    let beside = std::env::current_exe()?.with_file_name("seawall");
-    let binary = common.binary.clone().unwrap_or(beside);
+    let next_to_this = std::env::current_exe()?.with_file_name("seawall");
+    let binary = common.binary.clone().unwrap_or(next_to_this);
     if !binary.is_file() {
         return Err(Error::NoBinary(binary));
     }
@@ -245,7 +245,7 @@ impl Part {
     }
 }
 
-/// The parts that were asked for and can run here; the others are printed as skipped.
+/// The requested parts that can run here; the others are printed as skipped.
 fn parts(report: &mut Report, common: &Common, kill_cycles: u64) -> Vec<Part> {
     let wanted = |part: &str| common.only.is_empty() || common.only.iter().any(|only| only == part);
     let mut parts = Vec::new();
@@ -275,7 +275,7 @@ fn once(common: &Common) -> Result<bool> {
     finish(&mut run.report, common, ended.err())
 }
 
-/// Runs the parts of each file system, and those that need none, beside each other: each waits most of the time, for
+/// Runs the parts of each file system, and those that need none, at the same time: each waits most of the time, for
 /// disks of its own. The parts of one file system run one after the other, and the kills by themselves behind all of
 /// them, because a busy machine leaves a victim too little time before it is killed.
 ///
@@ -294,7 +294,7 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     }
     let ended: Vec<_> = std::thread::scope(|scope| {
         let start = |(_, parts): (_, Vec<Part>)| {
-            let mut lane = run.beside();
+            let mut lane = run.with_empty_report();
             scope.spawn(move || {
                 let ended = parts.into_iter().try_for_each(|part| part.run(&mut lane, seed));
                 (lane.report, ended)
@@ -305,7 +305,7 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     });
     let mut first = Ok(());
     for lane in ended {
-        // What the others found is kept beside one that panicked.
+        // What the others found is kept when one panicked.
         match lane {
             Ok((report, ended)) => {
                 run.report.add(report);
@@ -320,7 +320,7 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
 fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Result<bool> {
     report.unix_seconds = unix_seconds();
     report.findings.extend(ended.map(|error| format!("the run did not end: {error}")));
-    if crate::interrupt::asked() {
+    if crate::interrupt::requested() {
         report.findings.push("the run was interrupted".to_owned());
     }
     print!("{}", report.markdown());
@@ -353,7 +353,7 @@ fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool> {
             // A campaign has no cap but the one of a whole day.
             let mut one = Run { every_state: true, ..begin(common, 24 * 3600)? };
             let ended = part.run(&mut one, progress.next_seed);
-            if crate::interrupt::asked() {
+            if crate::interrupt::requested() {
                 goes_on = false;
                 break;
             }

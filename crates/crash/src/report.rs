@@ -87,7 +87,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds what a run beside this one came to; who, when and where stay.
+    /// Adds what a run at the same time came to; who, when and where stay.
     pub(crate) fn add(&mut self, other: Self) {
         let Self { layers, fsync, checks, kills, controls, findings, skipped, .. } = other;
         self.layers.extend(layers);

@@ -54,7 +54,7 @@ fn milliseconds_since(start_ns: u64) -> u64 {
 
 impl Run {
     /// Another run with the same settings, whose report begins empty.
-    pub(crate) fn beside(&self) -> Self {
+    pub(crate) fn with_empty_report(&self) -> Self {
         let Self { binary, keep, jobs, every_state, deadline_ns, report: _ } = self;
         let (binary, keep) = (binary.clone(), keep.clone());
         let report = Report::default();
@@ -66,7 +66,7 @@ impl Run {
         if monotonic_ns() > self.deadline_ns {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the run took longer than its cap"));
         }
-        Ok(!crate::interrupt::asked())
+        Ok(!crate::interrupt::requested())
     }
 
     /// Writes a recording to a file; gives the arguments that judge one state of it.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   parent                                     child, one a life
-//!   views and readers beside the writer        4 writers, 1 trimmer, 2 followers on one Log
+//!   views and readers during the writing       4 writers, 1 trimmer, 2 followers on one Log
 //!   samples RSS, descriptors, directory ─────► acknowledgements go to a file, behind each commit
 //!   SIGKILL, verify, every record read ◄────── (killed)
 //! ```
@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -90,17 +89,22 @@ pub(crate) struct Life {
 }
 
 /// What a life broke, or what kept it from being judged.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Finding {
     /// The operating system refused an operation.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// The log refused or failed during this.
+    #[error("{0}: {1}")]
     Log(&'static str, Error),
     /// A follower's log was closed under it.
+    #[error("the log was closed")]
     Closed,
     /// `verify` found damage.
+    #[error("verify: {0}")]
     Damage(seawall::Damage),
     /// A record does not start where the one before it ended.
+    #[error("a gap: {lsn} after {after}")]
     Gap {
         /// Where it starts.
         lsn: Lsn,
@@ -108,19 +112,22 @@ pub(crate) enum Finding {
         after: Lsn,
     },
     /// No writer wrote the record at this position.
+    #[error("the record at {0} is none that was written")]
     Unknown(Lsn),
-    /// An acknowledged record has other bytes.
-    Changed {
-        /// Who wrote it.
-        name: Name,
-    },
+    /// An acknowledged record, of this name, has other bytes.
+    #[error("writer {1}'s record {2} of life {0} is another one")]
+    Changed(u32, u32, u64),
     /// So many acknowledged records are missing.
+    #[error("{0} acknowledged records are missing")]
     Missing(usize),
     /// The process ended by itself.
+    #[error("the process ended by itself with {0}")]
     Ended(ExitStatus),
     /// The process had only so many acknowledgements after [`LIFE_MAX`].
+    #[error("{0} acknowledgements in {limit} s", limit = LIFE_MAX.as_secs())]
     Slow(u64),
     /// More was used than the bound.
+    #[error("{used} {what}, more than {bound}")]
     Bound {
         /// Of what.
         what: &'static str,
@@ -130,39 +137,11 @@ pub(crate) enum Finding {
         bound: u64,
     },
     /// This never happened, so that nothing was tested.
+    #[error("no {0}: nothing was tested")]
     Untested(&'static str),
     /// The life of this number has the finding.
+    #[error("life {0}: {1}")]
     Life(u32, Box<Self>),
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Log(operation, error) => write!(f, "{operation}: {error}"),
-            Self::Closed => f.write_str("the log was closed"),
-            Self::Damage(damage) => write!(f, "verify: {damage}"),
-            Self::Gap { lsn, after } => write!(f, "a gap: {lsn} after {after}"),
-            Self::Unknown(lsn) => write!(f, "the record at {lsn} is none that was written"),
-            Self::Changed { name: (life, writer, number) } => {
-                write!(f, "writer {writer}'s record {number} of life {life} is another one")
-            }
-            Self::Missing(records) => write!(f, "{records} acknowledged records are missing"),
-            Self::Ended(status) => write!(f, "the process ended by itself with {status}"),
-            Self::Slow(acks) => write!(f, "{acks} acknowledgements in {} s", LIFE_MAX.as_secs()),
-            Self::Bound { what, used, bound } => write!(f, "{used} {what}, more than {bound}"),
-            Self::Untested(what) => write!(f, "no {what}: nothing was tested"),
-            Self::Life(life, finding) => write!(f, "life {life}: {finding}"),
-        }
-    }
-}
-
-impl std::error::Error for Finding {}
-
-impl From<io::Error> for Finding {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 /// Binds the error of the log to the `operation` that it ended.
@@ -319,7 +298,7 @@ pub(crate) fn run(wishes: &Wishes, seed: u64) -> crate::error::Result<bool> {
     let (mut tally, mut acks) = (Tally::default(), Acks::default());
     let until_ns = monotonic_ns().saturating_add(wishes.seconds.saturating_mul(1_000_000_000));
     while tally.lives < wishes.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
-        if crate::interrupt::asked() {
+        if crate::interrupt::requested() {
             return Err(crate::error::Error::Interrupted);
         }
         let life = u32::try_from(tally.lives).expect("a life takes longer than that");
@@ -431,10 +410,10 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Reads a view beside the writer; returns the number of records.
+/// Reads a view while there is a writer; returns the number of records.
 fn look(log: &Path) -> Result<u64, Finding> {
     static TURN: AtomicU64 = AtomicU64::new(0);
-    let failed = during("a view beside the writer");
+    let failed = during("a view during the writing");
     let view = match View::open(log) {
         Ok(view) => view,
         // The first life has not made the log yet.
@@ -499,9 +478,9 @@ fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), Finding> 
     for record in view.read(first).map_err(failed)? {
         let record = record.map_err(failed)?;
         next(&mut before, &record)?;
-        if let Some(name @ (life, writer, number)) = owed.get(&record.end.get()) {
+        if let Some((life, writer, number)) = owed.get(&record.end.get()) {
             if record.payload[..] != payload(*life, *writer, *number)[..] {
-                return Err(Finding::Changed { name: *name });
+                return Err(Finding::Changed(*life, *writer, *number));
             }
             missing -= 1;
         }
@@ -568,7 +547,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_lost_changed_or_behind_a_gap_is_found() {
-        // Beside the test, because the system's temporary folder may lie in memory.
+        // Next to the test program, because the system's temporary folder may lie in memory.
         let here = std::env::current_exe().expect("is known");
         let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a folder");
         let log = Log::open(dir.path().join("log"), Options::default().segment_bytes(SEGMENT_BYTES))
@@ -588,7 +567,7 @@ mod tests {
         assert!(matches!(judged(&lost), Err(Finding::Missing(1))));
         let mut other = acks.clone();
         other[8] ^= 1;
-        assert!(matches!(judged(&other), Err(Finding::Changed { .. })));
+        assert!(matches!(judged(&other), Err(Finding::Changed(..))));
         assert!(is_payload(&payload(3, 2, 1 << 40)) && !is_payload(&payload(3, 2, 5)[..10]));
         let mut changed = payload(0, 0, 7);
         changed[4] ^= 1;

@@ -48,16 +48,9 @@ pub(crate) fn end_of(start: Lsn, records: &[Vec<u8>]) -> Lsn {
 }
 
 /// A line of the victim that is no mark.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the victim wrote {0:?}, which is no mark")]
 pub(crate) struct UnknownMark(String);
-
-impl std::fmt::Display for UnknownMark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the victim wrote {:?}, which is no mark", self.0)
-    }
-}
-
-impl std::error::Error for UnknownMark {}
 
 /// The ledger as the marks build it.
 #[derive(Clone, Debug)]

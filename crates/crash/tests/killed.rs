@@ -89,7 +89,7 @@ fn kill(child: &mut Child) {
     let recorders = recorders(child.id());
     child.kill().expect("is killed");
     for _ in 0..100 {
-        if child.try_wait().expect("is asked").is_some() {
+        if child.try_wait().expect("has a status").is_some() {
             return;
         }
         std::thread::sleep(PAUSE);

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_running_sum_is_what_the_map_needs() {
-        // Beside the test, for the system's own place for such may lie in memory.
+        // Next to the test program, because the system's temporary folder may lie in memory.
         let here = std::env::current_exe().expect("is known");
         let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a directory on a disk");
         let dir = dir.path().to_str().expect("is text");

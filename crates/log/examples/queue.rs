@@ -20,7 +20,7 @@ fn place(log: &Log) -> Result<Lsn> {
 
 /// Sends ten messages and consumes ten; returns those, as they are printed.
 fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::Error>> {
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let messages = Log::open(format!("{dir}/messages"), Options::default())?;
     let consumer = Log::open(format!("{dir}/consumer"), Options::default())?;
     let start = place(&consumer)?.max(messages.first_lsn());
@@ -32,7 +32,7 @@ fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::E
         for _ in 0..10 {
             let Some(message) = waiting.next_record()? else { break };
             println!("{}: {}", message.lsn, String::from_utf8_lossy(&message.payload));
-            told.push(String::from_utf8_lossy(&message.payload).into_owned());
+            received.push(String::from_utf8_lossy(&message.payload).into_owned());
             let done = consumer.append_commit(&message.end.get().to_le_bytes())?;
             // Only the last place counts.
             consumer.trim(Lsn::new(done.get().saturating_sub(12)))?;
@@ -43,7 +43,7 @@ fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::E
     })?;
     consumer.close()?;
     messages.close()?;
-    Ok(told)
+    Ok(received)
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +54,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 mod tests {
     #[test]
     fn every_message_is_consumed_once_and_the_queue_goes_on_after_it_was_closed() {
-        // Beside the test, for the system's own place for such may lie in memory.
+        // Next to the test program, because the system's temporary folder may lie in memory.
         let here = std::env::current_exe().expect("is known");
         let dir = tempfile::tempdir_in(here.parent().expect("is in one")).expect("a directory on a disk");
         let sent: Vec<String> = (0..10).map(|i| format!("message {i}")).collect();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use seawall_sys::OpenError;
 use seawall_sys::method::Method;
 
+use crate::format::segment_name;
 use crate::lsn::Lsn;
 
 /// A place in the log where acknowledged data is damaged.
@@ -23,6 +24,13 @@ pub struct Damage {
     pub lsn: Lsn,
     /// What is wrong there.
     pub what: String,
+}
+
+impl Damage {
+    /// What is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
+    pub(crate) fn in_segment(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Self {
+        Self { path: segment_name(number).into(), offset, lsn, what: what.into() }
+    }
 }
 
 impl std::fmt::Display for Damage {
@@ -230,7 +238,7 @@ impl std::fmt::Display for Error {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} and the last segment beside it belong to different logs: move the foreign one out"
+                    "{path} and the last segment belong to different logs: move the foreign one out"
                 )
             }
             Self::ForeignFile { path } => write!(

@@ -464,9 +464,7 @@ impl Log {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Opened { method, engine, engine_refused, .. } = &self.opened;
-        let mut stats = Stats { method, engine, engine_refused: engine_refused.clone(), ..Stats::default() };
-        self.group.fill(&mut stats);
-        stats
+        Stats { method, engine, engine_refused: engine_refused.clone(), ..self.group.stats() }
     }
 
     /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.

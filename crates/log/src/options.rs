@@ -231,39 +231,54 @@ impl Options {
 
     /// Holds every setting against its bounds.
     pub(crate) fn check(&self) -> Result<()> {
-        let within = |option, ok: bool, reason: &str| {
-            if ok { Ok(()) } else { Err(Error::InvalidOption { option, reason: reason.to_owned() }) }
-        };
-        let segment =
-            (64 << 10..=64 << 30).contains(&self.segment_bytes) && self.segment_bytes.is_multiple_of(4096);
-        within(
-            "segment_bytes",
-            segment,
-            "64 KiB to 64 GiB, a multiple of 4096, so that blocks of any size fit",
-        )?;
-        let block = BLOCK_SIZES.contains(&self.block_bytes);
-        within("block_bytes", block, "512, 1024, 2048 or 4096: a power of two that devices write as a unit")?;
-        let batch = (4 << 10..=64 << 20).contains(&self.batch_bytes) && self.batch_bytes.is_multiple_of(4096);
-        within("batch_bytes", batch, "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it")?;
-        let memory =
-            self.memory_bytes >= 2 * self.batch_bytes && self.memory_bytes as u64 <= MEMORY_BYTES_MAX;
-        within(
-            "memory_bytes",
-            memory,
-            "two batches, so that one gathers while one is written, to 64 GiB, because all of it is taken at once",
-        )?;
-        let record = (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max);
-        within("record_bytes_max", record, "1 byte to 1 GiB, the longest record of the format")?;
-        let depth = (1..=16).contains(&self.in_flight_max);
-        within("in_flight_max", depth, "1 to 16: each keeps every segment open once more")?;
         let hour = Duration::from_hours(1);
-        let idle = (Duration::from_millis(1)..=hour).contains(&self.idle_mark);
-        within("idle_mark", idle, "1 ms to 1 h: shorter would write marks between commits")?;
-        within(
-            "spares",
-            (1..=16).contains(&self.spares),
-            "1 to 16: the hot path never prepares a segment itself",
-        )
+        let (segment, batch, memory) = (self.segment_bytes, self.batch_bytes, self.memory_bytes);
+        let bounds = [
+            (
+                "segment_bytes",
+                (64 << 10..=64 << 30).contains(&segment) && segment.is_multiple_of(4096),
+                "64 KiB to 64 GiB, a multiple of 4096, so that blocks of any size fit",
+            ),
+            (
+                "block_bytes",
+                BLOCK_SIZES.contains(&self.block_bytes),
+                "512, 1024, 2048 or 4096: a power of two that devices write as a unit",
+            ),
+            (
+                "batch_bytes",
+                (4 << 10..=64 << 20).contains(&batch) && batch.is_multiple_of(4096),
+                "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it",
+            ),
+            (
+                "memory_bytes",
+                memory / 2 >= batch && memory as u64 <= MEMORY_BYTES_MAX,
+                "two batches, so that one gathers while one is written, to 64 GiB, because all of it is taken at once",
+            ),
+            (
+                "record_bytes_max",
+                (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max),
+                "1 byte to 1 GiB, the longest record of the format",
+            ),
+            (
+                "in_flight_max",
+                (1..=16).contains(&self.in_flight_max),
+                "1 to 16: each keeps every segment open once more",
+            ),
+            (
+                "idle_mark",
+                (Duration::from_millis(1)..=hour).contains(&self.idle_mark),
+                "1 ms to 1 h: shorter would write marks between commits",
+            ),
+            (
+                "spares",
+                (1..=16).contains(&self.spares),
+                "1 to 16: the hot path never prepares a segment itself",
+            ),
+        ];
+        let broken = bounds.into_iter().find(|(_, kept, _)| !kept);
+        broken.map_or(Ok(()), |(option, _, reason)| {
+            Err(Error::InvalidOption { option, reason: reason.to_owned() })
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use scratch::scratch;
 use seawall::format::{BATCH_HEADER_BYTES, SEGMENT_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn};
-use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, record, written};
+use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, record, with_bytes, written};
 
 /// Opens the damaged log; whatever happens, it must not pass over the damage in silence.
 fn judge(dir: &Path, damaged: &Path, what: &str) -> bool {
@@ -38,16 +38,6 @@ fn judge(dir: &Path, damaged: &Path, what: &str) -> bool {
             false
         }
     }
-}
-
-/// Changes a file for the time of one test and brings it back.
-fn with_bytes(path: &Path, change: impl FnOnce(&mut Vec<u8>), test: impl FnOnce()) {
-    let good = std::fs::read(path).expect("reads");
-    let mut bad = good.clone();
-    change(&mut bad);
-    std::fs::write(path, bad).expect("writes");
-    test();
-    std::fs::write(path, good).expect("writes");
 }
 
 /// Everything in the directory before the first test, to be put back after one that opened the log.

@@ -48,12 +48,12 @@ fn alone(test: &str, limits: &str, work: impl FnOnce()) {
     let this = std::env::current_exe().expect("this test");
     let script = format!("{limits} exec \"$0\" --exact {test} --nocapture --test-threads 1");
     let done = Command::new("sh").args(["-c", &script]).arg(this).env(ALONE, test).output().expect("runs");
-    let told = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(done.status.success(), "{}: {}\n{}", done.status, told[0], told[1]);
-    assert!(told[0].contains("1 passed"), "{}", told[0]);
+    let printed = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(done.status.success(), "{}: {}\n{}", done.status, printed[0], printed[1]);
+    assert!(printed[0].contains("1 passed"), "{}", printed[0]);
 }
 
-/// Commits so many records of this byte, and trims behind itself if asked to.
+/// Commits so many records of this byte, and trims behind itself if it `trims`.
 fn commit(log: &Log, byte: u8, records: usize, trims: bool) {
     for _ in 0..records {
         let end = log.append_commit(&[byte; RECORD_BYTES]).expect("commits");
@@ -290,8 +290,8 @@ fn put(kind: &str, path: &Path) -> bool {
 
 /// The error of `work`, which must end.
 fn ends(what: &str, work: impl FnOnce() -> Result<(), Error> + Send + 'static) -> Option<String> {
-    let (told, end) = mpsc::channel();
-    std::thread::spawn(move || told.send(work().err().map(|error| error.to_string())));
+    let (sender, end) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work().err().map(|error| error.to_string())));
     end.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{what} waits"))
 }
 
@@ -318,7 +318,7 @@ fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
                 continue;
             }
             let (to, at) = (base.path().join("copy"), dir.clone());
-            let told = [
+            let refused = [
                 ends("open", {
                     let at = at.clone();
                     move || Log::open(at, small()).map(drop)
@@ -333,8 +333,8 @@ fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
                 }),
                 ends("salvage", move || salvage(at, to, small()).map(drop)),
             ];
-            for (told, needs) in told.into_iter().zip(needs) {
-                let Some(error) = told else {
+            for (refused, needs) in refused.into_iter().zip(needs) {
+                let Some(error) = refused else {
                     assert!(!needs, "{name} as {kind} was taken");
                     continue;
                 };
@@ -350,18 +350,18 @@ fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
 
 /// Staging files and the scratch file of the probe are the log's own names: what is there is removed, never opened.
 #[test]
-fn what_lies_under_the_name_of_a_draft_is_never_opened() {
+fn what_lies_under_the_name_of_a_staging_file_is_never_opened() {
     for name in [preparing_name(1), "PROBE".to_owned()] {
         for kind in ["fifo", "link", "directory"] {
             let dir = scratch();
             assert!(put(kind, &dir.path().join(&name)));
             let at = dir.path().to_path_buf();
-            let told = ends("open", move || {
+            let refused = ends("open", move || {
                 let log = Log::open(at, small())?;
                 log.append_commit(b"x")?;
                 log.close()
             });
-            match told {
+            match refused {
                 None => assert_ne!(kind, "directory"),
                 Some(error) => assert!(kind == "directory" && error.contains(&name), "{error}"),
             }
@@ -381,7 +381,7 @@ fn a_foreign_segment_is_named_and_left_alone() {
         assert!(refused.contains(&segment_name(number)), "{refused}");
         assert_eq!(std::fs::read(&path).expect("there"), content);
     }
-    // Beside a log that is about to need the name.
+    // In the directory of a log that is about to need the name.
     let dir = scratch();
     let log = Log::open(dir.path(), small()).expect("opens");
     commit(&log, 1, 1, false);
@@ -408,19 +408,19 @@ fn a_foreign_segment_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_network_file_system_is_refused_unless_it_was_asked_for() {
+fn a_network_file_system_is_refused_unless_it_is_permitted() {
     let dir = scratch();
     let faults = Arc::new(Faults::default());
     faults.set_network_file_system("NFS");
     let options = small().faults(Arc::clone(&faults));
     let refused = Log::open(dir.path(), options.clone()).expect_err("refused");
     assert!(matches!(refused, Error::InvalidOption { option: "network_file_system", .. }), "{refused}");
-    let told = refused.to_string();
+    let text = refused.to_string();
     for part in ["NFS", "Options::network_file_system(true)", "--network-file-system"] {
-        assert!(told.contains(part), "{told}");
+        assert!(text.contains(part), "{text}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("lists").count(), 0, "nothing was made");
-    let log = Log::open(dir.path(), options.network_file_system(true)).expect("asked for");
+    let log = Log::open(dir.path(), options.network_file_system(true)).expect("permitted");
     log.append_commit(b"x").expect("commits");
 }
 

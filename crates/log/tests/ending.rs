@@ -104,7 +104,7 @@ fn the_last_handle_may_go_on_the_thread_that_completes_a_commit() {
 }
 
 #[test]
-fn the_last_handle_may_go_on_the_thread_that_tells_of_a_failure() {
+fn the_last_handle_may_go_on_the_thread_that_reports_a_failure() {
     in_time("a failed log", || {
         let dir = scratch();
         for _ in 0..20 {

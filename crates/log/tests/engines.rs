@@ -136,7 +136,7 @@ fn the_bytes_on_disk_are_the_same_from_every_method_of_every_engine() {
 }
 
 #[test]
-fn a_named_method_of_another_engine_than_the_one_asked_for_is_refused() {
+fn a_named_method_of_another_engine_than_the_requested_one_is_refused() {
     let ids =
         methods::here().iter().filter(|method| method.engine() == Engine::Portable).map(|method| method.id);
     for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::Portable) {
@@ -154,11 +154,11 @@ fn a_named_method_of_another_engine_than_the_one_asked_for_is_refused() {
 }
 
 #[test]
-fn each_engine_can_be_asked_for_and_an_engine_that_is_not_here_is_an_error_with_its_needs() {
+fn each_engine_can_be_requested_and_an_engine_that_is_not_here_is_an_error_with_its_needs() {
     for engine in Engine::ALL {
         let dir = scratch();
-        let asked = || small().engine(EngineChoice::Only(engine));
-        match open(dir.path(), asked()) {
+        let requested = || small().engine(EngineChoice::Only(engine));
+        match open(dir.path(), requested()) {
             Ok(log) => {
                 assert!(engine.probe().is_ok());
                 assert_eq!((log.opened().engine, log.stats().engine), (engine.name(), engine.name()));
@@ -166,7 +166,7 @@ fn each_engine_can_be_asked_for_and_an_engine_that_is_not_here_is_an_error_with_
                 let method = log.opened().method;
                 log.append_commit(b"record").expect("commits");
                 log.close().expect("closes");
-                let log = open(dir.path(), asked()).expect("opens");
+                let log = open(dir.path(), requested()).expect("opens");
                 assert_eq!(log.opened().method, method, "it is remembered");
                 assert_eq!(seawall::View::open(dir.path()).expect("looks").method(), Some((method, engine)));
             }

@@ -110,7 +110,7 @@ fn a_failure_reaches_every_waiter() {
     assert!(count(&log) as u64 >= acknowledged.load(Ordering::SeqCst));
 }
 
-/// A failed write is followed by others that succeed: what was in flight beside it must not be acknowledged before it.
+/// A failed write is followed by others that succeed: what was in flight at the same time must not be acknowledged before it.
 #[test]
 fn acknowledged_is_durable_whichever_commit_fails() {
     for fail_at in 0..30 {
@@ -551,17 +551,17 @@ fn large_records_that_are_not_committed_make_room_for_each_other() {
 
 /// Reading records until the end, errors left out, comes to an end.
 #[test]
-fn an_iterator_tells_of_damage_once_and_ends() {
+fn an_iterator_returns_damage_once_and_ends() {
     let dir = scratch();
     written(dir.path(), 10, false);
     let log = Log::open(dir.path(), small()).expect("opens, in a new segment");
     let before = seawall::View::open(dir.path()).expect("looks");
     change(dir.path(), 5 * 4096 + 120, |bytes| bytes[0] ^= 1);
     let mut reader = log.read(Lsn::ZERO).expect("reads");
-    let told: Vec<bool> = reader.by_ref().take(1000).map(|record| record.is_ok()).collect();
-    assert_eq!(told, [&[true; 4][..], &[false]].concat());
+    let read: Vec<bool> = reader.by_ref().take(1000).map(|record| record.is_ok()).collect();
+    assert_eq!(read, [&[true; 4][..], &[false]].concat());
     assert!(reader.next().is_none());
-    assert!(reader.next_record().is_err(), "asked for itself it says so again");
+    assert!(reader.next_record().is_err(), "called directly it fails again");
     let mut reader = before.read(before.first_lsn()).expect("reads");
     assert_eq!(reader.by_ref().take(1000).filter(Result::is_err).count(), 1);
     assert!(reader.next().is_none());

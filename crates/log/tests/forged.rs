@@ -127,7 +127,7 @@ fn the_same_field_of_two_headers() {
     none_broken(&found);
 }
 
-/// Files of every length, their headers gone, beside a log whose blocks may be larger than they are.
+/// Files of every length, their headers gone, in a log whose blocks may be larger than they are.
 #[test]
 fn prepared_files_of_any_length() {
     let mut found = Vec::new();

@@ -199,9 +199,9 @@ fn records_and_names_keep_their_bounds() {
     assert!(record_header(RECORD_BYTES_MAX + 1, false).is_none());
     assert!(Records::new(&[5, 0, 0, 0, 1, 2]).next().is_none(), "a record that is longer than its batch");
     assert_eq!(file_role(&segment_name(9)), Some(seawall::format::FileRole::Segment(9)));
-    for stranger in ["9.seg", "00000000000000000000.seg", "LOCK", "0000000000000000000x.seg", "a.new", ".seg"]
+    for foreign in ["9.seg", "00000000000000000000.seg", "LOCK", "0000000000000000000x.seg", "a.new", ".seg"]
     {
-        assert_eq!(file_role(stranger), None, "{stranger}");
+        assert_eq!(file_role(foreign), None, "{foreign}");
     }
 }
 

@@ -247,7 +247,7 @@ fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() 
     let trim = || {
         log.append_commit(&record).expect("commits");
         log.trim(log.durable_lsn()).expect("trims");
-        log.append_commit(&record).expect("carries the first LSN");
+        log.append_commit(&record).expect("states the first LSN");
         until(&log, |log| log.stats().segments == 1 && log.is_prepared());
     };
     // The first segment is made before the log is open; a spare for it, and one with each that is started.
@@ -368,7 +368,7 @@ fn a_commit_that_outlives_its_log_fails_and_writes_nothing() {
     let waker = Waker::from(Arc::clone(&woken));
     let polled = std::pin::Pin::new(&mut pending).poll(&mut Context::from_waker(&waker));
     drop(log);
-    // Polling asks the writer for a commit, so this one may have become durable before the log was let go; but it must
+    // Polling requests a commit of the writer, so this one may have become durable before the log was let go; but it must
     // not be left without an answer.
     assert!(polled.is_ready() || woken.0.load(std::sync::atomic::Ordering::SeqCst));
     let was_durable = pending.is_durable();

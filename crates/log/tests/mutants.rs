@@ -1,7 +1,7 @@
 //! Tests that the crash campaign finds every planted bug.
 //!
 //! Each where it was recorded, else by a search of 100,000 states from each of three seeds and the sweep. Those that no
-//! campaign can see are listed with the reason beside the mistakes themselves.
+//! campaign can see are listed with the reason next to the mistakes themselves.
 #![cfg(feature = "mutants")]
 
 use std::collections::{BTreeMap, BTreeSet};

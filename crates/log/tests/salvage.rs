@@ -11,7 +11,7 @@ use std::path::Path;
 use scratch::scratch;
 use seawall::format::{BATCH_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn, Salvaged, View, salvage, verify};
-use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, written};
+use written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, with_bytes, written};
 
 /// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
 const PER_SEGMENT: usize = 6;
@@ -29,16 +29,6 @@ fn salvaged(from: &Path, what: &str) -> (Salvaged, Vec<u8>) {
     let to = to.path().join("log");
     let done = salvage(from, &to, options()).unwrap_or_else(|error| panic!("{what}: {error}"));
     (done, content(&to))
-}
-
-/// Changes a file for the time of one test and brings it back.
-fn with_bytes(path: &Path, change: impl FnOnce(&mut Vec<u8>), test: impl FnOnce()) {
-    let good = std::fs::read(path).expect("reads");
-    let mut bad = good.clone();
-    change(&mut bad);
-    std::fs::write(path, bad).expect("writes");
-    test();
-    std::fs::write(path, good).expect("writes");
 }
 
 /// Both ways of looking name `damaged` and nothing else, and find all records but those `lost`.
@@ -216,7 +206,7 @@ fn a_target_is_left_alone_when_nothing_can_be_copied() {
     let refused = salvage(source.path(), source.path(), options());
     assert!(matches!(refused, Err(Error::InvalidOption { option: "to", .. })), "{refused:?}");
     assert_eq!(std::fs::read(segments.last().expect("some")).expect("reads"), before);
-    // What was there already stays beside the copy.
+    // What was there already stays next to the copy.
     salvage(source.path(), &target, options()).expect("salvages");
     assert!(names().len() > 1 && target.join("note").exists());
 }

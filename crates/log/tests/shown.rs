@@ -1,10 +1,10 @@
-//! Tests that `{:?}` shows nothing of what users wrote: a log message with a record in it must not carry their secrets.
+//! Tests that `{:?}` shows nothing of what users wrote: a log message with a record in it must not contain their secrets.
 
 use seawall::format::Records;
 use seawall::{Error, Log, Lsn, Options, View};
 
 const SECRET: &[u8] = b"a secret of users";
-/// So much is shown at most, in bytes, beside the name of the directory.
+/// So much is shown at most, in bytes, apart from the name of the directory.
 const SHOWN_MAX: usize = 300;
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use scratch::scratch;
 use seawall::{Log, Lsn, Options};
 
-/// One test at a time: while there is one subscriber, `tracing` asks the thread that meets a span first whether it is
+/// One test at a time: while there is one subscriber, `tracing` lets the thread that meets a span first say whether it is
 /// recorded, and a thread of another test would answer no for all later ones.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -22,7 +22,7 @@ fn use_a_log(dir: &std::path::Path) -> seawall::Stats {
         log.append_commit(&[7; 8000]).expect("commits");
     }
     log.trim(Lsn::new(16_000)).expect("trims");
-    log.append_commit(b"carries the trim").expect("commits");
+    log.append_commit(b"states the trim").expect("commits");
     let stats = log.stats();
     log.close().expect("closes");
     stats

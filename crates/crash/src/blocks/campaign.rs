@@ -215,7 +215,7 @@ impl Search<'_> {
                 if self.only.map_or(!drawn, |only| only != state.number) {
                     return true;
                 }
-                !stop.load(Ordering::SeqCst) && !crate::interrupt::asked() && sender.send(state).is_ok()
+                !stop.load(Ordering::SeqCst) && !crate::interrupt::requested() && sender.send(state).is_ok()
             });
             drop(sender);
             for worker in workers {

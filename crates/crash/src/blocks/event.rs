@@ -17,7 +17,7 @@ pub(crate) type Page = Arc<[u8]>;
 pub(crate) type Pages = HashMap<u64, Page>;
 
 /// What a write leaves behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Payload {
     /// These bytes.
     Data(Arc<[u8]>),
@@ -36,7 +36,7 @@ impl Payload {
 }
 
 /// One line of the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Event {
     /// A write arrived.
     Write { number: u64, offset: u64, payload: Payload },

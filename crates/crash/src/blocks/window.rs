@@ -374,7 +374,7 @@ mod tests {
             |number| [write(number, 0, 2), Event::Forced { number }, Event::Done { number }, acked()];
         let before = ends([vec![write(1, 0, 1), Event::Done { number: 1 }], forced(2).to_vec()].concat());
         assert_eq!(before.iter().filter(|end| end.2 == 7).collect::<Vec<_>>(), [&(2, 0, 7)], "{before:?}");
-        let beside = ends([vec![write(1, 0, 1)], forced(2).to_vec()].concat());
-        assert!(beside.contains(&(1, 0, 7)) && beside.contains(&(2, 0, 7)), "{beside:?}");
+        let both = ends([vec![write(1, 0, 1)], forced(2).to_vec()].concat());
+        assert!(both.contains(&(1, 0, 7)) && both.contains(&(2, 0, 7)), "{both:?}");
     }
 }

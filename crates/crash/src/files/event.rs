@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 /// One line of the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Event {
     /// A file came to be, empty and without a name.
     Created,

@@ -8,7 +8,7 @@
 //! | strict | each arrives or not, independently of all others | makes that file's data and size durable |
 //! | journal | data and sizes likewise; names only in order | also makes every earlier change of a name durable |
 //!
-//! Strict is what POSIX allows and weaker than any real file system: a loss under it alone means "not portable", not
+//! Strict is what POSIX allows, which is less than any real file system keeps: a loss under it alone means "not portable", not
 //! "lost on ext4". Journal is what ext4, xfs and btrfs do.
 //!
 //! Invariants: a sector of 512 bytes arrives whole or not at all; a sync covers the operations that had ended before

@@ -22,7 +22,7 @@ pub(crate) const REQUEST_HEADER_BYTES: usize = 40;
 /// The largest write that the kernel may send, in bytes.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// What a request asks for.
+/// What a request is for.
 #[allow(missing_docs, reason = "the names are those of fuse.h")]
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
@@ -62,7 +62,7 @@ pub(crate) mod errno {
     pub(crate) const NOSYS: i32 = 38;
 }
 
-/// `O_DSYNC`, as it stands in a write's flags when the file or the call asks for it.
+/// `O_DSYNC`, as it stands in a write's flags when the file was opened with it or the call has it.
 pub(crate) const O_DSYNC: u32 = 0o10000;
 /// Reply flag of an opening: no page cache for this file.
 pub(crate) const OPEN_DIRECT_IO: u32 = 1;
@@ -75,7 +75,7 @@ const FOREVER_SECONDS: u64 = 1 << 20;
 /// One request.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// What is asked for.
+    /// What it is for.
     pub(crate) opcode: u32,
     /// Names the request in its reply.
     pub(crate) unique: u64,

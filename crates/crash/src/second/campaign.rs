@@ -503,7 +503,7 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
     let mut campaign =
         Campaign { wishes, keep, kernel, initramfs, dir, disk, served, fresh, forced, progress, standing };
     while campaign.number() < wishes.cuts
-        && !crate::interrupt::asked()
+        && !crate::interrupt::requested()
         && campaign.progress.findings.is_empty()
     {
         let before = campaign.number();

@@ -317,7 +317,7 @@ pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
     let methods = wishes.methods.clone().unwrap_or_else(|| "direct+dsync".to_owned());
     let mut held = true;
     for method in methods.split(',') {
-        if crate::interrupt::asked() {
+        if crate::interrupt::requested() {
             return Ok(false);
         }
         let row = Row {

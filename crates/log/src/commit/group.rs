@@ -272,7 +272,7 @@ impl Group {
     ///
     /// A batch goes at once when it would be alone, or when it is at least as large as what is in flight. When several
     /// committers come in the same rhythm, because the last batch woke them together, the first of them yields the
-    /// processor for a moment, so that one write carries them all, as far as [`GroupWait`] finds that worth it. A lone
+    /// processor for a moment, so that one write holds them all, as far as [`GroupWait`] finds that worth it. A lone
     /// committer never yields, and no timer runs.
     pub(crate) fn gather<'a>(&'a self, core: MutexGuard<'a, Core>) -> (bool, MutexGuard<'a, Core>) {
         if core.in_flight() > 0 {
@@ -542,14 +542,15 @@ impl Group {
         }
     }
 
-    /// Fills in what is counted here.
-    pub(crate) fn fill(&self, stats: &mut Stats) {
-        self.recorder.fill(stats);
+    /// What is counted here.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.recorder.stats();
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
         drop(core);
         stats.segments = self.housekeeping.inventory().segments().len() as u64;
+        stats
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
 //! | `seawall_batch_records` | histogram | records | in one batch |
 //!
-//! Every one carries the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be
+//! Every one has the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be
 //! installed before that.
 //!
 //! Invariants: the names are those of [`METRICS`] and nothing else is recorded; without the feature all of this is

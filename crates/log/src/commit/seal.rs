@@ -1,7 +1,7 @@
 //! Encodes a gathered batch into its on-disk bytes: headers, padding, checksums and the order of writes.
 //!
 //! Sealing writes the headers, pads with zeros and computes the checksums; batches are sealed strictly in order of
-//! issue, because each one carries the checksum of the one before. The result is a [`Job`]: one or two writes, each
+//! issue, because each one contains the checksum of the one before. The result is a [`Job`]: one or two writes, each
 //! durable before the next one starts.
 //!
 //! ```text

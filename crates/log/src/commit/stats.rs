@@ -82,12 +82,8 @@ pub(crate) struct Recorder {
 struct Kept {
     write_ns: Histogram<u64>,
     batch_records: Histogram<u64>,
-    bytes: u64,
-    batches: u64,
-    starts: u64,
-    relaxed_batches: u64,
-    debt_syncs: u64,
-    filled: u64,
+    /// What is counted here; all else in it stays as it is by default.
+    counts: Stats,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -109,16 +105,7 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 impl Recorder {
     /// Nothing measured yet.
     pub(crate) fn new(dir: &Path, own: AckLevel) -> Self {
-        let kept = Kept {
-            write_ns: histogram(),
-            batch_records: histogram(),
-            bytes: 0,
-            batches: 0,
-            starts: 0,
-            relaxed_batches: 0,
-            debt_syncs: 0,
-            filled: 0,
-        };
+        let kept = Kept { write_ns: histogram(), batch_records: histogram(), counts: Stats::default() };
         Self { kept: Mutex::new(kept), stalls: AtomicU64::new(0), metrics: MetricHandles::new(dir), own }
     }
 
@@ -126,16 +113,17 @@ impl Recorder {
     pub(crate) fn batch(&self, took_ns: u64, job: &Job) {
         self.export(took_ns, job);
         let mut kept = lock(&self.kept);
-        kept.debt_syncs += u64::from(job.sync_first.is_some());
+        kept.counts.debt_syncs += u64::from(job.sync_first.is_some());
         if job.is_sync_only() {
             return;
         }
         kept.write_ns.saturating_record(took_ns);
         kept.batch_records.saturating_record(job.records.into());
-        kept.bytes += job.disk_bytes() as u64;
-        kept.batches += 1;
-        kept.relaxed_batches += u64::from(job.level < self.own);
-        kept.starts += u64::from(job.starts.is_some());
+        let counts = &mut kept.counts;
+        counts.bytes_written += job.disk_bytes() as u64;
+        counts.batches += 1;
+        counts.relaxed_batches += u64::from(job.level < self.own);
+        counts.segments_started += u64::from(job.starts.is_some());
     }
 
     /// An append has to wait for memory or for a segment.
@@ -147,7 +135,7 @@ impl Recorder {
     /// A segment was made anew.
     pub(crate) fn filled(&self) {
         self.metrics.count(Metric::SegmentsFilled, 1);
-        lock(&self.kept).filled += 1;
+        lock(&self.kept).counts.segments_filled += 1;
     }
 
     fn export(&self, took_ns: u64, job: &Job) {
@@ -165,17 +153,14 @@ impl Recorder {
         metrics.record(Metric::BatchRecords, job.records.into());
     }
 
-    /// Fills in what is recorded here.
-    pub(crate) fn fill(&self, stats: &mut Stats) {
+    /// What is recorded here.
+    pub(crate) fn stats(&self) -> Stats {
         let kept = lock(&self.kept);
-        stats.write_ns = summary(&kept.write_ns);
-        stats.batch_records = summary(&kept.batch_records);
-        stats.bytes_written = kept.bytes;
-        stats.batches = kept.batches;
-        stats.segments_started = kept.starts;
-        stats.relaxed_batches = kept.relaxed_batches;
-        stats.debt_syncs = kept.debt_syncs;
-        stats.segments_filled = kept.filled;
-        stats.stalls = self.stalls.load(Ordering::Relaxed);
+        Stats {
+            write_ns: summary(&kept.write_ns),
+            batch_records: summary(&kept.batch_records),
+            stalls: self.stalls.load(Ordering::Relaxed),
+            ..kept.counts.clone()
+        }
     }
 }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants: the level of a batch is never below what its commits requested; nothing is issued in full while a
-//! weaker batch is in flight, because a sync covers only what had been written when it began; a weaker level is never
-//! issued on top of a debt of a level weaker still; all debts lie in one segment, because the batch that starts the
+//! relaxed batch is in flight, because a sync covers only what had been written when it began; a relaxed level is never
+//! issued on top of a debt of a lower one; all debts lie in one segment, because the batch that starts the
 //! next segment syncs them first.
 
 use crate::lsn::Lsn;
@@ -103,8 +103,8 @@ impl SyncDebt {
         }
         let requested = AckLevel::RELAXED.into_iter().rev().find(|level| is_requested(*level));
         let level = requested.unwrap_or(self.own);
-        let on_weaker_debt = level == AckLevel::System && self.last[AckLevel::Process as usize] > durable;
-        if on_weaker_debt { AckLevel::Full } else { level }
+        let on_lower_debt = level == AckLevel::System && self.last[AckLevel::Process as usize] > durable;
+        if on_lower_debt { AckLevel::Full } else { level }
     }
 
     /// Whether a batch of this level may be issued now.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_never_issued_on_a_weaker_debt() {
+    fn a_level_is_never_issued_on_the_debt_of_a_lower_one() {
         let mut debt = SyncDebt::new(at(0), AckLevel::Full);
         debt.request(AckLevel::Process, at(10));
         debt.issue(1, AckLevel::Process, at(10), 7);

@@ -34,9 +34,9 @@ pub(crate) struct Cursor {
     pub(crate) last: Option<Kind>,
     /// The highest first LSN that was promised so far.
     pub(crate) trim: Lsn,
-    /// The highest durable LSN that any accepted batch carried.
+    /// The highest durable LSN that any accepted batch stated.
     pub(crate) witnessed: Lsn,
-    /// The highest acknowledged LSN that any accepted batch carried.
+    /// The highest acknowledged LSN that any accepted batch stated.
     pub(crate) acknowledged: Lsn,
 }
 

@@ -50,7 +50,7 @@
 //!
 //! The **durability class** is the one that the log was opened with: 1 process crash, 2 system crash, 3 power loss. What
 //! is *acknowledged* outlives that class. What is *durable* outlives a power cut: in a log of class power loss the two are
-//! one; a log of a weaker class is synced when a segment is full, when it is closed, and before what was trimmed is
+//! one; a log of a lower class is synced when a segment is full, when it is closed, and before what was trimmed is
 //! removed, so that only its last segment can lose something. The acknowledged LSN is kept as its distance from the LSN
 //! of the batch; 2^32 - 1 stands for any distance from there on and claims no more than the durable LSN.
 //!
@@ -93,7 +93,7 @@ pub const BATCH_HEADER_BYTES: usize = 96;
 pub const SEGMENT_HEADER_BYTES: usize = 96;
 /// Length of a record header in bytes.
 pub const RECORD_HEADER_BYTES: usize = 4;
-/// The longest record that the format can carry, in bytes: 1 GiB.
+/// The longest record that the format allows, in bytes: 1 GiB.
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 /// The block sizes that a log may have, in bytes.
 pub const BLOCK_SIZES: [u16; 4] = [512, 1024, 2048, 4096];
@@ -105,60 +105,33 @@ pub(crate) const MORE_FOLLOWS: u32 = 1 << 31;
 /// One drawn field: where it starts and how long it is, in bytes.
 type Field = (usize, usize);
 
-const BATCH_FIELDS: [Field; 15] = [
-    (0, 4),
-    (4, 2),
-    (6, 2),
-    (8, 16),
-    (24, 8),
-    (32, 8),
-    (40, 8),
-    (48, 8),
-    (56, 8),
-    (64, 8),
-    (72, 4),
-    (76, 4),
-    (80, 4),
-    (84, 4),
-    (88, 4),
-];
-const SEGMENT_FIELDS: [Field; 13] = [
-    (0, 4),
-    (4, 2),
-    (6, 2),
-    (8, 16),
-    (24, 8),
-    (32, 8),
-    (40, 8),
-    (48, 8),
-    (56, 8),
-    (64, 8),
-    (72, 4),
-    (76, 4),
-    (80, 2),
-];
+const BATCH_FIELDS: [Field; 15] = fields([4, 2, 2, 16, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4]);
+const SEGMENT_FIELDS: [Field; 13] = fields([4, 2, 2, 16, 8, 8, 8, 8, 8, 8, 4, 4, 2]);
 const SEGMENT_UNUSED: Field = (82, 10);
 const CHECKSUM: Field = (92, 4);
 
-/// Whether `fields` follow one another without gap or overlap up to `end`.
-const fn contiguous(fields: &[Field], end: usize) -> bool {
-    let mut at = 0;
-    let mut i = 0;
-    while i < fields.len() {
-        if fields[i].0 != at {
-            return false;
-        }
-        at += fields[i].1;
+/// The fields of these lengths, one behind the other.
+const fn fields<const N: usize>(lengths: [usize; N]) -> [Field; N] {
+    let mut fields = [(0, 0); N];
+    let (mut at, mut i) = (0, 0);
+    while i < N {
+        fields[i] = (at, lengths[i]);
+        at += lengths[i];
         i += 1;
     }
-    at == end
+    fields
+}
+
+/// Where a field ends.
+const fn end(field: Field) -> usize {
+    field.0 + field.1
 }
 
 // The drawing above and the encoder below both use these tables; the compiler checks that they add up.
-const _: () = assert!(contiguous(&BATCH_FIELDS, CHECKSUM.0));
-const _: () = assert!(contiguous(&SEGMENT_FIELDS, SEGMENT_UNUSED.0));
-const _: () = assert!(SEGMENT_UNUSED.0 + SEGMENT_UNUSED.1 == CHECKSUM.0);
-const _: () = assert!(CHECKSUM.0 + CHECKSUM.1 == BATCH_HEADER_BYTES);
+const _: () = assert!(end(BATCH_FIELDS[14]) == CHECKSUM.0);
+const _: () = assert!(end(SEGMENT_FIELDS[12]) == SEGMENT_UNUSED.0);
+const _: () = assert!(end(SEGMENT_UNUSED) == CHECKSUM.0);
+const _: () = assert!(end(CHECKSUM) == BATCH_HEADER_BYTES);
 const _: () = assert!(SEGMENT_HEADER_BYTES == BATCH_HEADER_BYTES);
 // Both headers fit the smallest unit that any disk writes as one.
 const _: () = assert!(BATCH_HEADER_BYTES <= 512);
@@ -168,9 +141,9 @@ const _: () = assert!(RECORD_BYTES_MAX < MORE_FOLLOWS as usize);
 /// What a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It carries records.
+    /// It holds records.
     Records,
-    /// It carries none and says what is durable.
+    /// It holds none and says what is durable.
     Mark,
     /// The last one of a cleanly closed log: everything before it is durable and nothing follows.
     Close,
@@ -188,14 +161,8 @@ impl Kind {
         }
     }
 
-    const fn of(code: u16) -> Option<Self> {
-        match code {
-            1 => Some(Self::Records),
-            2 => Some(Self::Mark),
-            3 => Some(Self::Close),
-            4 => Some(Self::Open),
-            _ => None,
-        }
+    fn of(code: u16) -> Option<Self> {
+        [Self::Records, Self::Mark, Self::Close, Self::Open].into_iter().find(|kind| kind.code() == code)
     }
 }
 
@@ -208,13 +175,8 @@ const fn class_code(class: Class) -> u16 {
     }
 }
 
-const fn class_of(code: u16) -> Option<Class> {
-    match code {
-        1 => Some(Class::ProcessCrash),
-        2 => Some(Class::SystemCrash),
-        3 => Some(Class::PowerLoss),
-        _ => None,
-    }
+fn class_of(code: u16) -> Option<Class> {
+    Class::ALL.into_iter().find(|class| class_code(*class) == code)
 }
 
 /// Stands for any distance from here on between the acknowledged LSN and that of a batch.
@@ -445,7 +407,7 @@ pub struct BatchHeader {
     pub trim_lsn: Lsn,
     /// The length of its records in bytes, their headers included.
     pub body_bytes: u32,
-    /// How many records it carries.
+    /// How many records it holds.
     pub records: u32,
     /// The header checksum of the batch before it.
     pub link: u32,
@@ -634,7 +596,7 @@ pub fn preparing_name(number: u64) -> String {
     numbered(number, ".new")
 }
 
-/// The number in 20 digits, then the ending. Without the formatting machinery, because the crash campaign asks for
+/// The number in 20 digits, then the ending. Without the formatting machinery, because the crash campaign needs
 /// names by the hundred million.
 fn numbered(number: u64, ending: &str) -> String {
     let mut digits = [b'0'; 20];

@@ -100,32 +100,18 @@ mod tests {
     use super::{Rows, sync_alone};
     use crate::method::ack_level::AckLevel;
     use crate::method::eligible::drivable;
-    use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
+    use crate::testing::fixtures::surroundings;
+    use seawall_sys::durability::{Class, DeviceCache, Medium, Surroundings, classify};
     use seawall_sys::engine::Engine;
     use seawall_sys::method::Method;
     use seawall_sys::methods;
-
-    fn around(device_cache: DeviceCache, copy_on_write: bool, medium: Medium) -> Surroundings {
-        Surroundings {
-            medium,
-            copy_on_write,
-            shares_extents: copy_on_write,
-            file_state: FileState::ZeroFilled,
-            device_cache,
-            cached_image: false,
-            forced_writes_honoured: None,
-            syncfs_flushes: true,
-            promiser: Promiser::Device,
-            lies: Vec::new(),
-        }
-    }
 
     fn every_surroundings() -> Vec<Surroundings> {
         let mut all = Vec::new();
         for cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown] {
             for copy_on_write in [false, true] {
                 all.extend(
-                    [Medium::Block, Medium::Memory].map(|medium| around(cache, copy_on_write, medium)),
+                    [Medium::Block, Medium::Memory].map(|medium| surroundings(cache, copy_on_write, medium)),
                 );
             }
         }
@@ -139,7 +125,7 @@ mod tests {
     /// The ids of the relaxed rows and of the syncing one, on Linux with a cache that needs flushing.
     fn ids(own: &str, class: Class) -> (Option<&'static str>, Option<&'static str>, Option<&'static str>) {
         let table = methods::of(seawall_sys::method::System::Linux);
-        let around = around(DeviceCache::WriteBack, false, Medium::Block);
+        let around = surroundings(DeviceCache::WriteBack, false, Medium::Block);
         let rows = Rows::select(row(table, own), class, &around, table);
         let id = |row: Option<&'static Method>| row.map(|row| row.id);
         (id(rows.relaxed[0]), id(rows.relaxed[1]), id(rows.syncing))
@@ -160,7 +146,7 @@ mod tests {
     /// A log of a lower class syncs by a call that reaches as deep as any here, and all its rows write through the page cache
     /// or all around it.
     #[test]
-    fn every_log_of_a_weaker_class_has_a_row_that_syncs() {
+    fn every_log_of_a_lower_class_has_a_row_that_syncs() {
         for around in every_surroundings() {
             for table in methods::ALL {
                 for own in table.iter().filter(|method| drivable(method)) {
@@ -202,7 +188,7 @@ mod tests {
                             let reached = classify(weak, &around).class;
                             assert!(
                                 reached >= level.class() && reached < class,
-                                "{} beside {}",
+                                "{} for {}",
                                 weak.id,
                                 own.id
                             );

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_probe_of_one_engine_found_decides_only_when_that_engine_is_asked_for() {
+    fn what_a_probe_of_one_engine_found_decides_only_when_that_engine_is_requested() {
         let dir = tempfile::tempdir().expect("a directory");
         let rows: Vec<_> = methods::here().iter().filter(|row| drivable(row)).collect();
         let (a, b) = (rows[0], rows[rows.len() - 1]);

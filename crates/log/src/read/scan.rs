@@ -11,12 +11,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Damage, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::read::readahead::Piece;
+use crate::recovery::directory::damage;
 
 /// Where segments are read from.
 pub(crate) trait Source {
@@ -157,7 +158,7 @@ impl Scan {
         Ok(self.cursor.check_header(self.held(BATCH_HEADER_BYTES)))
     }
 
-    /// Checks the batch at the cursor and steps behind it; `None` if it carries no records.
+    /// Checks the batch at the cursor and steps behind it; `None` if it holds no records.
     fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
         let checked = self.header(source, limit)?;
         let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
@@ -299,12 +300,7 @@ impl Scan {
     }
 
     fn damage(&self, fault: Fault) -> Error {
-        Error::Corrupt(Damage {
-            path: segment_name(self.cursor.segment.number).into(),
-            offset: self.cursor.offset,
-            lsn: self.cursor.lsn,
-            what: fault.to_string(),
-        })
+        damage(self.cursor.segment.number, self.cursor.offset, self.cursor.lsn, fault.to_string())
     }
 }
 

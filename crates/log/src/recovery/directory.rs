@@ -64,7 +64,7 @@ pub(crate) struct Misfit {
 
 /// The error that refuses an opening: `what` is wrong in segment `number` at `offset`, bytes, where the log is at `lsn`.
 pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>) -> Error {
-    Error::Corrupt(Damage { path: segment_name(number).into(), offset, lsn, what: what.into() })
+    Error::Corrupt(Damage::in_segment(number, offset, lsn, what))
 }
 
 /// Reads both copies of the header of a segment; `None` if neither was written for it.
@@ -147,6 +147,19 @@ pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
     let file = open(disk, name, Access::Direct)?;
     forget_cached(disk, file);
     Ok(file)
+}
+
+/// Does `work` with segment `number`, opened by [`open_cold`] and closed afterwards.
+pub(crate) fn in_segment<D: Disk, T>(
+    disk: &mut D,
+    number: u64,
+    work: impl FnOnce(&mut D, (&str, FileId)) -> Result<T>,
+) -> Result<T> {
+    let name = segment_name(number);
+    let file = open_cold(disk, &name)?;
+    let done = work(disk, (&name, file));
+    disk.close(file);
+    done
 }
 
 /// Looks at every file in the directory, newest first: a segment is started only when everything before it is durable,

@@ -40,7 +40,9 @@ use crate::format::cursor::Cursor;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::recovery::copy_forward::copy_forward;
-use crate::recovery::directory::{DirectoryScan, LOST_HEADER, chain, damage, open_cold, scan_directory};
+use crate::recovery::directory::{
+    DirectoryScan, LOST_HEADER, chain, damage, in_segment, open_cold, scan_directory,
+};
 use crate::recovery::foreign_file::refuse_foreign;
 use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
 use crate::segment::lifecycle::{SegmentTask, Task};
@@ -234,14 +236,12 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
 
 /// Writes both copies of a segment header and makes them durable.
 fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Result<()> {
-    let name = segment_name(header.number);
-    let file = open_cold(disk, &name)?;
-    let [first, second] = [0, 1].map(|copy| header_block(header, copy));
-    let written = write_all(disk, &name, (file, 0), first.bytes(), plan.dsync)
-        .and_then(|()| write_all(disk, &name, (file, header.data_end()), second.bytes(), plan.dsync))
-        .and_then(|()| planted!(StartWithoutSync, Ok(()), sync(disk, &name, file)));
-    disk.close(file);
-    written
+    in_segment(disk, header.number, |disk, (name, file)| {
+        for (copy, at) in [(0, 0), (1, header.data_end())] {
+            write_all(disk, name, (file, at), header_block(header, copy).bytes(), plan.dsync)?;
+        }
+        planted!(StartWithoutSync, Ok(()), sync(disk, name, file))
+    })
 }
 
 fn finish(

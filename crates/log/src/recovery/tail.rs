@@ -2,7 +2,7 @@
 //!
 //! The last segment is walked batch by batch, and the first place where the next batch is not valid is judged:
 //!
-//! | the last valid batch | a witness behind the tail says it was durable | verdict |
+//! | the last valid batch | a witness behind the tail says it was durable | conclusion |
 //! | --- | --- | --- |
 //! | a close mark | no | clean: continue in the same segment |
 //! | any other, or none | no | torn tail: the log ends here, continue in a new segment |
@@ -11,7 +11,7 @@
 //!
 //! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
 //! one of a later epoch: the open mark between the two had been durable before it was written. In a log of class power
-//! loss the acknowledged LSN of a header counts as much; in a weaker one what lies between the two was never synced, so
+//! loss the acknowledged LSN of a header counts as much; in a lower one what lies between the two was never synced, so
 //! that a power cut may have taken any part of it, and the records behind the first hole go with it. The segment behind the
 //! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
 //! it had been durable.
@@ -23,7 +23,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
 use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, open_cold};
+use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, in_segment};
 use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId, read_full};
 use seawall_sys::planted;
@@ -258,13 +258,12 @@ fn check_unstarted<D: Disk>(
     spare: Spare,
     like: &SegmentHeader,
 ) -> Result<()> {
-    let name = segment_name(spare.number);
-    let file = open_cold(disk, &name)?;
     let header = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, ..*like };
     let start = u64::from(header.block_bytes);
     *window = Window::new(window.read_bytes);
-    let witness = find_witness(disk, window, file, (&header, start), |_| true);
-    disk.close(file);
+    let witness = in_segment(disk, spare.number, |disk, (_, file)| {
+        find_witness(disk, window, file, (&header, start), |_| true)
+    });
     match witness? {
         Some(batch) => Err(damage(spare.number, 0, batch.lsn, LOST_HEADER)),
         None => Ok(()),
@@ -275,11 +274,8 @@ fn check_unstarted<D: Disk>(
 /// are therefore unknown.
 pub(crate) fn check_orphans<D: Disk>(disk: &mut D, window: &mut Window, unstarted: &[Spare]) -> Result<()> {
     for spare in unstarted {
-        let name = segment_name(spare.number);
-        let file = open_cold(disk, &name)?;
         *window = Window::new(window.read_bytes);
-        let orphan = find_orphan(disk, window, (&name, file), *spare);
-        disk.close(file);
+        let orphan = in_segment(disk, spare.number, |disk, place| find_orphan(disk, window, place, *spare));
         if let Some(batch) = orphan? {
             return Err(damage(spare.number, 0, batch.lsn, LOST_HEADER));
         }

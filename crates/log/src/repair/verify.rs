@@ -10,7 +10,7 @@
 //! one.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::cursor::{BATCH_BYTES_MAX, Cursor};
@@ -21,7 +21,9 @@ use crate::format::{
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::read::view::undisturbed;
-use crate::recovery::directory::{DirectoryScan, LOST_HEADER, Misfit, damage, open_cold, scan_with_misfits};
+use crate::recovery::directory::{
+    DirectoryScan, LOST_HEADER, Misfit, damage, in_segment, open_cold, scan_with_misfits,
+};
 use crate::recovery::tail::{Tail, Window, find_witness};
 use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId};
@@ -116,7 +118,7 @@ pub(crate) fn in_dir(mut report: Report, dir: &Path) -> Report {
 }
 
 /// One segment as it was found.
-struct Piece {
+struct Part {
     number: u64,
     /// Where its batches begin, if there are any to walk.
     start: Option<Cursor>,
@@ -126,7 +128,7 @@ struct Piece {
     damage: Option<Damage>,
 }
 
-impl Piece {
+impl Part {
     fn sound(header: SegmentHeader) -> Self {
         Self { number: header.number, start: Some(Cursor::start(header)), reconstructed: false, damage: None }
     }
@@ -158,13 +160,13 @@ struct Walk<'a, D: Disk, V> {
 
 /// Every segment that holds, or held, a part of the log, by number; those without a header only below the newest one that
 /// has one, `last`, because behind it lie those that wait to be started.
-fn pieces<D: Disk>(
+fn parts<D: Disk>(
     disk: &mut D,
     found: &DirectoryScan,
     misfits: Vec<Misfit>,
     last: &SegmentHeader,
-) -> Result<Vec<Piece>> {
-    let mut pieces: Vec<Piece> = found.started.iter().copied().map(Piece::sound).collect();
+) -> Result<Vec<Part>> {
+    let mut parts: Vec<Part> = found.started.iter().copied().map(Part::sound).collect();
     for misfit in misfits {
         let (spare, block) = (misfit.spare, u64::from(last.block_bytes));
         let start = if let Some(mut header) = misfit.header {
@@ -178,30 +180,26 @@ fn pieces<D: Disk>(
             first_batch(disk, Spare { bytes, ..spare }, last)?.1
         };
         let reconstructed = misfit.header.is_none();
-        pieces.push(Piece { number: spare.number, start, reconstructed, damage: Some(misfit.damage) });
+        parts.push(Part { number: spare.number, start, reconstructed, damage: Some(misfit.damage) });
     }
     for spare in found.unstarted.iter().filter(|spare| spare.number <= last.number) {
         let start = first_batch(disk, *spare, last)?.1;
-        pieces.push(Piece {
+        parts.push(Part {
             number: spare.number,
             start,
             reconstructed: true,
             damage: Some(lost_header(*spare)),
         });
     }
-    pieces.sort_by_key(|piece| piece.number);
-    Ok(pieces)
+    parts.sort_by_key(|part| part.number);
+    Ok(parts)
 }
 
 /// Whether a segment whose header is lost holds a batch of the log that `like` belongs to, and the cursor at the first
 /// one that is intact.
 fn first_batch<D: Disk>(disk: &mut D, spare: Spare, like: &SegmentHeader) -> Result<(bool, Option<Cursor>)> {
-    let name = segment_name(spare.number);
-    let file = open_cold(disk, &name)?;
     let segment = SegmentHeader { number: spare.number, segment_bytes: spare.bytes, previous: 0, ..*like };
-    let found = first_batch_in(disk, (&name, file), &segment);
-    disk.close(file);
-    found
+    in_segment(disk, spare.number, |disk, place| first_batch_in(disk, place, &segment))
 }
 
 fn first_batch_in<D: Disk>(
@@ -254,12 +252,12 @@ fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
 
 /// Walks from the newest segment to the oldest: reports missing ones, and leaves out those that an earlier recovery had
 /// abandoned. As `chain` of `recovery/directory.rs`, but it continues behind what is lost.
-fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
+fn link_up(parts: &mut [Part]) -> Result<Vec<Damage>> {
     let mut missing = Vec::new();
-    let numbers: HashSet<u64> = pieces.iter().map(|piece| piece.number).collect();
+    let numbers: HashSet<u64> = parts.iter().map(|part| part.number).collect();
     let mut newer: Option<(SegmentHeader, bool)> = None;
-    for piece in pieces.iter_mut().rev() {
-        let Some(header) = piece.header().copied() else { continue };
+    for part in parts.iter_mut().rev() {
+        let Some(header) = part.header().copied() else { continue };
         if let Some((next, reconstructed)) = newer {
             if header.log_id != next.log_id {
                 return Err(Error::ForeignSegment { path: segment_name(header.number).into() });
@@ -267,9 +265,9 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
             // A segment that lost its header does not name the one before it.
             let skipped = !reconstructed && header.number > next.previous;
             if header.first_lsn == next.first_lsn && (reconstructed || skipped)
-                || skipped && piece.reconstructed
+                || skipped && part.reconstructed
             {
-                piece.start = None;
+                part.start = None;
                 continue;
             }
             let contradicts = header.first_lsn > next.first_lsn || header.block_bytes != next.block_bytes;
@@ -281,11 +279,10 @@ fn link_up(pieces: &mut [Piece]) -> Result<Vec<Damage>> {
                 contradicts.then(|| "its header contradicts the one behind it".to_owned())
             };
             if let Some(what) = what {
-                let path = segment_name(header.number).into();
-                missing.push(Damage { path, offset: 0, lsn: header.first_lsn, what });
+                missing.push(Damage::in_segment(header.number, 0, header.first_lsn, what));
             }
         }
-        newer = Some((header, piece.reconstructed));
+        newer = Some((header, part.reconstructed));
     }
     missing.reverse();
     Ok(missing)
@@ -302,11 +299,8 @@ fn reconstruct<D: Disk>(
     spares.sort_by_key(|spare| std::cmp::Reverse(spare.number));
     let mut written = None;
     for spare in spares {
-        let name = segment_name(spare.number);
-        let file = open_cold(disk, &name)?;
-        let reconstructed = reconstruct_from(disk, (&name, file), spare);
-        disk.close(file);
-        let (batch, header) = reconstructed?;
+        let number = spare.number;
+        let (batch, header) = in_segment(disk, number, |disk, place| reconstruct_from(disk, place, spare))?;
         if header.is_some() {
             return Ok(header);
         }
@@ -396,15 +390,15 @@ fn walk_all<D: Disk>(
         let misfit = misfits.into_iter().next().map(|misfit| Error::Corrupt(misfit.damage));
         return Err(misfit.unwrap_or(Error::NotALog { path: ".".into() }));
     };
-    let mut pieces = pieces(disk, &found, misfits, &last)?;
-    let damage = link_up(&mut pieces)?;
+    let mut parts = parts(disk, &found, misfits, &last)?;
+    let damage = link_up(&mut parts)?;
     let unstarted = found.unstarted.iter().copied().filter(|spare| spare.number > last.number);
-    let oldest = pieces.iter().find_map(Piece::header).copied();
+    let oldest = parts.iter().find_map(Part::header).copied();
     let report = Report {
         log_id: last.log_id,
         epoch: last.epoch,
         block_bytes: last.block_bytes,
-        segments: pieces.iter().filter(|piece| piece.start.is_some()).count() as u64,
+        segments: parts.iter().filter(|part| part.start.is_some()).count() as u64,
         spares: unstarted.clone().count() as u64,
         first: Lsn::ZERO,
         end: oldest.map_or(Lsn::ZERO, |header| header.first_lsn),
@@ -419,14 +413,14 @@ fn walk_all<D: Disk>(
     };
     let (window, trust) = (Window::new(READ_BYTES), Trust::new(0));
     let mut walk = Walk { disk, window, visit, bodies, report, trust, witness: None, searched: 0 };
-    for (i, piece) in pieces.iter().enumerate() {
-        if let Some(damage) = &piece.damage {
-            let lsn = piece.header().map_or(walk.report.end, |header| header.first_lsn);
+    for (i, part) in parts.iter().enumerate() {
+        if let Some(damage) = &part.damage {
+            let lsn = part.header().map_or(walk.report.end, |header| header.first_lsn);
             walk.report.damage.push(Damage { lsn, ..damage.clone() });
         }
-        let Some(start) = &piece.start else { continue };
-        let next = pieces[i + 1..].iter().find(|next| next.start.is_some());
-        walk.segment(start, Next::new(piece, pieces.get(i + 1), next))?;
+        let Some(start) = &part.start else { continue };
+        let next = parts[i + 1..].iter().find(|next| next.start.is_some());
+        walk.segment(start, Next::new(part, parts.get(i + 1), next))?;
     }
     // Read last, because a concurrent writer changes them soonest. Segments are started in order: the first that was not
     // started ends the search.
@@ -436,7 +430,6 @@ fn walk_all<D: Disk>(
         }
     }
     if let Some(first) = oldest.filter(|first| first.first_lsn > walk.report.first) {
-        let path: PathBuf = segment_name(first.number).into();
         let before = segment_name(first.previous);
         let known = walk.report.damage.iter().any(|damage| damage.path.as_os_str() == before.as_str());
         if !known {
@@ -444,7 +437,7 @@ fn walk_all<D: Disk>(
                 0 => "what lies before this segment is missing".to_owned(),
                 previous => format!("segment {previous} before this one is missing"),
             };
-            walk.report.damage.push(Damage { path, offset: 0, lsn: walk.report.first, what });
+            walk.report.damage.push(Damage::in_segment(first.number, 0, walk.report.first, what));
         }
     }
     Ok(walk.report)
@@ -462,14 +455,14 @@ struct Next {
 }
 
 impl Next {
-    /// `following` is the file behind `piece`, `next` the next one that can be walked.
-    fn new(piece: &Piece, following: Option<&Piece>, next: Option<&Piece>) -> Self {
-        let header = next.and_then(Piece::header).copied();
+    /// `following` is the file behind `part`, `next` the next one that can be walked.
+    fn new(part: &Part, following: Option<&Part>, next: Option<&Part>) -> Self {
+        let header = next.and_then(Part::header).copied();
         let adjoins = next.zip(header).is_some_and(|(next, header)| {
             if next.reconstructed {
                 next.is_whole() && following.is_some_and(|following| following.number == next.number)
             } else {
-                header.previous == piece.number
+                header.previous == part.number
             }
         });
         Self { header, adjoins, none: following.is_none() }
@@ -482,12 +475,7 @@ impl Next {
 }
 
 fn lost_header(spare: Spare) -> Damage {
-    Damage {
-        path: segment_name(spare.number).into(),
-        offset: 0,
-        lsn: Lsn::ZERO,
-        what: LOST_HEADER.to_owned(),
-    }
+    Damage::in_segment(spare.number, 0, Lsn::ZERO, LOST_HEADER)
 }
 
 impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
@@ -500,8 +488,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         self.disk.close(file);
         let cursor = walked?;
         if self.trust.overdrawn {
-            let (path, what) = (name.into(), OVERDRAWN.to_owned());
-            self.report.damage.push(Damage { path, offset: start.offset, lsn: start.lsn, what });
+            self.damage(start, OVERDRAWN);
         }
         self.report.first = self.report.first.max(cursor.trim);
         self.report.epoch = self.report.epoch.max(cursor.epoch);
@@ -511,6 +498,11 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             self.report.tail = Tail::Clean;
         }
         Ok(())
+    }
+
+    /// Reports what is wrong at the cursor.
+    fn damage(&mut self, at: &Cursor, what: impl Into<String>) {
+        self.report.damage.push(Damage::in_segment(at.segment.number, at.offset, at.lsn, what));
     }
 
     fn batches(&mut self, place: (&str, FileId), mut cursor: Cursor, next: Next) -> Result<Cursor> {
@@ -626,19 +618,11 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         };
         if !missing {
             if let Some(next) = next.adjoining() {
-                let what = format!("the chain to segment {} is broken: {fault}", next.number);
-                let path = segment_name(segment.number).into();
-                self.report.damage.push(Damage { path, offset: cursor.offset, lsn: cursor.lsn, what });
+                self.damage(cursor, format!("the chain to segment {} is broken: {fault}", next.number));
             }
             return Ok(None);
         }
-        let path = segment_name(segment.number).into();
-        self.report.damage.push(Damage {
-            path,
-            offset: cursor.offset,
-            lsn: cursor.lsn,
-            what: fault.to_string(),
-        });
+        self.damage(cursor, fault.to_string());
         let limit = next.header.map_or(Lsn::MAX, |next| next.first_lsn);
         let mut offset = cursor.offset.saturating_add(u64::from(segment.block_bytes));
         while offset < segment.data_end() {

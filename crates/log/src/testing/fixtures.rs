@@ -1,6 +1,6 @@
 //! Builds what unit tests share: the configuration of a log, its core and the headers of its segments.
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings};
 
 use crate::commit::state::{Core, CoreConfig, ResumePoint};
 use crate::format::{LogId, SegmentHeader};
@@ -41,5 +41,21 @@ pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_l
         previous: number - 1,
         link: 0,
         class: Class::PowerLoss,
+    }
+}
+
+/// A zero-filled file that nothing lies about.
+pub(crate) fn surroundings(device_cache: DeviceCache, copy_on_write: bool, medium: Medium) -> Surroundings {
+    Surroundings {
+        medium,
+        copy_on_write,
+        shares_extents: copy_on_write,
+        file_state: FileState::ZeroFilled,
+        device_cache,
+        cached_image: false,
+        forced_writes_honoured: None,
+        syncfs_flushes: true,
+        promiser: Promiser::Device,
+        lies: Vec::new(),
     }
 }

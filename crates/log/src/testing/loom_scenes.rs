@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings};
+use seawall_sys::durability::{Class, DeviceCache, Medium};
 use seawall_sys::methods;
 
 use crate::commit::gate::Gate;
@@ -48,18 +48,7 @@ fn explore_in(orders_min: u64, scene: impl Fn() + Sync + Send + 'static) {
 }
 
 fn rows() -> Rows {
-    let around = Surroundings {
-        medium: Medium::Block,
-        copy_on_write: false,
-        shares_extents: false,
-        file_state: FileState::ZeroFilled,
-        device_cache: DeviceCache::WriteBack,
-        cached_image: false,
-        forced_writes_honoured: None,
-        syncfs_flushes: true,
-        promiser: Promiser::Device,
-        lies: Vec::new(),
-    };
+    let around = fixtures::surroundings(DeviceCache::WriteBack, false, Medium::Block);
     let table = methods::of(seawall_sys::method::System::Linux);
     let own = table.iter().find(|method| method.id == "dsync").expect("a known row");
     Rows::select(own, Class::PowerLoss, &around, table)

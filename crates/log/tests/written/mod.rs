@@ -1,6 +1,6 @@
 //! Test fixture: a log of several segments whose every byte is known, for the tests of damage.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall::format::segment_name;
@@ -38,4 +38,14 @@ pub(crate) fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
     log.close().expect("closes");
     let names = (1..=started as u64).map(|number| dir.path().join(segment_name(number))).collect();
     (dir, names)
+}
+
+/// Changes a file for the time of one test and brings it back.
+pub(crate) fn with_bytes(path: &Path, change: impl FnOnce(&mut Vec<u8>), test: impl FnOnce()) {
+    let good = std::fs::read(path).expect("reads");
+    let mut bad = good.clone();
+    change(&mut bad);
+    std::fs::write(path, bad).expect("writes");
+    test();
+    std::fs::write(path, good).expect("writes");
 }

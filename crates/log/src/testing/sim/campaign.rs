@@ -53,7 +53,7 @@ impl Default for Campaign {
     }
 }
 
-/// What lives differ in, beside their operations: each is counted by name.
+/// What lives differ in, apart from their operations: each is counted by name.
 pub const DIMENSIONS: [&str; 9] = [
     "log-of-class-process-crash",
     "log-of-class-system-crash",

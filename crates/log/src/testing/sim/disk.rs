@@ -101,7 +101,7 @@ struct View {
     cache: Cache,
 }
 
-/// What the number of a file has beside its inode if it was opened with [`Access::Cached`].
+/// What the number of a file has in addition to its inode if it was opened with [`Access::Cached`].
 const THROUGH_CACHE: u32 = 1 << 31;
 
 fn inode_of(file: FileId) -> usize {

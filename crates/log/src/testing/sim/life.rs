@@ -127,6 +127,23 @@ pub(crate) struct Habits {
     pub(crate) cache: Cache,
 }
 
+impl Habits {
+    /// A log of class power loss, on a disk whose direct reads bypass the cache, that is closed after 500 actions.
+    pub(crate) fn plain(number: u64, dsync: bool, depth: usize) -> Self {
+        Self {
+            dsync,
+            depth,
+            actions: 500,
+            number,
+            ending: Ending::Close,
+            weak: false,
+            segment_bytes: SEGMENT_BYTES,
+            class: Class::PowerLoss,
+            cache: Cache::Bypassed,
+        }
+    }
+}
+
 /// How a life ended.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -190,24 +207,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
-        Err(error) => {
-            let (operations, faults) = (disk.operations(), disk.faults());
-            let failed = disk.failed().clone();
-            return End {
-                trace,
-                refused: Some(error),
-                acknowledged_after_failure: None,
-                stuck: None,
-                trim: Lsn::ZERO,
-                operations,
-                faults,
-                openings: disk.openings(),
-                log_failed: false,
-                failed,
-                ending: Ending::Cut,
-                media: disk.into_media(),
-            };
-        }
+        Err(error) => return End { refused: Some(error), ..End::of(disk, trace) },
     };
     disk.hold_segments();
     let mut life = Life::new(disk, seed, habits, recovered, trace);
@@ -220,18 +220,32 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         Ending::Close => life.close(),
     };
     End {
-        trace: life.trace,
-        refused: None,
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
         trim: life.core.trim(),
-        operations: life.disk.operations(),
-        faults: life.disk.faults(),
-        openings: life.disk.openings(),
         log_failed: life.failed,
-        failed: life.disk.failed().clone(),
         ending: if marked { habits.ending } else { Ending::Cut },
-        media: life.disk.into_media(),
+        ..End::of(life.disk, life.trace)
+    }
+}
+
+impl End {
+    /// A log that was cut off on this disk before anything came of it.
+    fn of(disk: SimDisk, trace: Vec<Step>) -> Self {
+        Self {
+            trace,
+            refused: None,
+            acknowledged_after_failure: None,
+            stuck: None,
+            trim: Lsn::ZERO,
+            operations: disk.operations(),
+            faults: disk.faults(),
+            openings: disk.openings(),
+            log_failed: false,
+            failed: disk.failed().clone(),
+            ending: Ending::Cut,
+            media: disk.into_media(),
+        }
     }
 }
 

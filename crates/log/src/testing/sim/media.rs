@@ -6,7 +6,7 @@
 //!
 //! Invariants: a sector of 512 bytes arrives whole or not at all; of several unsynced writes to one sector any one may
 //! be the last to arrive in order of issue; a rename is atomic; names are lost and kept independently of each other
-//! and of contents (weaker than any real file system, as POSIX allows).
+//! and of contents (less than any real file system keeps, as POSIX allows).
 
 use std::rc::Rc;
 

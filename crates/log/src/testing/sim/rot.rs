@@ -20,11 +20,11 @@ use std::rc::Rc;
 
 use super::campaign::Failure;
 use super::crew::{BySeed, Sum};
-use super::disk::{Cache, Event};
+use super::disk::Event;
 use super::draw::Draw;
 use super::file::{SECTOR, Sector};
 use super::judge::{Terms, judge};
-use super::life::{BLOCK_BYTES, Ending, Habits, SEGMENT_BYTES, Step, live};
+use super::life::{BLOCK_BYTES, Ending, Habits, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::format::{BatchHeader, FileRole, file_role};
@@ -146,22 +146,8 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let dsync = rng.coin();
     let ending = ENDING_KINDS[rng.index(ENDING_KINDS.len())];
     let (depth, actions) = (1 + rng.index(3), 60 + u32::try_from(rng.below(200)).unwrap_or(0));
-    let end = live(
-        Media::default(),
-        seed,
-        Habits {
-            dsync,
-            depth,
-            actions,
-            number: seed,
-            ending,
-            weak: false,
-            segment_bytes: SEGMENT_BYTES,
-            class: Class::PowerLoss,
-            cache: Cache::Bypassed,
-        },
-        None,
-    );
+    let habits = Habits { actions, ending, ..Habits::plain(seed, dsync, depth) };
+    let end = live(Media::default(), seed, habits, None);
     // A log that was to come to rest and could not counts as cut.
     let ending = ENDING_KINDS.iter().position(|kind| *kind == end.ending)?;
     let mut ledger = Ledger::default();

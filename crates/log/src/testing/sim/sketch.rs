@@ -32,7 +32,7 @@ pub(super) type Seen = HashSet<u64, BuildHasherDefault<AsIs>>;
 const INDEX_BITS: u32 = 14;
 const REGISTERS: usize = 1 << INDEX_BITS;
 
-/// An estimate of how many different hashes were put in, by whomever.
+/// An estimate of how many different hashes were put in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch(Vec<u8>);
 

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::campaign::{Failure, Tally};
-use super::disk::{Cache, FaultKind, FaultPlan};
+use super::disk::{FaultKind, FaultPlan};
 use super::draw::DRAWS;
 use super::judge::{Terms, judge};
-use super::life::{End, Ending, Habits, SEGMENT_BYTES, live};
+use super::life::{End, Habits, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::testing::oracle::{Ledger, Violation};
@@ -53,17 +53,7 @@ pub fn sweep(seed: u64) -> Result<Swept, Failure> {
     let lower = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
     let ways = mixed.map(|(dsync, weak)| (dsync, weak, Class::PowerLoss)).into_iter();
     for (dsync, weak, class) in ways.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
-        let habits = Habits {
-            dsync,
-            depth: 2,
-            actions: 500,
-            number: seed,
-            ending: Ending::Close,
-            weak,
-            segment_bytes: SEGMENT_BYTES,
-            class,
-            cache: Cache::Bypassed,
-        };
+        let habits = Habits { weak, class, ..Habits::plain(seed, dsync, 2) };
         let whole = live(Media::default(), seed, habits, None);
         swept.operations += whole.operations;
         swept.openings += whole.openings;

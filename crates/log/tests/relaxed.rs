@@ -32,7 +32,7 @@ fn count(log: &Log) -> usize {
 }
 
 #[test]
-fn a_weaker_commit_is_not_durable_until_a_stricter_one_is() {
+fn a_relaxed_commit_is_not_durable_until_a_stricter_one_is() {
     for own in OWN {
         let dir = scratch();
         let log = Log::open(dir.path(), options(own)).expect("opens");
@@ -244,11 +244,11 @@ fn lose_page(dir: &std::path::Path, page: u64) {
 const RECORD: usize = 1000;
 
 #[test]
-fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
+fn a_log_of_a_lower_class_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
     for (class, method) in [(ProcessCrash, "buffered"), (ProcessCrash, "direct"), (SystemCrash, "direct")] {
         let dir = scratch();
-        let weaker = || options(method).durability(class);
-        let log = match Log::open(dir.path(), weaker()) {
+        let lower = || options(method).durability(class);
+        let log = match Log::open(dir.path(), lower()) {
             // Where files may come to share blocks this row outlives the process only.
             Err(Error::InvalidOption { option: "method", .. }) if class > ProcessCrash => continue,
             opened => opened.expect("opens"),
@@ -267,22 +267,22 @@ fn a_weaker_log_keeps_the_prefix_that_is_left_and_says_what_is_gone() {
         let report = verify(crashed.path()).expect("verifies");
         assert_eq!((report.tail, report.class, report.records), (lost, Some(class), 9), "{method}");
         assert_eq!((report.damage.len(), report.end), (0, Lsn::new(9 * record)));
-        let again = Log::open(crashed.path(), weaker()).expect("opens");
+        let again = Log::open(crashed.path(), lower()).expect("opens");
         assert_eq!((again.opened().tail, count(&again)), (lost, 9));
         again.append_commit(b"and on").expect("commits");
         again.close().expect("closes");
         // Reported once: the log has recovered since.
-        let again = Log::open(crashed.path(), weaker()).expect("opens");
+        let again = Log::open(crashed.path(), lower()).expect("opens");
         assert_eq!((again.opened().tail, count(&again)), (Tail::Clean, 10));
         drop(log);
     }
 }
 
 #[test]
-fn what_a_weaker_log_synced_is_damaged_and_not_lost_when_it_is_gone() {
+fn what_a_log_of_a_lower_class_synced_is_damaged_and_not_lost_when_it_is_gone() {
     let dir = scratch();
-    let weaker = || options("buffered").durability(ProcessCrash);
-    let log = Log::open(dir.path(), weaker()).expect("opens");
+    let lower = || options("buffered").durability(ProcessCrash);
+    let log = Log::open(dir.path(), lower()).expect("opens");
     for i in 0..60_u8 {
         log.append_commit(&[i; RECORD]).expect("commits");
     }
@@ -296,21 +296,21 @@ fn what_a_weaker_log_synced_is_damaged_and_not_lost_when_it_is_gone() {
     log.close().expect("closes");
     // A closed log has nothing left that may be gone.
     let closed = scratch();
-    let log = Log::open(closed.path(), weaker()).expect("opens");
+    let log = Log::open(closed.path(), lower()).expect("opens");
     for i in 0..20_u8 {
         log.append_commit(&[i; RECORD]).expect("commits");
     }
     log.close().expect("closes");
     lose_page(closed.path(), 10);
-    let error = Log::open(closed.path(), weaker()).map(drop).expect_err("is damaged");
+    let error = Log::open(closed.path(), lower()).map(drop).expect_err("is damaged");
     assert!(matches!(error, Error::Corrupt(_)), "{error}");
 }
 
 #[test]
-fn a_weaker_log_shows_what_is_acknowledged_and_lets_go_of_what_was_trimmed() {
+fn a_log_of_a_lower_class_shows_what_is_acknowledged_and_lets_go_of_what_was_trimmed() {
     let dir = scratch();
-    let weaker = options("buffered").durability(ProcessCrash).idle_mark(Duration::from_millis(1));
-    let log = Log::open(dir.path(), weaker).expect("opens");
+    let lower = options("buffered").durability(ProcessCrash).idle_mark(Duration::from_millis(1));
+    let log = Log::open(dir.path(), lower).expect("opens");
     let mut end = Lsn::ZERO;
     for i in 0..100_u8 {
         end = log.append_commit(&[i; 5000]).expect("commits");

@@ -45,8 +45,8 @@ fn newest(dir: &Path) -> u64 {
     names.filter_map(number).max().unwrap_or(0)
 }
 
-/// Runs `look` beside a writer again and again, until the writer has gone through many segments.
-fn beside_a_writer(mut look: impl FnMut(&Path)) {
+/// Runs `look` while a writer goes on, again and again, until the writer has gone through many segments.
+fn during_a_writer(mut look: impl FnMut(&Path)) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let log = Log::open(dir.path(), options()).expect("opens");
     log.append_commit(&record(Lsn::ZERO)).expect("commits");
@@ -72,7 +72,7 @@ fn beside_a_writer(mut look: impl FnMut(&Path)) {
 #[test]
 fn a_view_finds_a_log_without_a_gap() {
     let mut records = 0;
-    beside_a_writer(|dir| {
+    during_a_writer(|dir| {
         let view = View::open(dir).expect("a log that is being written can be looked at");
         let mut next = None;
         for read in view.read(view.first_lsn()).into_iter().flatten() {
@@ -121,7 +121,7 @@ fn a_view_that_was_trimmed_away_says_so() {
 
 #[test]
 fn verify_calls_nothing_damaged_that_was_only_trimmed() {
-    beside_a_writer(|dir| {
+    during_a_writer(|dir| {
         let report = verify(dir).expect("a log that is being written can be verified");
         assert_eq!(report.damage, Vec::new());
     });
