@@ -22,8 +22,6 @@ pub(crate) struct Layer {
     pub(crate) torn: u64,
     /// Torn states that the kernel refused to mount: not judged.
     pub(crate) unmountable: u64,
-    /// Methods that cannot run there, each with the reason.
-    pub(crate) not_available: Vec<String>,
     /// Time spent, in milliseconds.
     pub(crate) milliseconds: u64,
 }
@@ -138,9 +136,6 @@ impl Report {
                 out,
                 "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} | {seconds:.1} |"
             )?;
-        }
-        for layer in self.layers.iter().filter(|layer| !layer.not_available.is_empty()) {
-            writeln!(out, "\nn/a for {}: {}", layer.name, layer.not_available.join("; "))?;
         }
         if !self.controls.is_empty() {
             writeln!(out, "\n| mistake made on purpose | caught by | after states |\n| --- | --- | ---: |")?;

@@ -96,10 +96,8 @@ impl Run {
             let events = record_files(&scene, &self.binary)?;
             for (layer, (rule, name)) in layers.iter_mut().zip(RULES) {
                 let start = monotonic_ns();
-                let mut tally = files::Tally::default();
-                let found = search_files(&events, &scene, rule, None, &mut tally)?;
+                let found = search_files(&events, &scene, rule, None, &mut layer.states)?;
                 layer.recordings += 1;
-                layer.states += tally.states;
                 layer.milliseconds += milliseconds_since(start);
                 if let Some(found) = found {
                     let tape = Tape::Files(events.clone());
@@ -250,8 +248,8 @@ impl Run {
             let scene = mistake.scene(seed);
             let events = record_files(&scene, &self.binary)?;
             for ((rule, name), claimed) in RULES.into_iter().zip(mistake.files) {
-                let mut tally = files::Tally::default();
-                let found = search_files(&events, &scene, rule, None, &mut tally)?;
+                let mut states = 0;
+                let found = search_files(&events, &scene, rule, None, &mut states)?;
                 if !claimed {
                     continue;
                 }
@@ -261,7 +259,7 @@ impl Run {
                 let replay = found
                     .as_ref()
                     .map(|found| self.save(&format!("{} {layer}", mistake.name), &kept, found.state));
-                self.control(mistake.name, &layer, found.map(|_| tally.states), replay.transpose()?);
+                self.control(mistake.name, &layer, found.map(|_| states), replay.transpose()?);
             }
             if mistake.kill {
                 let dir = crate::apart::scratch()?;
@@ -322,11 +320,11 @@ fn search_files(
     scene: &Scene,
     rule: Rule,
     only: Option<u64>,
-    tally: &mut files::Tally,
+    judged: &mut u64,
 ) -> io::Result<Option<files::Finding>> {
     let timeline = Timeline::new(scene.seed, scene.transactions);
     let search = files::Search { seed: scene.seed, rule, images_per_event: IMAGES_PER_EVENT, only };
-    files::search(events, timeline, search, tally).map_err(io::Error::other)
+    files::search(events, timeline, search, judged).map_err(io::Error::other)
 }
 
 /// Judges one state of a kept recording again; gives what is broken.
@@ -343,7 +341,7 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
                     images_per_event: IMAGES_PER_EVENT,
                     only: Some(state),
                 };
-                let found = files::search(&events, timeline.clone(), search, &mut files::Tally::default());
+                let found = files::search(&events, timeline.clone(), search, &mut 0);
                 let found = found.map_err(io::Error::other)?;
                 broken.extend(
                     found.map(|found| format!("{name} rule, event {}: {}", found.event, found.violation)),

@@ -34,12 +34,7 @@ fn payload(rng: &mut Rng) -> Vec<u8> {
         9 | 10 => rng.index(3000),
         _ => rng.index(9000),
     };
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        bytes.extend_from_slice(&rng.next_u64().to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
+    rng.bytes(length)
 }
 
 /// Where the transaction with these records ends.

@@ -20,15 +20,6 @@ use super::model::{Model, Rule};
 use crate::victim::LAYOUT;
 use crate::workload::{Timeline, UnknownMark};
 
-/// What one recording has come to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    /// Distinct states judged.
-    pub(crate) states: u64,
-    /// Images that had been judged before.
-    pub(crate) repeated: u64,
-}
-
 /// A broken promise and the state that shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -53,7 +44,7 @@ pub(crate) struct Search {
     pub(crate) only: Option<u64>,
 }
 
-/// Judges the states of `events` until one breaks a promise.
+/// Judges the states of `events` until one breaks a promise, and counts the distinct ones in `judged`.
 ///
 /// # Errors
 /// A mark without meaning.
@@ -61,7 +52,7 @@ pub(crate) fn search(
     events: &[Event],
     mut timeline: Timeline,
     search: Search,
-    tally: &mut Tally,
+    judged: &mut u64,
 ) -> Result<Option<Finding>, UnknownMark> {
     let mut model = Model::new(search.rule);
     let mut rng = Rng::new(mix(search.seed));
@@ -82,14 +73,13 @@ pub(crate) fn search(
             let ledger = timeline.ledger();
             let key = mix(key ^ mix(ledger.acknowledged.get()) ^ mix(ledger.trimmed.get() << 1));
             if !seen.insert(key) {
-                tally.repeated += 1;
                 continue;
             }
             state += 1;
             if search.only.is_some_and(|only| only + 1 != state) {
                 continue;
             }
-            tally.states += 1;
+            *judged += 1;
             if let Err(violation) = judge(&mut MemoryDisk::new(&files), &LAYOUT, ledger, twice) {
                 return Ok(Some(Finding { state: state - 1, event: number, violation }));
             }

@@ -228,8 +228,9 @@ pub(crate) fn check_in_pieces<E>(
 mod tests {
     use super::check_in_pieces;
     use crate::format::checksum::crc32c;
-    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, check_body, record_header};
+    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, check_body, record_header};
     use crate::lsn::Lsn;
+    use crate::testing::fixtures;
 
     const BLOCK: u16 = 512;
 
@@ -244,18 +245,10 @@ mod tests {
         bytes.resize(bytes.len().next_multiple_of(BLOCK.into()), 0);
         let header = BatchHeader {
             kind: Kind::Records,
-            log_id: LogId([3; 16]),
-            epoch: 1,
-            segment: 1,
-            offset: 1024,
-            lsn: Lsn::ZERO,
-            durable: Lsn::ZERO,
-            acknowledged: Lsn::ZERO,
-            trim_lsn: Lsn::ZERO,
             body_bytes,
             records: u32::try_from(lengths.len()).expect("few"),
-            link: 0,
             body_checksum: crc32c(&bytes[BATCH_HEADER_BYTES..]),
+            ..fixtures::mark(&fixtures::segment(1, BLOCK, 1 << 20, Lsn::ZERO), 1024)
         };
         header.encode(&mut bytes);
         (header, bytes)

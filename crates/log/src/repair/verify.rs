@@ -59,6 +59,25 @@ impl Trust {
     fn abused(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
     }
+
+    /// Whether the batch at `offset`, of blocks of `block_bytes`, is read and valid.
+    fn reads<D: Disk>(
+        &mut self,
+        (disk, window): (&mut D, &mut Window),
+        place: (&str, FileId),
+        (offset, block_bytes): (u64, u16),
+        header: &BatchHeader,
+    ) -> Result<bool> {
+        let bytes = header.disk_bytes(block_bytes);
+        if header.check_claims().is_err() || !self.allows(bytes) {
+            return Ok(false);
+        }
+        let valid = window.check(disk, place, (offset, block_bytes), header)?.is_ok();
+        if !valid {
+            self.abused(bytes);
+        }
+        Ok(valid)
+    }
 }
 
 /// What `verify` found.
@@ -215,10 +234,8 @@ fn first_batch_in<D: Disk>(
         let bytes = window.get(disk, place, offset, BATCH_HEADER_BYTES)?;
         if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
             written = true;
-            let length = header.disk_bytes(segment.block_bytes);
-            let plausible = header.check_claims().is_ok() && trust.allows(length);
             let at = (offset, segment.block_bytes);
-            if plausible && window.check(disk, place, at, &header)?.is_ok() {
+            if trust.reads((disk, &mut window), place, at, &header)? {
                 let segment = SegmentHeader {
                     epoch: header.epoch,
                     first_lsn: header.lsn,
@@ -227,9 +244,6 @@ fn first_batch_in<D: Disk>(
                     ..*segment
                 };
                 return Ok((true, Some(at_batch(&Cursor::start(segment), offset, &header))));
-            }
-            if plausible {
-                trust.abused(length);
             }
         }
         offset += u64::from(segment.block_bytes);
@@ -331,10 +345,8 @@ fn reconstruct_from<D: Disk>(
         for block_bytes in blocks_at(offset) {
             let bytes = header.disk_bytes(block_bytes);
             let end = offset.saturating_add(bytes);
-            if bytes > BATCH_BYTES_MAX || end > spare.bytes || !trust.allows(bytes) {
-                continue;
-            }
-            if window.check(disk, place, (offset, block_bytes), &header)?.is_ok() {
+            let fits = bytes <= BATCH_BYTES_MAX && end <= spare.bytes;
+            if fits && trust.reads((disk, &mut window), place, (offset, block_bytes), &header)? {
                 let reconstructed = SegmentHeader {
                     block_bytes,
                     log_id: header.log_id,
@@ -350,7 +362,6 @@ fn reconstruct_from<D: Disk>(
                 };
                 return Ok((first, Some(reconstructed)));
             }
-            trust.abused(bytes);
         }
         offset += u64::from(BLOCK_SIZES[0]);
     }
@@ -630,13 +641,9 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
             if let Ok((header, _)) = Cursor::self_valid(segment, offset, bytes) {
                 let further =
                     header.lsn >= cursor.lsn && header.end() <= limit && header.epoch >= cursor.epoch;
-                let length = header.disk_bytes(segment.block_bytes);
-                if further && header.check_claims().is_ok() && self.trust.allows(length) {
-                    let at = (offset, segment.block_bytes);
-                    if self.window.check(self.disk, place, at, &header)?.is_ok() {
-                        return Ok(Some(at_batch(cursor, offset, &header)));
-                    }
-                    self.trust.abused(length);
+                let (read, at) = ((&mut *self.disk, &mut self.window), (offset, segment.block_bytes));
+                if further && self.trust.reads(read, place, at, &header)? {
+                    return Ok(Some(at_batch(cursor, offset, &header)));
                 }
             }
             offset += u64::from(segment.block_bytes);

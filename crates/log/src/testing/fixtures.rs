@@ -3,7 +3,8 @@
 use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings};
 
 use crate::commit::state::{Core, CoreConfig, ResumePoint};
-use crate::format::{LogId, SegmentHeader};
+use crate::format::checksum::crc32c;
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::segment::Place;
 
@@ -41,6 +42,25 @@ pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_l
         previous: number - 1,
         link: 0,
         class: Class::PowerLoss,
+    }
+}
+
+/// The header of a batch of that log at `offset` of a segment, that holds and states nothing: a mark.
+pub(crate) fn mark(segment: &SegmentHeader, offset: u64) -> BatchHeader {
+    BatchHeader {
+        kind: Kind::Mark,
+        log_id: segment.log_id,
+        epoch: segment.epoch,
+        segment: segment.number,
+        offset,
+        lsn: Lsn::ZERO,
+        durable: Lsn::ZERO,
+        acknowledged: Lsn::ZERO,
+        trim_lsn: Lsn::ZERO,
+        body_bytes: 0,
+        records: 0,
+        link: 0,
+        body_checksum: crc32c(&vec![0; usize::from(segment.block_bytes) - BATCH_HEADER_BYTES]),
     }
 }
 

@@ -83,25 +83,16 @@ fn segment(header: &SegmentHeader, claim: u64, sound: usize) -> Vec<u8> {
     for (index, at) in (block..bytes.len() - block).step_by(block).enumerate() {
         let left = header.data_end() - at as u64 - BATCH_HEADER_BYTES as u64;
         let claim = if index % sound == sound - 1 { 0 } else { claim.min(left) };
-        let batch = BatchHeader {
-            kind: if claim == 0 { Kind::Mark } else { Kind::Records },
-            log_id: header.log_id,
-            epoch: 1,
-            segment: header.number,
-            offset: at as u64,
-            lsn,
-            durable: lsn,
-            acknowledged: lsn,
-            trim_lsn: Lsn::ZERO,
+        let mark = fixtures::mark(header, at as u64);
+        let mark = BatchHeader { lsn, durable: lsn, acknowledged: lsn, link, ..mark };
+        let claims = BatchHeader {
+            kind: Kind::Records,
             body_bytes: u32::try_from(claim).expect("small"),
-            records: u32::from(claim > 0),
-            link,
-            body_checksum: if claim == 0 {
-                crate::format::checksum::crc32c(&vec![0; block - BATCH_HEADER_BYTES])
-            } else {
-                1
-            },
+            records: 1,
+            body_checksum: 1,
+            ..mark
         };
+        let batch = if claim == 0 { mark } else { claims };
         link = batch.encode(&mut bytes[at..]);
         lsn = lsn.saturating_add(1);
     }

@@ -91,7 +91,6 @@ fn in_order(found: &Found) {
 #[cfg(test)]
 mod tests {
     use super::recover_files;
-    use crate::format::checksum::crc32c;
     use crate::format::{BatchHeader, Kind, segment_name};
     use crate::lsn::Lsn;
     use crate::testing::fixtures;
@@ -111,18 +110,11 @@ mod tests {
             let place = &mut content[block * 512..];
             link = BatchHeader {
                 kind,
-                log_id: header.log_id,
                 epoch: if rng.one_in(20) { u64::MAX } else { 1 + rng.below(2) },
-                segment: 1,
-                offset,
-                lsn: Lsn::ZERO,
                 durable: Lsn::new(rng.below(2)),
-                acknowledged: Lsn::ZERO,
-                trim_lsn: Lsn::ZERO,
                 body_bytes: u32::try_from(rng.below(600)).unwrap_or(0) & 0xFFFF_FE00,
-                records: 0,
                 link,
-                body_checksum: crc32c(&[0; 512 - 96]),
+                ..fixtures::mark(&header, offset)
             }
             .encode(place);
         }

@@ -54,6 +54,7 @@ pub trait BySeed: Sync {
     fn run(&self, seeds: Range<u64>) -> Result<Self::Sum, Failure>;
 
     /// Whether the campaign is done.
+    #[must_use]
     fn is_done(&self, standing: &Standing<Self::Sum>) -> bool {
         standing.next_seed >= self.end(standing.first_seed) || self.is_enough(&standing.sum)
     }

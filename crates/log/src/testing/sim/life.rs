@@ -336,13 +336,7 @@ impl Life {
             _ => self.rng.index(2600),
         };
         let tag = crate::testing::sim::rng::mix(self.habits.number ^ self.core.appended().get() << 8);
-        let mut noise = Rng::new(tag);
-        let mut bytes = Vec::with_capacity(length + 8);
-        while bytes.len() < length {
-            bytes.extend_from_slice(&noise.next_u64().to_le_bytes());
-        }
-        bytes.truncate(length);
-        bytes
+        Rng::new(tag).bytes(length)
     }
 
     fn accepted(&mut self, accepted: Result<Lsn, Refusal>, records: Vec<Vec<u8>>) {

@@ -30,6 +30,16 @@ impl Rng {
         usize::try_from(self.below(bound as u64)).unwrap_or(0)
     }
 
+    /// So many random bytes.
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&self.next_u64().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
     /// True once in `n` times on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
