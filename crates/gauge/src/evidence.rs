@@ -229,7 +229,7 @@ fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Optio
         Verdict::Confirmed
     } else if cache == DeviceCache::Unknown {
         Verdict::CannotTell("the device does not say whether its write cache is volatile")
-    } else if forced_by_fua(result, row) && each.writes >= one_each / writers {
+    } else if forces_each_write(result, row) && each.writes >= one_each / writers {
         Verdict::ByFua
     } else if writers > 1.0 && each.flushes * writers >= one_each && !missing(writers) {
         Verdict::Shared
@@ -283,7 +283,7 @@ fn bytes_missing(measured: &Measured) -> bool {
 
 /// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
 /// by direct I/O under `O_DSYNC`. `O_SYNC` and everything through the cache get a flush instead.
-fn forced_by_fua(result: &RunResult, row: &Row) -> bool {
+pub(crate) fn forces_each_write(result: &RunResult, row: &Row) -> bool {
     takes_fua(result)
         && !result.plan.file_state.needs_metadata()
         && !result.environment.file_system.copy_on_write

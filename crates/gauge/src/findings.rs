@@ -10,6 +10,7 @@
 
 mod cost;
 mod machine;
+mod raw;
 mod trust;
 
 use crate::figures::listing;
@@ -86,7 +87,7 @@ const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 34] = [
+pub const RULES: [Rule; 35] = [
     rule("cpu-wait",             Every,   machine::cpu_wait),
     rule("ticks",                Ranked,  machine::ticks),
     rule("lies",                 Durable, trust::lies),
@@ -115,6 +116,7 @@ pub const RULES: [Rule; 34] = [
     rule("metadata",             Ranked,  cost::metadata),
     rule("amplification",        Ranked,  cost::amplification),
     rule("copy-on-write",        Ranked,  cost::copy_on_write),
+    rule("raw-flushes",          Ranked,  raw::raw_flushes),
     rule("fsync-dearer",         Ranked,  cost::fsync_dearer),
     rule("each-write-flushed",   Ranked,  cost::each_write_flushed),
     rule("same-within-noise",    Ranked,  machine::same_within_noise),

@@ -13,6 +13,8 @@
 use crate::calls::{COMMITS, compare};
 use crate::trace::{Call, blocks, blocks_of_raw_device, parse};
 use seawall_gauge::evidence::{self, Verdict};
+use seawall_gauge::findings;
+use seawall_gauge::rank::Ranking;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Outcome;
 use seawall_sys::durability::Class;
@@ -98,6 +100,11 @@ fn check(name: &str, expected: &[(&str, Commit)], missing: &[(&str, &str)]) -> R
     result
 }
 
+/// Whether the result is said to be of a raw device that is flushed where a file would not be.
+fn is_found(result: &RunResult) -> bool {
+    findings::find(&Ranking::new(result)).iter().any(|finding| finding.rule == "raw-flushes")
+}
+
 #[test]
 #[ignore = "needs what an emulated machine left; run by `cargo xtask test`"]
 fn on_a_file_each_commit_is_one_write_with_fua_and_no_flush() {
@@ -111,7 +118,8 @@ fn on_a_file_each_commit_is_one_write_with_fua_and_no_flush() {
         ("uring-direct-sqpoll", Forced),
         ("uring-direct-iopoll", Forced),
     ];
-    check("file", &expected, &[("atomic+dsync", "a device with atomic writes")]);
+    let result = check("file", &expected, &[("atomic+dsync", "a device with atomic writes")]);
+    assert!(!is_found(&result), "a file is not flushed");
 }
 
 #[test]
@@ -125,5 +133,5 @@ fn on_the_raw_device_plain_calls_flush_as_well_and_atomic_writes_run() {
         ("uring-direct-fixed-dsync", Forced),
         ("uring-direct-iopoll", Forced),
     ];
-    check("raw", &expected, &[]);
+    assert!(is_found(&check("raw", &expected, &[])), "the raw device is flushed");
 }

@@ -125,6 +125,28 @@ fn a_device_that_counts_no_flushes_contradicts_every_durable_method() {
 }
 
 #[test]
+fn a_raw_device_that_is_flushed_although_it_takes_fua_is_found() {
+    let ran = |flushes_of: fn(u64) -> u64, raw_device: bool| {
+        let mut result =
+            crate::sample::run("direct,direct+dsync,direct+rwf-dsync", Vec::new(), |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+        result.plan.raw_device = raw_device;
+        let figures = measured(&mut result, "direct+rwf-dsync");
+        let commits = figures.commits;
+        figures.counts.as_mut().expect("counts").flushes = flushes_of(commits);
+        result
+    };
+    let flushed = sentence(&ran(|commits| commits, true), "raw-flushes");
+    assert!(flushed.contains("direct+rwf-dsync") && flushed.contains("1.00 flushes a commit"), "{flushed}");
+    // A file, and a device that only gets what it needs.
+    assert_eq!(sentence(&ran(|commits| commits, false), "raw-flushes"), "");
+    let mut forced = ran(|_| 0, true);
+    measured(&mut forced, "direct+dsync").counts.as_mut().expect("counts").flushes = 0;
+    assert_eq!(sentence(&forced, "raw-flushes"), "");
+}
+
+#[test]
 fn fsync_dearer_than_fdatasync_is_found() {
     let mut result = volatile(Vec::new());
     measured(&mut result, "buffered+fsync").rounds.iter_mut().for_each(|round| round.p50_ns *= 2);
