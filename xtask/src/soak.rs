@@ -1,4 +1,4 @@
-//! `cargo xtask soak --minutes N`: looks for faults with inputs that no test has, for as long as asked.
+//! `cargo xtask soak --minutes N`: looks for faults with inputs that no test has, for so many minutes.
 //!
 //! ```text
 //!   results/soak/standing.json   seconds, turns, build and findings of each part, and the next seed

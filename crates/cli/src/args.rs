@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// What a durable commit costs here, by every method, and whether it is true.
+/// Measure durable commits by every method, and check what each outlives on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "seawall", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
-    /// Test by real power cuts, with a witness on another host, whether acknowledged data is kept
+    /// Test with real power cuts, and a witness on another host, whether acknowledged data survives
     Powercut(crate::powercut::PowercutArgs),
     /// Measure commit latency in at most 1 s; always returns a result (for the start of services)
     Probe(crate::probe::ProbeArgs),

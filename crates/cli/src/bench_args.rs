@@ -70,7 +70,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "TEXT", value_parser = label, help_heading = "Output")]
     pub(crate) label: Option<String>,
 
-    /// Print nothing but the report and what went wrong
+    /// Print only the report and errors
     #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
 

@@ -12,7 +12,7 @@ pub(crate) struct Compare {
     #[arg(value_name = "RESULT.json")]
     pub(crate) results: Vec<PathBuf>,
 
-    /// Published tables to set beside them, by id (see --list), separated by commas
+    /// Published tables to compare them with, by id (see --list), separated by commas
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 

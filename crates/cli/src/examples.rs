@@ -7,7 +7,7 @@ use crate::args::Cli;
 use crate::exit::{self, BROKEN, INTERRUPTED, MISSED, NOT_JUDGED};
 use clap::{Command, CommandFactory as _};
 
-/// A command by its words, its exit codes beside 0, 1 and 2, and its examples: the line, and what it is for.
+/// A command by its words, its exit codes apart from 0, 1 and 2, and its examples: the line, and what it is for.
 type Row = (&'static [&'static str], &'static [u8], &'static [(&'static str, &'static str)]);
 
 #[rustfmt::skip]
@@ -33,12 +33,12 @@ const TABLE: &[Row] = &[
         ("seawall bench commit /var/lib/db --methods published", "the same as without `commit`"),
     ]),
     (&["bench", "stall"], &[INTERRUPTED], &[
-        ("seawall bench stall", "appends beside fsync, as published"),
+        ("seawall bench stall", "appends while another thread calls fsync, as published"),
         ("seawall bench stall /var/lib/db --size 4k --sync-sleep 1000", "larger appends, fewer syncs"),
     ]),
     (&["bench", "cached"], &[INTERRUPTED], &[
         ("seawall bench cached", "one file system"),
-        ("seawall bench cached /mnt/ext4 /mnt/xfs", "two beside each other"),
+        ("seawall bench cached /mnt/ext4 /mnt/xfs", "two compared"),
     ]),
     (&["bench", "path"], &[INTERRUPTED], &[
         ("seawall bench path", "the native ways"),
@@ -68,8 +68,8 @@ const TABLE: &[Row] = &[
     ]),
     (&["report"], &[], &[
         ("seawall report result.json -o report.html", "one run, with pictures"),
-        ("seawall report old.json new.json -o both.html", "two runs beside each other"),
-        ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "beside a published table"),
+        ("seawall report old.json new.json -o both.html", "two runs compared"),
+        ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "compared with a published table"),
     ]),
     (&["methods"], &[], &[
         ("seawall methods", "the commit methods of this system"),
@@ -146,7 +146,7 @@ const TABLE: &[Row] = &[
     (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
     (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
     (&["log", "bench"], &[INTERRUPTED], &[
-        ("seawall log bench /var/lib/db", "all workloads, beside the raw disk"),
+        ("seawall log bench /var/lib/db", "all workloads, compared with the raw disk"),
         ("seawall log bench --only W1 --rounds 3", "one of them"),
     ]),
 ];

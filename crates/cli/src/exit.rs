@@ -10,7 +10,7 @@ const MEANINGS: [(u8, &str); 7] = [
     (0, "done"),
     (1, "could not be done: the message says what and why"),
     (2, "the command line is wrong"),
-    (MISSED, "a requirement (--require, --fail-if) was missed, or no figure tells"),
+    (MISSED, "a requirement (--require, --fail-if) was missed, or could not be evaluated"),
     (BROKEN, "a promise was broken: acknowledged data is lost"),
     (NOT_JUDGED, "no requirement was missed, but one was not judged: commits waited for a CPU"),
     (INTERRUPTED, "interrupted; `bench` keeps what was measured until then"),

@@ -16,6 +16,7 @@ use records::{Form, Output};
 use seawall::{
     Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, salvage, verify,
 };
+use seawall_sys::text::printable;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -265,7 +266,7 @@ impl From<seawall::Error> for Stop {
             _ => false,
         };
         let remedy = if missing { "; name the folder of a log" } else { "" };
-        Self::Failed(plain(&error.to_string()) + remedy)
+        Self::Failed(format!("{}{remedy}", printable(&error.to_string())))
     }
 }
 
@@ -553,8 +554,11 @@ fn check(look: &Look) -> Result<(), Stop> {
         Answer::Json => writeln!(io::stdout().lock(), "{}", records::report(&report)).map_err(Stop::from),
     };
     let Some(first) = report.damage.first() else { return printed };
-    let mut text =
-        format!("{} damaged place(s), the first one in {}", report.damage.len(), plain(&first.to_string()));
+    let mut text = format!(
+        "{} damaged place(s), the first one in {}",
+        report.damage.len(),
+        printable(&first.to_string())
+    );
     if let Err(Stop::Failed(unwritten)) = printed {
         text = format!("{text}; {unwritten}");
     }
@@ -571,13 +575,13 @@ fn print_report(report: &Report) -> Result<(), Stop> {
     writeln!(output, "intact       {records} records of {bytes} bytes in {batches} batches")?;
     writeln!(output, "tail         {}", tail(report))?;
     for foreign in &report.foreign_files {
-        writeln!(output, "not ours     {}", plain(foreign))?;
+        writeln!(output, "not ours     {}", printable(foreign))?;
     }
     if report.damage.is_empty() {
         writeln!(output, "damage       none")?;
     }
     for damage in &report.damage {
-        writeln!(output, "damage       {}", plain(&damage.to_string()))?;
+        writeln!(output, "damage       {}", printable(&damage.to_string()))?;
     }
     output.flush().map_err(Stop::from)
 }
@@ -592,7 +596,7 @@ fn save(options: &Salvage) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
-        writeln!(output, "damage       {}", plain(&damage.to_string()))?;
+        writeln!(output, "damage       {}", printable(&damage.to_string()))?;
     }
     for (from, to) in &done.left_out {
         writeln!(output, "left out     LSN {from} to {to}, {} bytes", to.since(*from))?;
@@ -606,19 +610,6 @@ fn save(options: &Salvage) -> Result<(), Stop> {
         done.left_out.len(),
         done.report.damage.len()
     )))
-}
-
-/// The text without characters that a terminal would obey: names of files and what files hold are not ours.
-fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 fn trim(options: &Trim) -> Result<(), Stop> {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Test by real power cuts, with a witness on another host, whether acknowledged data is kept
+/// Test with real power cuts, and a witness on another host, whether acknowledged data survives
 #[derive(Debug, Args)]
 pub(crate) struct PowercutArgs {
     #[command(subcommand)]
@@ -29,11 +29,11 @@ pub(crate) struct PowercutArgs {
 
 #[derive(Debug, Subcommand)]
 enum PowercutCommand {
-    /// Keep the ledger of acknowledgements, on a host that keeps its power
+    /// Record acknowledgements durably, on a host whose power stays on
     Witness(WitnessArgs),
-    /// Write, and have every acknowledgement witnessed, until the power goes
+    /// Write, and report every acknowledgement to the witness, until the power is cut
     Run(RunArgs),
-    /// Judge what is left when the power is back; exit code 4 if a promise was broken, 1 if no cut came
+    /// Check the surviving files when the power is back; exit code 4 if a promise was broken, 1 if no cut came
     Check(CheckArgs),
 }
 
@@ -50,17 +50,24 @@ struct WitnessArgs {
     ledger: PathBuf,
 }
 
+/// The witness that a run reports to and a check asks.
 #[derive(Debug, Args)]
-struct RunArgs {
-    /// A folder on the disk under test; the run makes a folder of its own in it
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+struct Reach {
     /// The witness; the port is 7643 if left out
     #[arg(long, value_name = "HOST:PORT")]
     witness: String,
     /// The file with the token that both hosts share
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// A folder on the disk under test; the run makes a folder of its own in it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    reach: Reach,
     /// Commit methods by id (see `seawall methods`), log, log:ID, and the groups durable and all, separated by commas
     #[arg(long, value_name = "IDS", default_value = "log")]
     method: String,
@@ -89,19 +96,15 @@ struct CheckArgs {
     /// The folder that `run` was given
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The witness; the port is 7643 if left out
-    #[arg(long, value_name = "HOST:PORT")]
-    witness: String,
-    /// The file with the token that both hosts share
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    #[command(flatten)]
+    reach: Reach,
     /// The run to judge [default: the one that began last]
     #[arg(long, value_name = "ID")]
     run: Option<RunId>,
     /// Hold every method to this class, whatever it promised
     #[arg(long, value_name = "CLASS")]
     hold_to: Option<HoldTo>,
-    /// The file system is mounted: a run's folder that is not there counts as lost
+    /// The file system is mounted: a run's folder that is missing counts as lost
     #[arg(long)]
     mounted: bool,
     /// The disk's own power was cut, and this host went on: that it did not restart is no sign that no cut came
@@ -187,8 +190,8 @@ fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
     signals::listen()?;
     let plan = Plan {
         folder: options.folder.clone(),
-        witness: with_port(&options.witness),
-        token: token(&options.token_file)?,
+        witness: with_port(&options.reach.witness),
+        token: token(&options.reach.token_file)?,
         methods: options.method.clone(),
         record_bytes: u32::try_from(options.size.as_u64()).unwrap_or(u32::MAX),
         journal_bytes: options.journal.as_u64(),
@@ -212,8 +215,8 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     options.json.as_deref().map_or(Ok(()), output::check)?;
     let question = Question {
         folder: options.folder.clone(),
-        witness: with_port(&options.witness),
-        token: token(&options.token_file)?,
+        witness: with_port(&options.reach.witness),
+        token: token(&options.reach.token_file)?,
         run: options.run,
         hold_to: options.hold_to.map(|class| match class {
             HoldTo::ProcessCrash => Class::ProcessCrash,

@@ -14,7 +14,7 @@ pub(crate) struct Report {
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub(crate) out: PathBuf,
 
-    /// Published tables to set beside them, by id (see `seawall compare --list`), separated by commas
+    /// Published tables to compare them with, by id (see `seawall compare --list`), separated by commas
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 }

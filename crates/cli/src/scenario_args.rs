@@ -35,7 +35,7 @@ pub(crate) enum ScenarioArgs {
     Group(GroupArgs),
     /// Measure what other work on the same disk does to commits
     Interfere(InterfereArgs),
-    /// Measure Kafka and NATS beside local methods
+    /// Measure Kafka and NATS, compared with local methods
     Replicated(Box<ReplicatedArgs>),
     /// Run every scenario that needs nothing but a folder, one after the other
     All(AllArgs),

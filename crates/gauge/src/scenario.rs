@@ -170,7 +170,7 @@ pub const SCENARIOS: [Scenario; 7] = [
     },
     Scenario {
         name: replicated::NAME,
-        summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS beside local methods",
+        summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS, compared with local methods",
         reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
         defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
         study: Some(StudyOf {
