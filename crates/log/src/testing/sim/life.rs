@@ -517,7 +517,9 @@ impl Life {
             Ok(Progress::Ended(spare)) => {
                 self.task = None;
                 self.inventory.task_done();
-                spare.into_iter().for_each(|spare| self.core.add_spare(spare));
+                if let Some(spare) = spare {
+                    self.core.add_spare(spare);
+                }
             }
             Err(failed) => {
                 if let Some(running) = self.task.take().filter(|_| !failed.fatal) {

@@ -173,7 +173,9 @@ impl<D: Disk> Writer<D> {
         match SegmentTask::new(task, READ_BYTES).finish(&mut self.disk) {
             Ok(spare) => {
                 self.inventory.task_done();
-                spare.into_iter().for_each(|spare| self.core.add_spare(spare));
+                if let Some(spare) = spare {
+                    self.core.add_spare(spare);
+                }
                 Ok(())
             }
             Err(failed) => {

@@ -64,8 +64,8 @@ fn scene(task: Task, before: usize) -> Result<bool, Violation> {
         }
     };
     untouched(&mut disk, file).map_err(|error| failed("it was replaced or written to", &error))?;
-    let named = matches!(&refused.error, Error::Io { path, .. } if path.ends_with(segment_name(NUMBER)));
-    if refused.fatal || !named {
+    let of_file = matches!(&refused.error, Error::Io { path, .. } if path.ends_with(segment_name(NUMBER)));
+    if refused.fatal || !of_file {
         return Err(failed("an error that is not fatal and names the file was due", &refused.error));
     }
     task.give_up(&mut disk).map_err(|error| failed("giving up", &error))?;
