@@ -153,7 +153,11 @@ fn record(wishes: &Wishes, kernel: &Kernel, method: &str, seed: u64) -> Result<R
     let task = Task::Record { input: input(seed) };
     let opened = format!("opened {} 0", Engine::Binary.life());
     let words = format!("{METHODS}{method}");
-    let Watched { start, events, .. } = watch(wishes, kernel, disk, task, &words, Some(opened))?;
+    let Watched { start, events, console } = watch(wishes, kernel, disk, task, &words, Some(opened))?;
+    // A method that the log refuses would be judged on nothing.
+    if !events.iter().any(|event| matches!(event, Event::Write { .. })) {
+        return Err(machine_error(&format!("`seawall log append` by {method} wrote nothing"), console));
+    }
     Ok(Recording { start, events, timeline: Timeline::new(seed, TRANSACTIONS), seed })
 }
 
