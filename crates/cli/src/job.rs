@@ -265,7 +265,7 @@ fn overwritten(device: &RawDevice, plan: &Plan) -> String {
         contents => format!("ON IT NOW: {}", contents.join(", ")),
     };
     format!(
-        "DESTROYS the first {} of {}{what}, a device of {}; {contents}. Nothing has it mounted or open.",
+        "DESTROYS the first {} of {}{what}, a device of {}; {contents}. No mount, swap, volume, loop device or visible program uses it.",
         bytes(plan.journal.bytes),
         device.path().display(),
         bytes(device.bytes()),

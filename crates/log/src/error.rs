@@ -212,7 +212,12 @@ impl std::fmt::Display for Error {
                 path.display()
             ),
             Self::Locked { path } => {
-                write!(f, "{} is held by another writer: close it first", path.display())
+                write!(
+                    f,
+                    "{} or its directory is locked, by another writer or by a process that keeps writers out: close it \
+                     first (lslocks names it)",
+                    path.display()
+                )
             }
             Self::Failed { cause } => write!(f, "the log failed earlier and must be reopened: {cause}"),
             Self::Corrupt(damage) => write!(

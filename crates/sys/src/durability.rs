@@ -113,7 +113,7 @@ pub enum Medium {
     Memory,
     /// With a server, reached by a network or a FUSE process, whose promise it is.
     Server,
-    /// Not reported by the system.
+    /// Not reported by the system, such as an overlay's folder that cannot be seen from a container.
     Unknown,
 }
 
@@ -244,6 +244,13 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         return Class::ProcessCrash;
     }
     let flushes = reach.data == Depth::Stable && !around.lies.contains(&Lie::BarriersOff);
+    if around.medium == Medium::Unknown && !flushes {
+        because.push(
+            "what lies under the file system cannot be seen from here: only a flush is sure to pass through it"
+                .to_owned(),
+        );
+        return Class::ProcessCrash;
+    }
     if around.cached_image && !flushes {
         because.push("the loop device keeps it in the page cache of its image file".to_owned());
         return Class::ProcessCrash;
@@ -334,7 +341,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 33] = [
+        let rows: [(&str, Surroundings, Class); 36] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -371,6 +378,9 @@ mod tests {
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::Preload]), ProcessCrash),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::SyncDisabled]), ProcessCrash),
             ("buffered+fdatasync", with(|s| s.medium = Medium::Memory), ProcessCrash),
+            ("direct", with(|s| s.medium = Medium::Unknown), ProcessCrash),
+            ("sync-file-range", with(|s| s.medium = Medium::Unknown), ProcessCrash),
+            ("buffered+fdatasync", with(|s| s.medium = Medium::Unknown), PowerLoss),
             ("direct+dsync", with(|s| s.lies = vec![Lie::Preload]), SystemCrash),
             ("direct+rwf-dsync", with(|s| s.lies = vec![Lie::Preload]), PowerLoss),
             ("write-through", honest(), SystemCrash),

@@ -184,6 +184,8 @@ impl Environment {
             Promiser::Wine
         } else if self.file_system.medium == Medium::Server {
             Promiser::Server
+        } else if self.file_system.medium == Medium::Unknown {
+            Promiser::Unknown
         } else if self.hypervisor.is_some() {
             Promiser::Hypervisor
         } else if self.devices.is_empty() {

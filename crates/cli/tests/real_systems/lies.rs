@@ -4,8 +4,9 @@
 
 use crate::ground::{Ground, Mount, folder, must};
 use crate::program::{Bench, Run, SMALL, measured, names};
-use seawall_sys::durability::{Class, DeviceCache, Lie};
+use seawall_sys::durability::{Class, DeviceCache, Lie, Promiser};
 use std::path::Path;
+use std::process::Command;
 
 /// Methods on which a lie must show, and one past libc's reach.
 const METHODS: [&str; 2] = ["--methods", "buffered+fdatasync,dsync,direct+dsync,rwf-dsync"];
@@ -110,6 +111,33 @@ fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing(
     for (row, measured) in run.result().measured() {
         assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
     }
+}
+
+#[test]
+#[ignore = "needs root and an overlay; run by `cargo xtask test`"]
+fn an_overlay_whose_upper_folder_cannot_be_seen_promises_nothing_without_a_flush_and_says_so() {
+    let memory = folder();
+    let _mount = Mount::new("tmpfs", "size=256m", "none", memory.path());
+    for part in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(memory.path().join(part)).expect("a folder");
+    }
+    let merged = memory.path().join("merged");
+    // Relative names: the mount table repeats them as they were given.
+    let mut command = Command::new("mount");
+    command.args(["-t", "overlay", "overlay", "-o", "lowerdir=lower,upperdir=upper,workdir=work", "merged"]);
+    assert!(command.current_dir(memory.path()).status().expect("mount").success());
+    let methods = ["--methods", "direct,sync-file-range,buffered+fdatasync"];
+    let run = Bench::new(&merged, &[&SMALL[..], &methods].concat()).run();
+    must("umount", &[merged.to_str().expect("UTF-8")]);
+    let result = run.result();
+    for (row, measured) in result.measured() {
+        let durability = measured.durability.as_ref().expect("a class");
+        let expected = if row.id == "buffered+fdatasync" { Class::PowerLoss } else { Class::ProcessCrash };
+        assert_eq!(durability.class, expected, "{}: {}", row.id, run.told());
+        assert_eq!(durability.promised_by, Promiser::Unknown, "{}", row.id);
+    }
+    assert!(run.told().contains("who promises durability cannot be told"), "{}", run.told());
+    assert!(!run.told().contains("usual for NVMe"), "{}", run.told());
 }
 
 #[test]

@@ -331,6 +331,22 @@ fn a_raw_device_that_is_swap_or_under_another_is_never_overwritten() {
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_raw_device_whose_image_has_another_device_or_that_a_program_has_open_is_never_overwritten() {
+    let folder = folder();
+    let attached = image(folder.path(), 16);
+    {
+        let beside = Loop::attach(&folder.path().join("image"), 512);
+        device_is_spared(&attached.path, &["in use", "has the same image", &beside.path]);
+    }
+    let mut opener =
+        Command::new("sleep").arg("600").stdin(File::open(&attached.path).expect("the device")).spawn();
+    let opener = opener.as_mut().expect("sleep");
+    device_is_spared(&attached.path, &["in use", "is open in process", "sleep"]);
+    opener.kill().and_then(|()| opener.wait()).expect("its end");
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn a_raw_device_that_nobody_uses_is_named_with_its_content_and_overwritten_only_up_to_the_journal() {
     let folder = folder();
     let attached = image(folder.path(), 8);

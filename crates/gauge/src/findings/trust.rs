@@ -249,8 +249,17 @@ pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
 /// What a fast commit on a virtual disk of an unknown kind may mean.
 fn usual(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
     const NOTABLE_NS: u64 = 200_000;
+    /// The fastest published commit of such a drive.
+    const DRIVE_NS: u64 = 12_000;
     if best.p50_ns() >= NOTABLE_NS || !ranges::expected(ranking).is_unknown_disk {
         return String::new();
+    }
+    if best.p50_ns() < DRIVE_NS {
+        return format!(
+            " {} a commit is faster than any published drive, {} with power-loss protection: something nearer answers the flush.",
+            duration_ns(best.p50_ns()),
+            duration_ns(DRIVE_NS)
+        );
     }
     format!(
         " {} a commit is usual for NVMe with power-loss protection; from inside, a host that answers flushes from memory looks the same.",

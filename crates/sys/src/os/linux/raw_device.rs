@@ -1,9 +1,9 @@
-//! Linux: finds the mounts, swaps, holders, loop devices and exclusive openers that use a block device.
+//! Linux: finds the mounts, swaps, holders, loop devices and programs that use a block device.
 //!
 //! `open(2)` with `O_EXCL` and without `O_CREAT` on a block device fails with `EBUSY` if the device, one of its
 //! partitions or the disk that it is a partition of is mounted or claimed, in any mount namespace. That decides; the
 //! tables only supply the reason of a refusal, and show users that claim nothing: a loop device whose image is the
-//! device.
+//! device or the device's own image, and a program that has it open (of this PID namespace, as far as this user may look).
 //!
 //! Invariants: devices are compared by number, never by name alone; a device that overlaps the device counts as the
 //! device.
@@ -67,6 +67,8 @@ pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
     uses.extend(swaps_of(&devices, &text(Path::new("/proc/swaps")).unwrap_or_default()));
     uses.extend(folders.iter().flat_map(|folder| holders_of(folder)));
     uses.extend(loops_on(&devices));
+    uses.extend(loops_beside(&folders, Path::new("/sys/block")));
+    uses.extend(openers_of(&devices, Path::new("/proc")));
     Ok(uses)
 }
 
@@ -107,6 +109,38 @@ fn loops_on(devices: &[(Number, String)]) -> Vec<String> {
         let below = number(Path::new(&image))?;
         let (_, name) = devices.iter().find(|(number, _)| *number == below)?;
         Some(format!("{own} is a loop device on {name}: losetup --detach /dev/{own} first"))
+    });
+    found.collect()
+}
+
+/// Other loop devices below `blocks` whose image is that of a loop device among `folders`.
+fn loops_beside(folders: &[PathBuf], blocks: &Path) -> Vec<String> {
+    let image = |folder: &Path| text(&folder.join("loop/backing_file"));
+    let identity = |image: &str| std::fs::metadata(image).ok().map(|file| (file.dev(), file.ino()));
+    let is_same =
+        |a: &str, b: &str| a == b || identity(a).is_some_and(|identity_a| identity(b) == Some(identity_a));
+    let own: Vec<(String, String)> =
+        folders.iter().filter_map(|folder| Some((name(folder), image(folder)?))).collect();
+    let others = names(blocks).into_iter().filter(|other| own.iter().all(|(name, _)| name != other));
+    let found = others.filter_map(|other| {
+        let others_image = image(&blocks.join(&other))?;
+        let (name, image) = own.iter().find(|(_, image)| is_same(image, &others_image))?;
+        Some(format!("{other} has the same image as {name}, {image}: losetup --detach /dev/{other} first"))
+    });
+    found.collect()
+}
+
+/// Programs that have one of the devices open, this one excepted.
+fn openers_of(devices: &[(Number, String)], proc: &Path) -> Vec<String> {
+    let processes = names(proc).into_iter().filter_map(|process| process.parse::<u32>().ok());
+    let found = processes.filter(|process| *process != std::process::id()).filter_map(|process| {
+        let folder = proc.join(process.to_string());
+        let open = names(&folder.join("fd")).into_iter().find_map(|fd| {
+            let open = number(&folder.join("fd").join(fd))?;
+            devices.iter().find(|(number, _)| *number == open)
+        });
+        let program = text(&folder.join("comm")).unwrap_or_default();
+        open.map(|(_, name)| format!("{name} is open in process {process} ({program}): end it first"))
     });
     found.collect()
 }
@@ -207,6 +241,33 @@ mod tests {
         assert_eq!(named(&disk.join("sda2")), ["sda", "sda2"]);
         let held: Vec<String> = overlapping(&disk).iter().flat_map(|folder| holders_of(folder)).collect();
         assert!(held.len() == 1 && held[0].contains("sda1 is part of dm-3 (vg-db)"), "{held:?}");
+    }
+
+    #[test]
+    fn loop_devices_on_one_image_are_users_of_each_other_by_whatever_name() {
+        let sys = tempfile::tempdir().expect("a folder");
+        let image = sys.path().join("a.img");
+        std::fs::write(&image, "").expect("a file");
+        std::os::unix::fs::symlink(&image, sys.path().join("b.img")).expect("a link");
+        for (name, image) in [("loop1", "a.img"), ("loop2", "a.img"), ("loop3", "b.img"), ("loop4", "c.img")]
+        {
+            let folder = sys.path().join(name).join("loop");
+            std::fs::create_dir_all(&folder).expect("a folder");
+            let image = sys.path().join(image);
+            std::fs::write(folder.join("backing_file"), image.display().to_string()).expect("a file");
+        }
+        let mut found = loops_beside(&[sys.path().join("loop1")], sys.path());
+        found.sort();
+        assert!(
+            found.len() == 2 && found[0].starts_with("loop2 ") && found[1].starts_with("loop3 "),
+            "{found:?}"
+        );
+        assert!(loops_beside(&[sys.path().join("loop4")], sys.path()).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_has_no_such_device_open_is_no_user() {
+        assert!(openers_of(&[((0, 0), "none".to_owned())], Path::new("/proc")).is_empty());
     }
 
     #[test]

@@ -184,6 +184,18 @@ fn circles_and_nonsense_end() {
     assert_eq!(circle.look("/circle").devices[0].bytes, None);
 }
 
+#[test]
+fn an_overlay_whose_upper_folder_cannot_be_seen_has_nobody_who_promises() {
+    for upper in ["u", "/gone/u"] {
+        let overlay = format!("0:9 / /merged overlay overlay rw,upperdir={upper}");
+        let machine = Machine::new().disk(SATA_A, "8:0", SPINNING).mount("8:0 / / ext4 /dev/sda rw");
+        let mut found = machine.mount(&overlay).look("/merged");
+        assert_eq!(found.file_system.medium, Medium::Unknown, "{upper}");
+        found.hypervisor = Some("KVM".to_owned());
+        assert_eq!(found.promiser(), Promiser::Unknown, "{upper}");
+    }
+}
+
 /// A root mount, files, the `container` variable, and the runtime to be found.
 type Marks<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
 
