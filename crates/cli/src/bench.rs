@@ -5,16 +5,18 @@
 use crate::bench_args::{Bench, Common, Outputs};
 use crate::exit::{self, Failure};
 use crate::job::{Job, Measured, verdict};
-use crate::output::{self, Form};
+use crate::output::{self, Form, Target};
+use crate::progress::RESULT;
 use crate::scenario_args::{AllArgs, Choice};
 use crate::signals;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::Scenario;
+use seawall_sys::output::OutputFolder;
 use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::pin;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
@@ -26,12 +28,11 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     }
     let choice = options.choice()?;
     check_pins(&common.pin)?;
-    if let Some(outputs) = options.outputs().filter(|_| !common.dry_run) {
-        output::check_all(&outputs.named())?;
-    }
+    let outputs = options.outputs().filter(|_| !common.dry_run);
+    let targets = outputs.map_or(Ok(Vec::new()), |outputs| output::find_all(&outputs.named()))?;
     match choice {
         Choice::All(own) => all(options, own),
-        Choice::One(wanted) => one(options, &Job::prepare(common, *wanted)?),
+        Choice::One(wanted) => one(options, &Job::prepare(common, *wanted)?, &targets),
     }
 }
 
@@ -69,14 +70,14 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
 }
 
 /// Announces one job, and runs it unless only a preview was asked for.
-fn one(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
+fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     announce(&options.common, job);
     if options.common.dry_run {
         output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen()?;
-    carry_out(options, job)
+    carry_out(options, job, targets)
 }
 
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
@@ -97,7 +98,7 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     signals::listen()?;
     let mut code = ExitCode::SUCCESS;
     for job in &jobs {
-        match carry_out(options, job) {
+        match carry_out(options, job, &[]) {
             Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
             Ok(ended) if ended == ExitCode::SUCCESS => {}
             Ok(ended) => code = ended,
@@ -114,17 +115,19 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Measures, reports, keeps and judges.
-fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
+fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     let common = &options.common;
     let kept = results_folder(common, job.scenario.name)?;
-    let measured = job.measure(common, kept.as_deref());
-    if let (Err(_), Some(folder)) = (&measured, &kept) {
-        // Nothing was measured: what is in there is of no use, and the folder is new.
-        let _ = std::fs::remove_file(folder.join("result.json"));
-        let _ = std::fs::remove_dir(folder);
-    }
-    let Measured { result, left_behind } = measured?;
-    write(options, &result, kept.as_deref())?;
+    let measured = job.measure(common, kept.as_ref());
+    let (Measured { result, left_behind }, kept) = match (measured, kept) {
+        (Ok(measured), kept) => (measured, kept),
+        (Err(failure), kept) => {
+            // Nothing was measured: what is in there is of no use, and the folder is new.
+            kept.into_iter().for_each(|folder| folder.discard(&[RESULT]));
+            return Err(failure);
+        }
+    };
+    write(options, &result, targets, kept.as_ref())?;
     let checked = job.check(&result);
     // Beside a result in another format on standard output, words would spoil it.
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
@@ -140,25 +143,30 @@ fn carry_out(options: &Bench, job: &Job) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the files that were asked for and prints the report, unless one of them goes to standard output.
-fn write(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(), Failure> {
-    let forms: [&dyn Fn() -> Result<String, Failure>; 4] = [
+fn write(
+    options: &Bench,
+    result: &RunResult,
+    targets: &[Option<Target>],
+    kept: Option<&OutputFolder>,
+) -> Result<(), Failure> {
+    let forms: [Form<'_>; 4] = [
         &|| result.to_json().map_err(Failure::message),
         &|| Ok(report::csv::csv(result)),
         &|| Ok(report::markdown::markdown(result)),
         &|| Ok(report::html::html(result)),
     ];
-    let files = options.outputs().map(Outputs::named);
-    let asked: Vec<Form<'_>> =
-        files.iter().flatten().zip(forms).map(|((_, file), form)| (*file, form)).collect();
-    if !output::give_all(&asked)? {
+    if !output::give_all(targets, &forms)? {
         output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
-        output::keep(&folder.join("report.md"), &report)?;
-        output::keep(&folder.join("report.html"), &report::html::html(result))?;
+        for (name, text) in [("report.md", report), ("report.html", report::html::html(result))] {
+            folder.replace(name, text.as_bytes()).map_err(|error| {
+                Failure::Message(format!("cannot write {}: {error}", folder.path().join(name).display()))
+            })?;
+        }
         if !options.common.quiet {
-            anstream::eprintln!("kept in {}", folder.display());
+            anstream::eprintln!("kept in {}", folder.path().display());
         }
     }
     Ok(())
@@ -166,57 +174,47 @@ fn write(options: &Bench, result: &RunResult, kept: Option<&Path>) -> Result<(),
 
 /// The folder for this run's results, new and made now, so that a wrong name ends the command before the run, not after it. If
 /// none was asked for and none can be made here, the run goes on without.
-fn results_folder(options: &Common, scenario: &str) -> Result<Option<PathBuf>, Failure> {
+fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolder>, Failure> {
     if options.no_out {
         return Ok(None);
     }
     let out = options.out.as_deref().unwrap_or(Path::new("seawall-results"));
     match new_folder(out, scenario) {
         Ok(folder) => Ok(Some(folder)),
-        Err((folder, error)) if options.out.is_none() => {
+        Err(error) if options.out.is_none() => {
             anstream::eprintln!(
-                "keeps no results: cannot make {}: {error}; name a folder with --out",
-                folder.display()
+                "keeps no results: cannot make a folder in {}: {error}; name a folder of your own with --out",
+                out.display()
             );
             Ok(None)
         }
-        Err((folder, error)) => Err(Failure::Message(format!(
-            "cannot make the folder for results, {}: {error}; name another with --out, or none with --no-out",
-            folder.display()
+        Err(error) => Err(Failure::Message(format!(
+            "cannot make the folder for results in {}: {error}; name another with --out, or none with --no-out",
+            out.display()
         ))),
     }
 }
 
 /// A folder below `out` that did not exist, named after the time, and after a number from the second of a second on.
-fn new_folder(out: &Path, scenario: &str) -> Result<PathBuf, (PathBuf, std::io::Error)> {
+fn new_folder(out: &Path, scenario: &str) -> std::io::Result<OutputFolder> {
     const RUNS_A_SECOND_MAX: u32 = 1000;
     let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seawall_sys::clock::unix_seconds());
     let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
-    let mut folder = out.join(format!("{scenario}-{stamp}"));
-    if let Err(error) = std::fs::create_dir_all(out) {
-        return Err((folder, error));
-    }
-    for number in 2..=RUNS_A_SECOND_MAX {
-        match std::fs::create_dir(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                folder = out.join(format!("{scenario}-{stamp}-{number}"));
-            }
-            Err(error) => return Err((folder, error)),
-        }
-    }
-    Err((folder, std::io::ErrorKind::AlreadyExists.into()))
+    let first = format!("{scenario}-{stamp}");
+    let others = (2..=RUNS_A_SECOND_MAX).map(|number| format!("{scenario}-{stamp}-{number}"));
+    OutputFolder::make(out, std::iter::once(first).chain(others))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn runs_of_one_second_get_folders_of_their_own_and_no_existing_one_is_taken() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut made: Vec<PathBuf> =
-            (0..5).map(|_| new_folder(dir.path(), "commit").expect("made")).collect();
+            (0..5).map(|_| new_folder(dir.path(), "commit").expect("made").path().to_owned()).collect();
         made.sort();
         made.dedup();
         assert_eq!(made.len(), 5);

@@ -28,14 +28,13 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     let files = &options.files;
-    output::check_all(&files.named())?;
+    let targets = output::find_all(&files.named())?;
     let sides = sides(&options.results, &options.with)?;
     let families = Families::new(sides, options.by.as_deref()).map_err(Failure::usage)?;
     let json = || Ok(formats::json(&families));
     let csv = || Ok(formats::csv(&families));
     let markdown = || Ok(formats::markdown(&families));
-    let to_standard_output =
-        output::give_all(&[(&files.json, &json), (&files.csv, &csv), (&files.markdown, &markdown)])?;
+    let to_standard_output = output::give_all(&targets, &[&json, &csv, &markdown])?;
     if !to_standard_output {
         output::print(&text::all(&families, output::width(), Style::COLOURED))?;
     }

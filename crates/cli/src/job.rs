@@ -24,6 +24,7 @@ use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
 use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
+use seawall_sys::output::OutputFolder;
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
 use std::path::{Path, PathBuf};
@@ -175,10 +176,9 @@ impl Job {
     }
 
     /// Measures; the result is rewritten below `kept` after every round.
-    pub(crate) fn measure(&self, common: &Common, kept: Option<&Path>) -> Result<Measured, Failure> {
+    pub(crate) fn measure(&self, common: &Common, kept: Option<&OutputFolder>) -> Result<Measured, Failure> {
         self.sweep();
         let shown = !common.no_progress && !common.quiet;
-        let kept = kept.map(|folder| folder.join("result.json"));
         let mut progress = Progress::new(shown, kept).called(common.label.clone());
         let mut left_behind = None;
         let result = match &self.kind {

@@ -6,11 +6,13 @@ use crate::exit::Failure;
 use crate::paths;
 use clap::Args;
 use seawall_gauge::report;
+use seawall_sys::output::OutputFile;
 use seawall_sys::text::printable;
 use seawall_sys::whole_file::replace;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::fs::{File, Metadata};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -37,21 +39,29 @@ impl Files {
     }
 }
 
-/// A file, if one is given, and what makes its text.
-pub(crate) type Form<'a> = (&'a Option<PathBuf>, &'a dyn Fn() -> Result<String, Failure>);
+/// What makes the text of a form.
+pub(crate) type Form<'a> = &'a dyn Fn() -> Result<String, Failure>;
+
+/// Where a text goes: standard output, or a file that was found before the work.
+#[derive(Debug)]
+pub(crate) struct Target {
+    file: PathBuf,
+    /// None for standard output.
+    found: Option<OutputFile>,
+}
 
 /// Whether `file` stands for standard output.
 pub(crate) fn is_standard(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
 
-/// Writes every form that has a file; whether one of them went to standard output.
-pub(crate) fn give_all(forms: &[Form<'_>]) -> Result<bool, Failure> {
-    for (file, text) in forms {
-        let Some(file) = file else { continue };
-        give(file, &text()?)?;
+/// Writes every form that has a target; whether one of them went to standard output.
+pub(crate) fn give_all(targets: &[Option<Target>], forms: &[Form<'_>]) -> Result<bool, Failure> {
+    for (target, text) in targets.iter().zip(forms) {
+        let Some(target) = target else { continue };
+        target.give(&text()?)?;
     }
-    Ok(forms.iter().any(|(file, _)| is_standard(file.as_deref())))
+    Ok(targets.iter().flatten().any(Target::is_printed))
 }
 
 /// Prints `text`, its colours as `--color` and the terminal allow.
@@ -79,44 +89,59 @@ pub(crate) fn json(document: &Value) -> String {
     text
 }
 
-/// Writes `text` to `file`, or prints it if that is `-`.
-pub(crate) fn give(file: &Path, text: &str) -> Result<(), Failure> {
-    if is_standard(Some(file)) {
-        return print(text);
+impl Target {
+    /// Finds what `file` leads to, without changing it. A link to nothing is refused, because a file would be made
+    /// wherever it points to.
+    pub(crate) fn find(file: &Path) -> Result<Self, Failure> {
+        let found = if is_standard(Some(file)) { None } else { Some(Self::look(file)?) };
+        Ok(Self { file: file.to_path_buf(), found })
     }
-    if let Ok(metadata) = std::fs::metadata(file)
-        && let Some(why) = paths::refused_output(file, &metadata)
-    {
-        return Err(unwritten(file, why));
+
+    fn look(file: &Path) -> Result<OutputFile, Failure> {
+        let refused = |metadata: &Metadata| {
+            paths::refused_output(file, metadata).map_or(Ok(()), |why| Err(unwritten(file, why)))
+        };
+        match std::fs::metadata(file) {
+            Ok(metadata) => refused(&metadata)?,
+            Err(_) if file.is_symlink() => {
+                return Err(unwritten(file, "it is a link to nothing: remove it, or name the file itself"));
+            }
+            Err(_) => {}
+        }
+        let found = OutputFile::find(file).map_err(|error| unwritten(file, error))?;
+        // What was opened may be another thing than what was looked at.
+        let opened =
+            found.existing().map(File::metadata).transpose().map_err(|error| unwritten(file, error))?;
+        opened.as_ref().map_or(Ok(()), refused)?;
+        Ok(found)
     }
-    std::fs::write(file, text).map_err(|error| unwritten(file, error))
+
+    /// Writes `text` there.
+    pub(crate) fn give(&self, text: &str) -> Result<(), Failure> {
+        match &self.found {
+            None => print(text),
+            Some(found) => found.write(text.as_bytes()).map_err(|error| unwritten(&self.file, error)),
+        }
+    }
+
+    /// Whether it is standard output.
+    pub(crate) fn is_printed(&self) -> bool {
+        self.found.is_none()
+    }
+
+    /// Whether both are one file, in which the second text would replace the first.
+    fn is_same(&self, other: &Self) -> bool {
+        // Whatever is written to a device such as /dev/null goes its way.
+        let is_file = |found: &OutputFile| {
+            found.existing().is_none_or(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
+        };
+        matches!((&self.found, &other.found), (Some(one), Some(other)) if is_file(one) && one.is_same(other))
+    }
 }
 
-/// Whether `file` can be written, without changing it; a new one is made and removed again. A link to nothing is
-/// refused, because a file would be made wherever it points to.
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| unwritten(file, error);
-    match std::fs::metadata(file) {
-        _ if is_standard(Some(file)) => Ok(()),
-        Ok(metadata) if metadata.is_file() => {
-            std::fs::OpenOptions::new().append(true).open(file).map(drop).map_err(failed)
-        }
-        Ok(metadata) => {
-            paths::refused_output(file, &metadata).map_or(Ok(()), |why| Err(unwritten(file, why)))
-        }
-        Err(_) if file.is_symlink() => {
-            Err(unwritten(file, "it is a link to nothing: remove it, or name the file itself"))
-        }
-        Err(_) => {
-            let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
-            made.and_then(|_| std::fs::remove_file(file)).map_err(failed)
-        }
-    }
-}
-
-/// Refuses two formats on standard output, and files that cannot be written: now, not after the work. Each file is
-/// named by its option.
-pub(crate) fn check_all(outputs: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
+/// Finds every file that is given, by its option. Refuses two formats on standard output or in one file, and files that
+/// cannot be written: now, not after the work.
+pub(crate) fn find_all(outputs: &[(&str, &Option<PathBuf>)]) -> Result<Vec<Option<Target>>, Failure> {
     let standard: Vec<&str> =
         outputs.iter().filter(|(_, file)| is_standard(file.as_deref())).map(|(option, _)| *option).collect();
     if let [first, second, ..] = standard.as_slice() {
@@ -124,7 +149,22 @@ pub(crate) fn check_all(outputs: &[(&str, &Option<PathBuf>)]) -> Result<(), Fail
             "{first} - and {second} - would be mixed on standard output: give one of them a file"
         )));
     }
-    outputs.iter().filter_map(|(_, file)| file.as_deref()).try_for_each(check)
+    let targets = outputs.iter().map(|(_, file)| file.as_deref().map(Target::find).transpose());
+    let targets = targets.collect::<Result<Vec<_>, _>>()?;
+    for (at, one) in targets.iter().enumerate() {
+        let same = targets[..at].iter().position(|before| {
+            one.as_ref().zip(before.as_ref()).is_some_and(|(one, before)| one.is_same(before))
+        });
+        if let (Some(before), Some(one)) = (same, one) {
+            return Err(Failure::Usage(format!(
+                "{} and {} name the same file, {}: give each a file of its own",
+                outputs[before].0,
+                outputs[at].0,
+                one.file.display()
+            )));
+        }
+    }
+    Ok(targets)
 }
 
 fn unwritten(file: &Path, why: impl Display) -> Failure {

@@ -5,6 +5,7 @@
 //! promise; a run that no cut ended, or that could not be judged, gives exit code 1.
 
 use crate::exit::{BROKEN, Failure};
+use crate::output::Target;
 use crate::{amounts, output, paths, signals};
 use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
@@ -212,7 +213,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     if options.folder.exists() || options.folder.is_symlink() {
         paths::check_folder(&options.folder, "name the one that `run` was given")?;
     }
-    options.json.as_deref().map_or(Ok(()), output::check)?;
+    let json = options.json.as_deref().map(Target::find).transpose()?;
     let question = Question {
         folder: options.folder.clone(),
         witness: with_port(&options.reach.witness),
@@ -227,7 +228,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
         disk_cut: options.disk_cut,
     };
     let judgement = check(&question).map_err(Failure::message)?;
-    print(&judgement, options.json.as_deref())?;
+    print(&judgement, json.as_ref())?;
     if judgement.is_broken() {
         return Ok(ExitCode::from(BROKEN));
     }
@@ -252,13 +253,13 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(judgement: &Judgement, json: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = json else { return output::print(&judgement.text()) };
+fn print(judgement: &Judgement, json: Option<&Target>) -> Result<(), Failure> {
+    let Some(target) = json else { return output::print(&judgement.text()) };
     let text = serde_json::to_string_pretty(judgement).map_err(Failure::message)? + "\n";
-    if output::is_standard(json) {
-        return output::print(&text);
+    target.give(&text)?;
+    if target.is_printed() {
+        return Ok(());
     }
-    output::give(path, &text)?;
     output::print(&judgement.text())
 }
 

@@ -7,27 +7,30 @@ use crate::signals::STOP;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{BlockStart, Observer};
-use std::path::PathBuf;
+use seawall_sys::output::OutputFolder;
 use std::sync::atomic::AtomicBool;
 
 const STEPS: u64 = 1000;
 
+/// The name of the result in its folder.
+pub(crate) const RESULT: &str = "result.json";
+
 /// Draws the bar and keeps the results.
-pub(crate) struct Progress {
+pub(crate) struct Progress<'a> {
     bar: ProgressBar,
-    keep_at: Option<PathBuf>,
+    keep_in: Option<&'a OutputFolder>,
     label: Option<String>,
 }
 
-impl Progress {
-    /// `shown`: draw on terminals at all. `keep_at`: the JSON file that is rewritten after each round.
-    pub(crate) fn new(shown: bool, keep_at: Option<PathBuf>) -> Self {
+impl<'a> Progress<'a> {
+    /// `shown`: draw on terminals at all. `keep_in`: the folder whose result is rewritten after each round.
+    pub(crate) fn new(shown: bool, keep_in: Option<&'a OutputFolder>) -> Self {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, keep_at, label: None }
+        Self { bar, keep_in, label: None }
     }
 
     /// The same with a name for the result.
@@ -41,7 +44,7 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
+impl Observer for Progress<'_> {
     fn filling(&mut self, done_bytes: u64, total_bytes: u64) {
         if let Some(step) = (done_bytes * STEPS).checked_div(total_bytes) {
             self.bar.set_position(step);
@@ -62,11 +65,16 @@ impl Observer for Progress {
     }
 
     fn round(&mut self, so_far: &RunResult) -> Result<(), seawall_gauge::Error> {
-        let Some(path) = &self.keep_at else { return Ok(()) };
-        match &self.label {
-            None => so_far.write(path),
-            Some(label) => RunResult { label: Some(label.clone()), ..so_far.clone() }.write(path),
-        }
+        let Some(folder) = self.keep_in else { return Ok(()) };
+        let text = match &self.label {
+            None => so_far.to_json(),
+            Some(label) => RunResult { label: Some(label.clone()), ..so_far.clone() }.to_json(),
+        };
+        folder.replace(RESULT, text?.as_bytes()).map_err(|source| seawall_gauge::Error::Io {
+            operation: "write",
+            path: folder.path().join(RESULT),
+            source,
+        })
     }
 
     fn stop(&self) -> &AtomicBool {

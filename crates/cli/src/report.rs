@@ -3,7 +3,7 @@
 //! Invariant: a result that cannot be read ends the command before anything is written.
 
 use crate::exit::Failure;
-use crate::output;
+use crate::output::Target;
 use crate::report_args::Report;
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::report::html::{self, Named};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
-    output::check(&options.out)?;
+    let target = Target::find(&options.out)?;
     let read = |path: &std::path::PathBuf| {
         Ok((
             printable(&path.display().to_string()).into_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
     let published = options.with.iter().map(|id| Side::published(id.trim()).map_err(Failure::usage));
     let published = published.collect::<Result<Vec<_>, Failure>>()?;
     let named: Vec<Named<'_>> = results.iter().map(|(name, result)| Named { name, result }).collect();
-    output::give(&options.out, &html::page(&named, &published))?;
+    target.give(&html::page(&named, &published))?;
     if options.out != Path::new("-") {
         anstream::eprintln!("written to {}", options.out.display());
     }

@@ -13,9 +13,10 @@
 
 use crate::error::{Error, Result};
 use crate::os::directory as os;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 /// The access rights of new files and directories: on Unix their mode bits, less what the process's umask forbids. On
@@ -115,6 +116,73 @@ impl Directory {
         let opened = std::path::absolute(path).and_then(|path| Ok((os::open(&path)?, path)));
         let (handle, path) = opened.map_err(|error| Error::new("open", path, error))?;
         Ok(Self { handle, path })
+    }
+
+    /// Opens the directory at `path` step by step, each from the one before, and follows no link that another user can
+    /// have put there.
+    ///
+    /// # Errors
+    /// The system's error, and which link is refused.
+    pub fn open_guarded(path: &Path) -> io::Result<Self> {
+        Ok(Self::walk(path, None)?.0)
+    }
+
+    /// The same; makes the directories that are missing, and returns their names, each with what it was made in.
+    pub(crate) fn walk(
+        path: &Path,
+        missing: Option<Permissions>,
+    ) -> io::Result<(Self, Vec<(Self, OsString)>)> {
+        let is_start = |part: &Component<'_>| matches!(part, Component::Prefix(_) | Component::RootDir);
+        let mut start: PathBuf = path.components().take_while(is_start).collect();
+        if start.as_os_str().is_empty() {
+            start.push(".");
+        }
+        let mut at = Self { handle: os::start(&start)?, path: std::path::absolute(&start)? };
+        let mut made = Vec::new();
+        for part in path.components().skip_while(is_start) {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::ParentDir => OsStr::new(".."),
+                _ => continue,
+            };
+            let (below, is_new) = match (at.enter(name), missing) {
+                (Err(error), Some(permissions)) if error.kind() == io::ErrorKind::NotFound => {
+                    at.make_in(name, permissions)?;
+                    (at.enter(name)?, true)
+                }
+                (entered, _) => (entered?, false),
+            };
+            let above = std::mem::replace(&mut at, below);
+            if is_new {
+                made.push((above, name.to_owned()));
+            }
+        }
+        Ok((at, made))
+    }
+
+    pub(crate) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        Ok(Self { handle: os::enter(&self.handle, &self.path, name)?, path: self.path.join(name) })
+    }
+
+    pub(crate) fn make_in(&self, name: &OsStr, permissions: Permissions) -> io::Result<()> {
+        os::make_in(&self.handle, &self.path, name, permissions)
+    }
+
+    pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        os::remove_directory(&self.handle, &self.path, name)
+    }
+
+    pub(crate) fn open_existing(&self, name: &str) -> io::Result<(File, bool)> {
+        os::open_existing(&self.handle, &self.path, name)
+    }
+
+    /// Whether this user made it.
+    pub(crate) fn is_own(&self) -> io::Result<bool> {
+        os::is_own(&self.handle)
+    }
+
+    pub(crate) fn refusal_for_root(&self) -> io::Result<Option<String>> {
+        os::refusal_for_root(&self.handle)
     }
 
     /// Makes a directory at `path`; what it is made in must exist.

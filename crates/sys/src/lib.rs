@@ -21,6 +21,7 @@
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
+//! * [`output`] writes what a command puts out where no other user can divert it.
 //! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
 //! * [`wait`] lets a thread sleep until a word changes.
@@ -46,6 +47,7 @@ pub mod journal;
 pub mod method;
 pub mod methods;
 mod os;
+pub mod output;
 #[cfg(feature = "mutants")]
 pub mod planted;
 #[cfg(not(feature = "mutants"))]

@@ -3,10 +3,11 @@
 //! Invariants: no link is followed and no existing file is written into, whatever stands at the file's name; a
 //! reader sees the old text or the new one; a failure leaves no temporary file.
 
+use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::scratch::random_digits;
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use crate::output::replace_in;
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
 /// Writes `bytes` as the whole content of `path`.
@@ -14,21 +15,14 @@ use std::path::Path;
 /// # Errors
 /// The failed call and the path.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", random_digits()));
-    let beside = path.with_file_name(name);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&beside)
-        .map_err(|error| Error::new("create", path, error))
-        .and_then(|mut file| file.write_all(bytes).map_err(|error| Error::new("write", path, error)))
-        .and_then(|()| std::fs::rename(&beside, path).map_err(|error| Error::new("rename", path, error)));
-    if written.is_err() {
-        // The error that counts is the first one.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
+    let failed = |error| Error::new("replace", path, error);
+    let name = path
+        .file_name()
+        .and_then(OsStr::to_str)
+        .ok_or(io::ErrorKind::InvalidFilename.into())
+        .map_err(failed)?;
+    let directory = Directory::open_guarded(path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+    replace_in(&directory, name, bytes).map_err(failed)
 }
 
 #[cfg(test)]

@@ -95,3 +95,41 @@ fn a_log_of_another_user_is_refused_by_name_or_shown_as_far_as_it_may_be_read() 
     append();
     assert_eq!(run(&["cat", "log"]).said, "one\none\n", "its owner goes on");
 }
+
+#[test]
+#[ignore = "needs root to give a folder away; run by `cargo xtask test`"]
+fn root_keeps_no_results_where_another_user_could_replace_them_and_follows_no_link_of_theirs() {
+    let place = open_folder();
+    let at = |name: &str| place.path().join(name);
+    for name in ["bob", "secret"] {
+        fs::create_dir(at(name)).expect("made");
+    }
+    fs::write(at("secret").join("x.json"), "precious").expect("written");
+    for (link, to) in [("x.json", "secret/x.json"), ("folder", "secret")] {
+        std::os::unix::fs::symlink(at(to), at("bob").join(link)).expect("linked");
+    }
+    std::os::unix::fs::chown(at("bob"), Some(NOBODY), Some(NOBODY)).expect("given away");
+    let run = |more: &[&str]| {
+        let arguments = ["bench", "..", "--no-progress", "--allow-memory", "--methods", "buffered"];
+        let mut command = Command::new(crate::program::SEAWALL);
+        command.args(arguments).args(crate::program::SMALL).args(more).current_dir(at("bob"));
+        let output = command.output().expect("started");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for more in [
+        &["--out", "."][..],
+        &["--out", "folder"],
+        &["--no-out", "--json", "x.json"],
+        &["--no-out", "--csv", "folder/x.json"],
+    ] {
+        let (code, told) = run(more);
+        assert!(code == Some(1) && told.contains(more[more.len() - 1]), "{more:?}: {told}");
+        assert!(told.contains("another user") || told.contains("belongs to user 65534"), "{more:?}: {told}");
+    }
+    assert_eq!(crate::program::names(&at("secret")), ["x.json"]);
+    assert_eq!(fs::read(at("secret").join("x.json")).expect("read"), b"precious");
+    assert_eq!(crate::program::names(&at("bob")), ["folder", "x.json"]);
+    // A new folder is root's own, wherever it is.
+    let (code, told) = run(&[]);
+    assert!(code == Some(0) && told.contains("kept in"), "{told}");
+}

@@ -422,6 +422,11 @@ fn outputs_are_tried_before_the_run_and_two_formats_do_not_share_standard_output
     let (code, told) = bench(&["--json", "kept.json", "--csv", "missing/x.csv"]);
     assert!(code == Some(1) && told.contains("x.csv"), "{told}");
     assert_eq!(std::fs::read_to_string(folder.path().join("kept.json")).expect("read"), "old");
+    for same in ["kept.json", "./kept.json", "new.json"] {
+        let first = if same == "new.json" { "./new.json" } else { "kept.json" };
+        let (code, told) = bench(&["--json", first, "--csv", same]);
+        assert!(code == Some(2) && told.contains("same file") && told.contains("--csv"), "{told}");
+    }
     assert_eq!(names(folder.path()), ["kept.json"]);
 }
 

@@ -3,10 +3,11 @@
 //! Invariants: no descriptor is inherited by programs that are started; `O_NONBLOCK` is there while a file is opened, so
 //! that a FIFO does not block, and is gone afterwards, because `io_uring` would give up writes that had to wait.
 
-use std::ffi::{CStr, CString};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd as _, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -27,11 +28,131 @@ pub(crate) fn make(path: &Path, permissions: Permissions) -> io::Result<()> {
     DirBuilder::new().mode(permissions.directory_mode()).create(path)
 }
 
-fn c_name(name: &str) -> io::Result<CString> {
-    if name.contains('/') {
+fn c_name(name: impl AsRef<OsStr>) -> io::Result<CString> {
+    let name = name.as_ref().as_bytes();
+    if name.contains(&b'/') {
         return Err(io::ErrorKind::InvalidFilename.into());
     }
     CString::new(name).map_err(|_| io::ErrorKind::InvalidFilename.into())
+}
+
+/// How a directory is opened to reach what is in it: where the system can, without the right to list it.
+#[cfg(target_os = "linux")]
+const REACH: libc::c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const REACH: libc::c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+fn user() -> u32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+/// Opens the directory at which a path begins.
+pub(crate) fn start(path: &Path) -> io::Result<Handle> {
+    OpenOptions::new().read(true).custom_flags(REACH).open(path).map(Handle)
+}
+
+/// Whether a link of this owner in the directory may be followed: nobody but this user and root can have made it.
+fn follows(directory: &Metadata, link_owner: u32) -> bool {
+    let (user, mode) = (user(), directory.mode());
+    let own = |owner: u32| owner == user || owner == 0;
+    // Many systems give every user a group of their own, but none but root is in root's.
+    let others = if user == 0 { GROUP_WRITES | OTHERS_WRITE } else { OTHERS_WRITE };
+    own(directory.uid()) && (mode & others == 0 || (mode & STICKY != 0 && own(link_owner)))
+}
+
+/// The flag that keeps a link from being followed, or 0 if it is one that may be.
+fn no_follow(handle: &Handle, name: &CStr) -> io::Result<libc::c_int> {
+    let stat = handle.stat(name)?;
+    if stat.st_mode & libc::S_IFMT != libc::S_IFLNK {
+        return Ok(libc::O_NOFOLLOW);
+    }
+    if follows(&handle.0.metadata()?, stat.st_uid) {
+        return Ok(0);
+    }
+    let name = name.to_string_lossy();
+    Err(io::Error::other(format!(
+        "{name} is a link in a folder in which another user can put one: name what it leads to"
+    )))
+}
+
+/// Opens a directory in it.
+pub(crate) fn enter(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<Handle> {
+    let name = c_name(name)?;
+    let flags = REACH | no_follow(handle, &name)?;
+    // SAFETY: the name is zero-terminated and outlives the call.
+    let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) };
+    check(fd)?;
+    // SAFETY: a descriptor that was just opened and that nothing else owns.
+    Ok(Handle(unsafe { File::from_raw_fd(fd) }))
+}
+
+/// Makes a directory in it.
+pub(crate) fn make_in(handle: &Handle, _: &Path, name: &OsStr, permissions: Permissions) -> io::Result<()> {
+    let name = c_name(name)?;
+    let mode = permissions.directory_mode();
+    #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
+    let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
+    // SAFETY: the name is zero-terminated and outlives the call.
+    check(unsafe { libc::mkdirat(handle.fd(), name.as_ptr(), mode) })
+}
+
+/// Removes a directory in it, which must be empty.
+pub(crate) fn remove_directory(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<()> {
+    let name = c_name(name)?;
+    // SAFETY: the name is zero-terminated and outlives the call.
+    check(unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), libc::AT_REMOVEDIR) })
+}
+
+/// Opens for writing what is there, of whatever kind, and without waiting for a reader of a pipe; whether it was
+/// reached by a link.
+pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result<(File, bool)> {
+    let name = c_name(name)?;
+    let link = no_follow(handle, &name)?;
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | link;
+    // SAFETY: the name is zero-terminated and outlives the call.
+    let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) };
+    check(fd)?;
+    // SAFETY: a descriptor that was just opened and that nothing else owns.
+    let file = unsafe { File::from_raw_fd(fd) };
+    block(&file)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.nlink() > 1 && !follows(&handle.0.metadata()?, metadata.uid()) {
+        return Err(io::Error::other(
+            "it has another name too, and another user can have given it this one: name another file",
+        ));
+    }
+    Ok((file, link == 0))
+}
+
+/// Whether this user made it.
+pub(crate) fn is_own(handle: &Handle) -> io::Result<bool> {
+    Ok(handle.0.metadata()?.uid() == user())
+}
+
+/// Why root should keep nothing in it.
+pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
+    let metadata = handle.0.metadata()?;
+    let (owner, mode) = (metadata.uid(), metadata.mode());
+    Ok(if user() != 0 {
+        None
+    } else if owner != 0 {
+        Some(format!("it belongs to user {owner}, who could replace what root keeps in it"))
+    } else if mode & (GROUP_WRITES | OTHERS_WRITE) != 0 && mode & STICKY == 0 {
+        Some("other users can write to it, and could replace what root keeps in it".to_owned())
+    } else {
+        None
+    })
+}
+
+/// Whether both are the same file.
+pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 impl Handle {

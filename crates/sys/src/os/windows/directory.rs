@@ -3,6 +3,7 @@
 //! NTFS journals names itself and offers no sync and no lock of a directory. There is no need of a lock: a lock file
 //! that is open cannot be removed or renamed, because it is opened without `FILE_SHARE_DELETE`.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::OpenOptionsExt as _;
@@ -27,6 +28,56 @@ pub(crate) fn open(path: &Path) -> io::Result<Handle> {
 
 pub(crate) fn make(path: &Path, _: Permissions) -> io::Result<()> {
     std::fs::create_dir(path)
+}
+
+/// Opens the directory at which a path begins.
+pub(crate) fn start(path: &Path) -> io::Result<Handle> {
+    open(path)
+}
+
+/// Opens a directory in it.
+pub(crate) fn enter(_: &Handle, directory: &Path, name: &OsStr) -> io::Result<Handle> {
+    open(&directory.join(name))
+}
+
+/// Makes a directory in it.
+pub(crate) fn make_in(
+    _: &Handle,
+    directory: &Path,
+    name: &OsStr,
+    permissions: Permissions,
+) -> io::Result<()> {
+    make(&directory.join(name), permissions)
+}
+
+/// Removes a directory in it, which must be empty.
+pub(crate) fn remove_directory(_: &Handle, directory: &Path, name: &OsStr) -> io::Result<()> {
+    std::fs::remove_dir(directory.join(name))
+}
+
+/// Opens for writing what is there; whether it was reached by a link.
+pub(crate) fn open_existing(_: &Handle, directory: &Path, name: &str) -> io::Result<(File, bool)> {
+    let path = within(directory, name)?;
+    let file = OpenOptions::new().write(true).open(&path)?;
+    Ok((file, path.is_symlink()))
+}
+
+/// Whether this user made it: names are not guarded by their owners here.
+#[expect(clippy::unnecessary_wraps, reason = "other systems look, and may fail")]
+pub(crate) fn is_own(_: &Handle) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// There is no root here.
+#[expect(clippy::unnecessary_wraps, reason = "other systems look, and may fail")]
+pub(crate) fn refusal_for_root(_: &Handle) -> io::Result<Option<String>> {
+    Ok(None)
+}
+
+/// Whether both are the same file, which is not known by their handles here.
+#[expect(clippy::unnecessary_wraps, reason = "other systems look, and may fail")]
+pub(crate) fn is_same(_: &File, _: &File) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// The path of a name, which must be one name and not a path itself.
