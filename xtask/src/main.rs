@@ -80,7 +80,7 @@ const COMMANDS: [Command; 14] = [
     },
     Command {
         name: "peers",
-        about: "other write-ahead logs (okaywal, raft-engine, SQLite) compared with this one and the raw disk, their syncs counted, in two minutes behind a build of three: [DIR] [--rounds N]",
+        about: "builds the program of `seawall bench peers` (okaywal, raft-engine, SQLite) and runs it, in two minutes behind a build of three: [DIR] [--rounds N] …, or --build alone",
         run: peers::run,
     },
     Command {

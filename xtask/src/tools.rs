@@ -142,10 +142,7 @@ pub(crate) const OBSERVE: [Tool; 3] = [
 ];
 
 /// What only `cargo xtask peers` needs.
-pub(crate) const PEERS: [Tool; 2] = [
-    Tool { probe: "cc", package: "gcc", purpose: "building SQLite" },
-    Tool { probe: "strace", package: "strace", purpose: "the syncs of each commit" },
-];
+pub(crate) const PEERS: [Tool; 1] = [Tool { probe: "cc", package: "gcc", purpose: "building SQLite" }];
 
 /// Provides these and prints what was done.
 ///

@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Cluster(crate::cluster::ClusterArgs),
     /// Compare results, machines and published tables, method by method
     Compare(crate::compare_args::Compare),
-    /// Write, read, check and measure transaction logs
+    /// Write, read and check transaction logs
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),

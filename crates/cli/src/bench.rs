@@ -26,6 +26,12 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         output::print(&report::preview::scenarios(output::width()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(crate::scenario_args::ScenarioArgs::Peers(_)) = &options.scenario
+        && crate::peers().is_empty()
+        && !common.dry_run
+    {
+        return by_other_program();
+    }
     let choice = options.choice()?;
     check_pins(&common.pin)?;
     let outputs = options.outputs().filter(|_| !common.dry_run);
@@ -36,12 +42,30 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Has the program that other logs are part of do what this one was asked for.
+fn by_other_program() -> Result<ExitCode, Failure> {
+    let here = std::env::current_exe().map_err(Failure::message)?;
+    let beside = here.with_file_name(format!("seawall-peers{}", std::env::consts::EXE_SUFFIX));
+    let built = beside.parent().and_then(Path::parent).map(|target| target.join("peers/release"));
+    let built = built.unwrap_or_default().join(beside.file_name().unwrap_or_default());
+    let Some(program) = [&beside, &built].into_iter().find(|path| path.is_file()) else {
+        return Err(Failure::Message(format!(
+            "other logs are measured by a program of their own, which is neither {} nor {}: build it with `cargo xtask peers --build`",
+            beside.display(),
+            built.display()
+        )));
+    };
+    // Ctrl-C reaches both; that one keeps its result and removes its files.
+    signals::listen()?;
+    let status = std::process::Command::new(program).args(std::env::args_os().skip(1)).status();
+    let status = status.map_err(|error| Failure::Message(format!("{}: {error}", program.display())))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
 /// The scenarios that `all` cannot run.
 fn left_out(scenarios: &[&Scenario]) -> String {
-    let words = scenarios.iter().map(|scenario| {
-        format!(" Leaves out `{}`: run it by itself and name a cluster (--kafka, --nats).", scenario.name)
-    });
-    words.collect()
+    let why = |scenario: &&Scenario| scenario.study.as_ref().map_or("", |study| study.alone);
+    scenarios.iter().map(|scenario| format!(" Leaves out `{}`: {}.", scenario.name, why(scenario))).collect()
 }
 
 /// Prints what is about to happen; with `--quiet` only what is destroyed.

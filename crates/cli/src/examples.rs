@@ -50,6 +50,13 @@ const TABLE: &[Row] = &[
     (&["bench", "interfere"], &[INTERRUPTED], &[
         ("seawall bench interfere --time 1m", "longer than by default"),
     ]),
+    (&["bench", "log"], &[INTERRUPTED], &[
+        ("seawall bench log /var/lib/db", "all workloads, each beside a plain loop"),
+        ("seawall bench log --workloads W1 --rounds 3 --time 5", "one of them"),
+    ]),
+    (&["bench", "peers"], &[INTERRUPTED], &[
+        ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite beside the log"),
+    ]),
     (&["bench", "replicated"], &[INTERRUPTED], &[
         ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster of `seawall cluster up nats`"),
         ("seawall bench replicated --kafka 127.0.0.1:9092", "a cluster of `seawall cluster up kafka`"),
@@ -145,10 +152,6 @@ const TABLE: &[Row] = &[
     (&["log", "verify"], &[], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
     (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
     (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
-    (&["log", "bench"], &[INTERRUPTED], &[
-        ("seawall log bench /var/lib/db", "all workloads, compared with the raw disk"),
-        ("seawall log bench --only W1 --rounds 3", "one of them"),
-    ]),
 ];
 
 /// The whole command line, with its examples and exit codes.

@@ -1,11 +1,10 @@
-//! `seawall log …`: appends, prints, follows, verifies, salvages, trims and benchmarks a log.
+//! `seawall log …`: appends, prints, follows, verifies, salvages and trims a log.
 //!
 //! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
 //! nothing but `append` and `trim` opens a log for writing.
 
 mod follow;
-mod interrupt;
 mod records;
 
 use crate::amounts;
@@ -28,7 +27,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 /// The longest record that `append` takes.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Write, read, check and measure transaction logs
+/// Write, read and check transaction logs
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
@@ -51,8 +50,6 @@ enum LogCommand {
     Salvage(Salvage),
     /// Forget everything before an LSN
     Trim(Trim),
-    /// Measure the log beside the raw disk
-    Bench(Bench),
 }
 
 #[derive(Debug, Args)]
@@ -119,26 +116,26 @@ impl Readers {
 
 /// Where a log may lie.
 #[derive(Debug, Default, Args)]
-struct Network {
+pub(crate) struct Network {
     /// Let the log lie on a network file system, whose server decides what locks and syncs are worth
     #[arg(long)]
-    network_file_system: bool,
+    pub(crate) network_file_system: bool,
 }
 
 /// How commits go to the disk.
 #[derive(Debug, Default, Args)]
-struct Way {
+pub(crate) struct Way {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID", value_parser = method)]
     method: Option<String>,
     /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); with `probe` the fastest one that the
     /// system allows
     #[arg(long, value_name = "NAME", default_value = "probe", value_parser = engine)]
-    engine: EngineChoice,
+    pub(crate) engine: EngineChoice,
 }
 
 impl Way {
-    fn method(&self) -> MethodChoice {
+    pub(crate) fn method(&self) -> MethodChoice {
         self.method.clone().map_or(MethodChoice::Fastest, MethodChoice::Named)
     }
 }
@@ -201,37 +198,6 @@ struct Trim {
     place: Network,
 }
 
-#[derive(Debug, Args)]
-struct Bench {
-    /// A folder on the disk to be measured; about 1.5 GiB are written there and removed again
-    #[arg(value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
-    /// Rounds, 1 to 1000; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    rounds: u16,
-    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Part of the usual number of commits, 1 to 10000
-    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    percent: u64,
-    #[command(flatten)]
-    way: Way,
-    #[command(flatten)]
-    place: Network,
-    /// How the result is printed
-    #[arg(long, value_enum, default_value = "text")]
-    format: Table,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Table {
-    /// A table
-    Text,
-    /// One JSON object a line and workload
-    Json,
-}
-
 /// Runs one `seawall log` command.
 pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
     let done = match &args.command {
@@ -242,7 +208,6 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Verify(look) => check(look),
         LogCommand::Salvage(options) => save(options),
         LogCommand::Trim(options) => trim(options),
-        LogCommand::Bench(options) => bench(options),
     };
     match done {
         Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
@@ -295,10 +260,8 @@ fn print_refusal(reason: Option<&str>) {
 }
 
 /// Why `io_uring` is refused to this process, where the library opens the log and does not report it.
-fn forbidden(way: &Way) -> Option<String> {
-    let is_wanted =
-        way.method.is_none() && way.engine == EngineChoice::Probe && Engine::IoUring.is_known_here();
-    Engine::IoUring.probe().err().filter(|_| is_wanted).map(|reason| reason.to_string())
+fn forbidden() -> Option<String> {
+    Engine::IoUring.probe().err().filter(|_| Engine::IoUring.is_known_here()).map(|reason| reason.to_string())
 }
 
 /// Whatever goes wrong, what was accepted until then is committed and its LSNs are printed, and the log is closed, so
@@ -592,7 +555,7 @@ fn save(options: &Salvage) -> Result<(), Stop> {
         &options.to,
         Options::default().network_file_system(options.place.network_file_system),
     )?;
-    print_refusal(forbidden(&Way::default()).as_deref());
+    print_refusal(forbidden().as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
@@ -621,33 +584,6 @@ fn trim(options: &Trim) -> Result<(), Stop> {
     log.close()?;
     let first = trimmed?;
     writeln!(io::stdout().lock(), "first LSN    {first}").map_err(Stop::from)
-}
-
-fn bench(options: &Bench) -> Result<(), Stop> {
-    print_refusal(forbidden(&options.way).as_deref());
-    let plan = seawall::bench::Plan {
-        rounds: usize::from(options.rounds),
-        percent: options.percent,
-        only: options.only.clone(),
-        method: options.way.method(),
-        engine: options.way.engine,
-        network_file_system: options.place.network_file_system,
-    };
-    crate::leftovers::sweep(&options.dir);
-    interrupt::listen(&options.dir)?;
-    let rows = seawall::bench::run(&options.dir, &plan, |name, round| {
-        interrupt::check();
-        anstream::eprintln!("round {} of {}: {name}", round + 1, options.rounds);
-    });
-    // A run whose files are removed by the signal's thread may fail over it; that failure is not printed.
-    interrupt::check();
-    let rows = rows?;
-    let mut output = io::stdout().lock();
-    match options.format {
-        Table::Text => write!(output, "{}", seawall::bench::table(&rows))?,
-        Table::Json => rows.iter().try_for_each(|row| writeln!(output, "{}", records::row(row)))?,
-    }
-    output.flush().map_err(Stop::from)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::bench_args::{Bench, CommitArgs, Outputs, nanoseconds};
 use crate::exit::Failure;
+use crate::log_command::{Network, Way};
 use crate::{amounts, hints};
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
@@ -11,7 +12,7 @@ use seawall_gauge::plan::choose_methods;
 use seawall_gauge::scenario::path::jvm;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{
-    self, SCENARIOS, Scenario, StudyOf, cached, commit, group, interfere, path, replicated, stall,
+    self, SCENARIOS, Scenario, StudyOf, cached, commit, group, interfere, path, peers, replicated, stall,
 };
 use seawall_replicated::Named;
 use std::path::PathBuf;
@@ -35,6 +36,10 @@ pub(crate) enum ScenarioArgs {
     Group(GroupArgs),
     /// Measure what other work on the same disk does to commits
     Interfere(InterfereArgs),
+    /// Measure the log's own workloads beside a plain loop of durable writes
+    Log(LogArgs),
+    /// Measure other write-ahead logs beside the log, by the program that `cargo xtask peers` builds
+    Peers(LogArgs),
     /// Measure Kafka and NATS, compared with local methods
     Replicated(Box<ReplicatedArgs>),
     /// Run every scenario that needs nothing but a folder, one after the other
@@ -219,6 +224,48 @@ pub(crate) struct InterfereArgs {
     chosen: Chosen,
 }
 
+/// Options of `log` and `peers`.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    length: Length,
+
+    /// Rounds, each over all rows in an order of its own [default: see `seawall bench --list`]
+    #[arg(long, value_name = "N", help_heading = "How much")]
+    rounds: Option<u32>,
+
+    /// Part of the usual time, as the command was asked before it took --time
+    #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    percent: Option<u64>,
+
+    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c [default: all that the scenario has]
+    #[arg(long, alias = "only", value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
+    workloads: Vec<String>,
+
+    #[command(flatten)]
+    way: Way,
+    #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+impl LogArgs {
+    /// Sets what is given; the folder.
+    fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
+        set(&mut settings.rounds, self.rounds);
+        set(&mut settings.time_ns, self.length.time_ns());
+        let usual_ns = settings.time_ns;
+        set(&mut settings.time_ns, self.percent.map(|part| (usual_ns / 100 * part).max(1_000_000_000)));
+        settings.workloads.clone_from(&self.workloads);
+        (settings.log_method, settings.log_engine) = (self.way.method(), self.way.engine);
+        settings.network_file_system = self.network.network_file_system;
+        vec![self.place.dir.clone()]
+    }
+}
+
 /// Options of `replicated`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplicatedArgs {
@@ -349,6 +396,11 @@ impl Bench {
                 own.chosen.apply(settings)?;
                 Ok(own.base.apply(settings))
             }),
+            ScenarioArgs::Log(own) => self.study(named, |settings, _, _| Ok(own.apply(settings))),
+            ScenarioArgs::Peers(own) => self.study(named, |settings, _, _| {
+                settings.peers = crate::peers();
+                Ok(own.apply(settings))
+            }),
             ScenarioArgs::Replicated(own) => self.study(named, |settings, _, clusters| {
                 own.chosen.apply(settings)?;
                 set(&mut settings.writers, own.writers.clone());
@@ -391,6 +443,7 @@ impl Bench {
             Some(ScenarioArgs::Path(own)) => &own.base.outputs,
             Some(ScenarioArgs::Group(own)) => &own.base.outputs,
             Some(ScenarioArgs::Interfere(own)) => &own.base.outputs,
+            Some(ScenarioArgs::Log(own) | ScenarioArgs::Peers(own)) => &own.outputs,
             Some(ScenarioArgs::Replicated(own)) => &own.base.outputs,
             Some(ScenarioArgs::All(_)) => return None,
         })
@@ -437,6 +490,8 @@ impl ScenarioArgs {
             Self::Path(_) => path::NAME,
             Self::Group(_) => group::NAME,
             Self::Interfere(_) => interfere::NAME,
+            Self::Log(_) => scenario::log::NAME,
+            Self::Peers(_) => peers::NAME,
             Self::Replicated(_) => replicated::NAME,
             Self::All(_) => "all",
         }
@@ -469,7 +524,7 @@ impl AllArgs {
         for scenario in &SCENARIOS {
             let what = match &scenario.study {
                 None => What::Commit(commit),
-                Some(study) if study.clusters => {
+                Some(study) if !study.alone.is_empty() => {
                     left_out.push(scenario);
                     continue;
                 }
@@ -538,6 +593,14 @@ mod tests {
             let folders = folders.iter().map(|folder| (*folder).to_owned()).collect();
             assert_eq!(selected(words), Ok((name.to_owned(), folders)), "{words:?}");
         }
+    }
+
+    #[test]
+    fn the_old_options_of_the_log_s_benchmark_mean_what_they_meant() {
+        let bench = bench(&["log", "data", "--only", "W1,W3", "--percent", "10"]).expect("known");
+        let Choice::One(wanted) = bench.choice().expect("right") else { panic!("one") };
+        let What::Study { settings, .. } = wanted.what else { panic!("a study") };
+        assert_eq!((settings.workloads.len(), settings.time_ns), (2, 12_000_000_000));
     }
 
     #[test]

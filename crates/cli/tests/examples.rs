@@ -28,8 +28,6 @@ const SHORTENED: &[(&str, &str)] = &[
     ("advise result.json", ""),
     ("advise", "--time 1 --allow-memory"),
     ("log follow", "--limit 1"),
-    ("log bench --only", "--percent 1"),
-    ("log bench", "--only W1 --rounds 1 --percent 1"),
     ("powercut run", "--duration 1"),
 ];
 

@@ -25,7 +25,7 @@ fn a_path_that_cannot_be_used_is_named_and_nothing_waits_or_changes() {
 fn what_a_killed_run_left_is_removed_by_every_command_that_makes_such_files_and_said() {
     for line in [
         "probe",
-        "log bench --only W1 --rounds 1 --percent 1",
+        "log bench --only W1 --rounds 1 --percent 1 --no-out --allow-memory",
         "bench --no-out --time 1 --methods buffered --journal 1M --allow-memory",
     ] {
         let place = folder();

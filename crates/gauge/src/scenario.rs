@@ -9,7 +9,9 @@ pub mod cached;
 pub mod commit;
 pub mod group;
 pub mod interfere;
+pub mod log;
 pub mod path;
+pub mod peers;
 pub mod replicated;
 pub(crate) mod rounds;
 pub mod settings;
@@ -54,6 +56,8 @@ pub struct StudyOf {
     pub durable: bool,
     /// Whether it speaks to clusters, which must be named.
     pub clusters: bool,
+    /// Why `all` leaves it out; empty if it runs it.
+    pub alone: &'static str,
 }
 
 impl StudyOf {
@@ -73,7 +77,7 @@ pub fn blocks_ns(blocks: u64) -> u64 {
 }
 
 /// All scenarios, the default first.
-pub const SCENARIOS: [Scenario; 7] = [
+pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: commit::NAME,
         summary: "what does one durable commit cost, by every method? (the default)",
@@ -97,6 +101,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             },
             durable: true,
             clusters: false,
+            alone: "",
         }),
     },
     Scenario {
@@ -112,6 +117,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             needs_bytes: cached::file_bytes,
             durable: true,
             clusters: false,
+            alone: "",
         }),
     },
     Scenario {
@@ -136,6 +142,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             },
             durable: false,
             clusters: false,
+            alone: "",
         }),
     },
     Scenario {
@@ -151,6 +158,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             needs_bytes: group::needs_bytes,
             durable: true,
             clusters: false,
+            alone: "",
         }),
     },
     Scenario {
@@ -166,6 +174,39 @@ pub const SCENARIOS: [Scenario; 7] = [
             needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
             durable: true,
             clusters: false,
+            alone: "",
+        }),
+    },
+    Scenario {
+        name: log::NAME,
+        summary: "what does the log cost beside a plain loop of durable writes?",
+        reproduces: "",
+        defaults: "workloads W1 to W8, each beside its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
+        study: Some(StudyOf {
+            settings: || Settings { time_ns: 120_000_000_000, rounds: 20, warm_up: 1, ..Settings::default() },
+            rows: 3,
+            run: log::run,
+            judge: log::judge,
+            needs_bytes: log::needs_bytes,
+            durable: true,
+            clusters: false,
+            alone: "it measures this project's log: run it by itself",
+        }),
+    },
+    Scenario {
+        name: peers::NAME,
+        summary: "how do other write-ahead logs compare? okaywal, raft-engine and SQLite, built by `cargo xtask peers`",
+        reproduces: "",
+        defaults: "workloads W1 to W4, 90 s in 40 rounds",
+        study: Some(StudyOf {
+            settings: || Settings { time_ns: 90_000_000_000, rounds: 40, warm_up: 1, ..Settings::default() },
+            rows: 2,
+            run: peers::run,
+            judge: peers::judge,
+            needs_bytes: peers::needs_bytes,
+            durable: true,
+            clusters: false,
+            alone: "it is a program of its own: run it by itself",
         }),
     },
     Scenario {
@@ -185,6 +226,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             needs_bytes: group::needs_bytes,
             durable: true,
             clusters: true,
+            alone: "run it by itself and name a cluster (--kafka, --nats)",
         }),
     },
 ];

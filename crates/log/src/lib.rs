@@ -28,7 +28,7 @@
 //!
 //! # Interface
 //!
-//! Semantic versioning covers what this page shows without features, and the feature `metrics`. The features `bench`,
+//! Semantic versioning covers what this page shows without features, and the feature `metrics`. The features
 //! `oracle`, `simulation` and `mutants` are for the programs and tests of this repository, and may change with any version.
 //!
 //! Four types are those of `seawall-sys`, whose own interface may change with any version: [`Durability`], [`Engine`],
@@ -42,8 +42,6 @@
     allow(unreachable_pub, reason = "the feature makes the internals public")
 )]
 
-#[cfg(feature = "bench")]
-pub mod bench;
 mod commit;
 mod error;
 #[cfg(feature = "simulation")]

@@ -9,7 +9,6 @@
 use crate::exit::Failure;
 use base64::Engine as _;
 use clap::ValueEnum;
-use seawall::bench::Row;
 use seawall::{Engine, Record, Report, Tail, View};
 use seawall_sys::text::printable;
 use serde_json::Value;
@@ -285,39 +284,6 @@ pub(super) fn report(report: &Report) -> Value {
         "known_durable": report.witnessed.get(),
         "damage": damage.collect::<Vec<_>>(),
         "not_ours": report.foreign_files,
-    })
-}
-
-/// One workload of the benchmark as JSON.
-pub(super) fn row(row: &Row) -> serde_json::Value {
-    let (floor_p50, log_p50) = row.latency(|summary| summary.p50);
-    let (floor_p999, log_p999) = row.latency(|summary| summary.p999);
-    let [floor_cpu, cpu] = row.cpu();
-    let [floor_wait, wait] = row.cpu_wait();
-    let rounds: Vec<_> = row
-        .rounds
-        .iter()
-        .map(|round| serde_json::json!({ "floor": round.floor, "bare": round.bare, "log": round.log }))
-        .collect();
-    serde_json::json!({
-        "workload": row.name,
-        "what": row.what,
-        "unit": row.unit,
-        "floor": row.floor(),
-        "log": row.log(),
-        "ratio": row.ratio(),
-        "ratio_to_bare": row.bare_ratio(),
-        "goal_reached": row.is_reached(),
-        "floor_ns_p50": floor_p50,
-        "log_ns_p50": log_p50,
-        "log_ns_p99": row.latency(|summary| summary.p99).1,
-        "floor_ns_p999": floor_p999,
-        "log_ns_p999": log_p999,
-        "floor_cpu_s_per_million": floor_cpu,
-        "cpu_s_per_million": cpu,
-        "floor_cpu_wait": floor_wait,
-        "cpu_wait": wait,
-        "rounds": rounds,
     })
 }
 

@@ -108,7 +108,7 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Folder, "log trim @ 0"),
     (Role::Folder, "log salvage @ saved"),
     (Role::Folder, "log salvage log @"),
-    (Role::Folder, "log bench @ --only W1 --rounds 1 --percent 1"),
+    (Role::Folder, "bench log @ --workloads W1 --rounds 1 --time 1 --no-out --allow-memory"),
 ];
 
 /// Clears the screen, forges a line, reverses what follows.

@@ -42,9 +42,11 @@ fn sound(result: &RunResult, on: &str) -> Vec<String> {
     missing
 }
 
-/// What speaks to clusters is tried by `cargo xtask replicated`.
+/// What speaks to clusters is tried by `cargo xtask replicated`, what is another program by `cargo xtask peers`.
 fn without_clusters() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().filter(|scenario| !scenario.study.is_some_and(|study| study.clusters))
+    let apart =
+        |scenario: &&Scenario| scenario.study.is_some_and(|study| study.clusters) || scenario.name == "peers";
+    SCENARIOS.iter().filter(move |scenario| !apart(scenario))
 }
 
 /// Every scenario by its small run.

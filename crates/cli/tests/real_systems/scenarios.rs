@@ -6,18 +6,19 @@ use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, has_scratch, names};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
-use seawall_gauge::scenario::SCENARIOS;
+use seawall_gauge::scenario::{SCENARIOS, Scenario};
 use seawall_gauge::study::Study;
 use std::path::Path;
 use std::process::Command;
 
 /// A run of about a second: the scenario, and the options that make it small.
-pub(crate) const SMALL: [(&str, &[&str]); 5] = [
+pub(crate) const SMALL: [(&str, &[&str]); 6] = [
     ("stall", &["--time", "1s", "--rounds", "1"]),
     ("cached", &["--rounds", "1", "--file", "4MiB", "--rewrites", "5"]),
     ("path", &["--time", "1s", "--rounds", "2", "--warm-up", "1"]),
     ("group", &["--time", "1s", "--rounds", "1", "--writers", "1,3"]),
     ("interfere", &["--time", "1s", "--rounds", "1"]),
+    ("log", &["--time", "1s", "--rounds", "2", "--workloads", "W1,W3"]),
 ];
 
 /// Runs `scenario` in `folder`.
@@ -50,8 +51,11 @@ fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
 
 #[test]
 fn every_scenario_has_a_small_run_here() {
-    // What speaks to clusters is tried by `cargo xtask replicated`.
-    let studies = SCENARIOS.iter().filter(|scenario| scenario.study.is_some_and(|study| !study.clusters));
+    // What speaks to clusters is tried by `cargo xtask replicated`, what is another program by `cargo xtask peers`.
+    let here = |scenario: &&Scenario| {
+        scenario.study.is_some_and(|study| !study.clusters) && scenario.name != "peers"
+    };
+    let studies = SCENARIOS.iter().filter(here);
     for scenario in studies {
         assert!(SMALL.iter().any(|(name, _)| *name == scenario.name), "{}", scenario.name);
     }
@@ -125,6 +129,28 @@ fn interfere_has_a_load_that_really_moves_bytes() {
         assert_eq!(moved > 0.0, row.label != "none", "{}: {moved}", row.id);
     }
     assert!(table(&result).measured().count() >= 4);
+}
+
+#[test]
+fn the_log_commits_beside_its_floor_and_every_row_says_how() {
+    let (folder, options) = (folder(), ["--time", "1s", "--rounds", "2", "--workloads", "W1,W3,W4p,W5g"]);
+    let result = run("log", &options, folder.path());
+    let ids: Vec<&str> = table(&result).rows.iter().map(|row| row.id.as_str()).collect();
+    let expected =
+        ["floor-16k", "bare-16k", "W1", "floor-4k", "bare-4k", "W3", "W4p", "floor-100k", "bare-100k", "W5g"];
+    assert_eq!(ids, expected);
+    for id in ids {
+        let row = measured(&result, id);
+        assert!(row.commits > 0 && row.rounds.len() == 2 && row.durability.is_some(), "{id}");
+        let is_loop = id.starts_with("floor");
+        assert_eq!(row.figure("vs_floor").is_some(), !is_loop && !id.starts_with("bare"), "{id}");
+        assert_eq!(row.figure("records_per_batch").is_some(), id.starts_with('W'), "{id}");
+    }
+    let per_batch = |id| measured(&result, id).figure("records_per_batch").expect("a log");
+    assert!(per_batch("W4p") > per_batch("W1"), "many commits share a batch");
+    assert!(per_batch("W5g") > 50.0, "a transaction is one batch");
+    let method = |id: &str| table(&result).row(id).and_then(|row| row.method.clone()).expect("a method").id;
+    assert_eq!(method("floor-16k"), method("W1"), "the floor commits as the log does");
 }
 
 #[test]
@@ -209,8 +235,8 @@ fn a_preview_of_everything_measures_nothing() {
     assert_eq!(told.matches("Will ").count(), 1, "one announcement: {told}");
     assert!(told.contains("one after the other, about "), "{told}");
     for scenario in &SCENARIOS {
-        let clusters = scenario.study.is_some_and(|study| study.clusters);
-        let what = if clusters { "Leaves out " } else { "" };
+        let alone = scenario.study.is_some_and(|study| !study.alone.is_empty());
+        let what = if alone { "Leaves out " } else { "" };
         assert!(told.contains(&format!("{what}`{}`", scenario.name)), "{told}");
     }
     assert_eq!(names(work.path()), Vec::<String>::new());

@@ -185,7 +185,8 @@ impl Walk {
             round,
             start_ns,
             elapsed_ns: block.elapsed_ns,
-            commits: main.count(),
+            // Where not every commit is timed, there are fewer samples.
+            commits: if block.commits > 0 { block.commits } else { main.count() },
             p50_ns: main.p50_ns(),
             p99_ns: main.raw_percentile_ns(99.0),
             max_ns: main.max_ns(),

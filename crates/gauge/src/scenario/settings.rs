@@ -3,10 +3,13 @@
 //! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; a refusal
 //! names the option and the remedy.
 
+use super::log::contest::Contestant;
+use super::log::workloads;
 use super::path::jvm::Jvm;
 use crate::error::{Error, Result};
 use crate::result::PlanRecord;
 use crate::testbed::FILL_BYTES;
+use seawall::{EngineChoice, MethodChoice};
 use seawall_sys::durability::FileState;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
 use seawall_sys::methods;
@@ -44,6 +47,16 @@ pub struct Settings {
     pub fill_bytes: u64,
     /// `path`: the JVMs that write too; `None`: the native ways alone.
     pub jvms: Option<Vec<Jvm>>,
+    /// `log`, `peers`: the workloads, without those that they are compared with; empty: all.
+    pub workloads: Vec<String>,
+    /// `log`, `peers`: how the log commits.
+    pub log_method: MethodChoice,
+    /// `log`, `peers`: what runs the log's commits.
+    pub log_engine: EngineChoice,
+    /// `log`, `peers`: whether the folder may lie on a network file system.
+    pub network_file_system: bool,
+    /// `peers`: the other logs.
+    pub peers: &'static [Contestant],
 }
 
 impl Default for Settings {
@@ -64,6 +77,11 @@ impl Default for Settings {
             rewrites: 100,
             fill_bytes: FILL_BYTES,
             jvms: None,
+            workloads: Vec::new(),
+            log_method: MethodChoice::Fastest,
+            log_engine: EngineChoice::Probe,
+            network_file_system: false,
+            peers: &[],
         }
     }
 }
@@ -113,6 +131,11 @@ impl Settings {
             ("--fill-size", (1..=64 << 20).contains(&self.fill_bytes), "from 1 B to 64 MiB in this scenario"),
             ("--rewrites", (1..=10_000_000).contains(&self.rewrites), "from 1 to 10,000,000"),
         ])?;
+        let known = workloads::names();
+        if let Some(unknown) = self.workloads.iter().find(|name| !known.contains(&name.as_str())) {
+            let reason = format!("there is no workload {unknown}, there are {}", known.join(", "));
+            return Err(Error::Option { option: "--workloads", reason });
+        }
         if self.jvms.is_some() && !self.pin_to.is_empty() {
             let reason =
                 "a JVM (--jvm) does not pin its threads; pin the whole program from outside (taskset)";
@@ -150,7 +173,7 @@ mod tests {
     #[test]
     fn absurd_settings_are_refused_with_the_option_named() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 9] = [
+        let cases: [(&str, Spoil); 10] = [
             ("--size", |s| s.bytes = 0),
             ("--rounds", |s| s.rounds = 0),
             ("--time", |s| s.time_ns = 5),
@@ -160,6 +183,7 @@ mod tests {
             ("--writers", |s| s.writers = Vec::new()),
             ("--file", |s| s.file_bytes = Some(17 << 30)),
             ("--rewrites", |s| s.rewrites = 0),
+            ("--workloads", |s| s.workloads = vec!["W99".to_owned()]),
         ];
         Settings::default().check().expect("the defaults");
         for (option, spoil) in cases {

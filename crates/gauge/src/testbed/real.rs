@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(crate) use lane::{LogLane, RealLane, put_stamp};
+pub use lane::{Fault, Writer};
+pub(crate) use lane::{RealLane, RecordLane, UNTIMED, put_stamp};
 
 /// This machine.
 pub struct RealTestbed {
@@ -125,7 +126,8 @@ impl RealTestbed {
         self.attached.iter_mut().find_map(|what| what.downcast_mut())
     }
 
-    fn new_path(&mut self, place: usize, name: &str) -> Result<PathBuf, BlockError> {
+    /// A path in the scratch folder of `place` that this testbed does not know of yet.
+    pub(crate) fn new_path(&mut self, place: usize, name: &str) -> Result<PathBuf, BlockError> {
         let spot = &mut self.places[place];
         if spot.scratch.is_none() {
             spot.scratch = Some(Scratch::new_in(&spot.folder).map_err(BlockError::run)?);
@@ -177,17 +179,9 @@ impl RealTestbed {
             return Ok(Arc::clone(&open.log));
         }
         let folder = self.new_path(0, "log")?;
-        let options = Options::default().segment_bytes(LOG_SEGMENT_BYTES);
-        let log = Log::open(&folder, options).map(Arc::new).map_err(|error| {
-            let _ = std::fs::remove_dir_all(&folder);
-            match error {
-                // Nothing went wrong: the log will not promise what the place cannot keep.
-                seawall::Error::InvalidOption { reason, .. } => OpenError::Unavailable(Unavailable(reason)),
-                error => of_log("open", &folder, &error).into(),
-            }
-        })?;
+        let log = open_log(&folder, Options::default().segment_bytes(LOG_SEGMENT_BYTES))?;
         self.log = Some(OpenLog { log: Arc::clone(&log), folder });
-        self.rest_log()?;
+        rest(&log, true)?;
         Ok(log)
     }
 
@@ -197,25 +191,7 @@ impl RealTestbed {
         let log = &open.log;
         let trimmed = log.commit(log.appended_lsn()).and_then(|()| log.trim(log.durable_lsn()));
         trimmed.map_err(|error| of_log("trim", &open.folder, &error))?;
-        self.rest_log()
-    }
-
-    /// Waits until the log has its next segment ready and has removed what it forgot: what it does by itself after a
-    /// block must not share the disk with the next one, nor is a segment to be made where a running log has one.
-    fn rest_log(&self) -> Result<(), Error> {
-        let Some(open) = &self.log else { return Ok(()) };
-        let end_ns = clock::monotonic_ns() + LOG_REST_NS_MAX;
-        while !open.log.is_prepared() || open.log.stats().segments > 1 {
-            if clock::monotonic_ns() > end_ns {
-                let late = std::io::Error::new(
-                    std::io::ErrorKind::TimedOut,
-                    "its segments were not ready in a minute",
-                );
-                return Err(Error::new("prepare the log in", &open.folder, late));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        Ok(())
+        rest(log, true)
     }
 
     /// Brings a file to rest: synced and out of the cache.
@@ -275,6 +251,32 @@ const LOG_SEGMENT_BYTES: u64 = 16 << 20;
 
 /// How long the log may take to come to rest, nanoseconds.
 const LOG_REST_NS_MAX: u64 = 60_000_000_000;
+
+/// A log in a new folder, which is removed again if it cannot be opened.
+pub(crate) fn open_log(folder: &Path, options: Options) -> Result<Arc<Log>, OpenError> {
+    Log::open(folder, options).map(Arc::new).map_err(|error| {
+        let _ = std::fs::remove_dir_all(folder);
+        match error {
+            // Nothing went wrong: the log will not promise what the place cannot keep.
+            seawall::Error::InvalidOption { reason, .. } => OpenError::Unavailable(Unavailable(reason)),
+            error => of_log("open", folder, &error).into(),
+        }
+    })
+}
+
+/// Waits until a log has its next segment ready and, if it was `trimmed`, has removed what it forgot: what it does by
+/// itself after a block must not share the disk with the next one, nor is a segment to be made where a running log has one.
+pub(crate) fn rest(log: &Log, trimmed: bool) -> Result<(), Error> {
+    let end_ns = clock::monotonic_ns() + LOG_REST_NS_MAX;
+    while !log.is_prepared() || (trimmed && log.stats().segments > 1) {
+        if clock::monotonic_ns() > end_ns {
+            let late = io::Error::new(io::ErrorKind::TimedOut, "its segments were not ready in a minute");
+            return Err(Error::new("prepare the log in", log.dir(), late));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(())
+}
 
 /// A log's error in the words of the system calls.
 pub(crate) fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Error {

@@ -1,13 +1,12 @@
 //! Row raft-engine: one raft group per thread, a batch of one entry per commit, `sync` set.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
 
-use crate::measure::Fault;
-use crate::subjects::{SEGMENT_BYTES, Writer, Writers};
+use seawall_gauge::scenario::log::contest::{Opening, SEGMENT_BYTES};
+use seawall_gauge::testbed::real::{Fault, Writer};
 
 /// An entry is a record whose first eight bytes are its index.
 struct Indexed;
@@ -28,7 +27,8 @@ struct RaftEngine {
     entry: [BytesValue; 1],
 }
 
-pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Fault> {
+pub(crate) fn open(opening: &Opening<'_>) -> Result<Vec<Box<dyn Writer>>, Fault> {
+    let dir = opening.folder;
     let dir = dir.to_str().ok_or_else(|| format!("{}: raft-engine wants a path in UTF-8", dir.display()))?;
     let file = u64::from(SEGMENT_BYTES);
     let config = Config {
@@ -53,11 +53,11 @@ pub(crate) fn open(dir: &Path, threads: usize, _: usize) -> Result<Writers, Faul
             entry,
         })
     };
-    Ok((1..=threads as u64).map(writer).collect())
+    Ok((1..=opening.threads as u64).map(writer).collect())
 }
 
 impl Writer for RaftEngine {
-    fn commit(&mut self, record: &[u8]) -> Result<(), Fault> {
+    fn put(&mut self, record: &[u8]) -> Result<(), Fault> {
         self.index += 1;
         let [entry] = &mut self.entry;
         entry.value.clear();

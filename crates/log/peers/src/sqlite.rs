@@ -1,19 +1,17 @@
 //! Row SQLite: one connection, one `INSERT` per commit, WAL mode with `synchronous=FULL`.
 
-use std::path::Path;
-
 use rusqlite::Connection;
 
-use crate::measure::Fault;
-use crate::subjects::{Writer, Writers};
+use seawall_gauge::scenario::log::contest::Opening;
+use seawall_gauge::testbed::real::{Fault, Writer};
 
 /// What `PRAGMA synchronous` says for FULL: the log is synced at every commit.
 const FULL: i64 = 2;
 
 struct Sqlite(Connection);
 
-pub(crate) fn open(dir: &Path, _: usize, _: usize) -> Result<Writers, Fault> {
-    let base = Connection::open(dir.join("log.db"))?;
+pub(crate) fn open(opening: &Opening<'_>) -> Result<Vec<Box<dyn Writer>>, Fault> {
+    let base = Connection::open(opening.folder.join("log.db"))?;
     let mode: String = base.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     base.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0")?;
     let synchronous: i64 = base.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
@@ -25,7 +23,7 @@ pub(crate) fn open(dir: &Path, _: usize, _: usize) -> Result<Writers, Fault> {
 }
 
 impl Writer for Sqlite {
-    fn commit(&mut self, record: &[u8]) -> Result<(), Fault> {
+    fn put(&mut self, record: &[u8]) -> Result<(), Fault> {
         self.0.prepare_cached("INSERT INTO log (record) VALUES (?1)")?.execute([record])?;
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::{Order, Sharing, WRITER_BYTES};
 use crate::measure::Slice;
-use crate::testbed::real::{Content, LogLane, RealLane, RealTestbed};
+use crate::testbed::real::{Content, RealLane, RealTestbed, RecordLane};
 use crate::testbed::writers::{Crew, run as commit, slice};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::{Target, prove};
@@ -21,9 +21,10 @@ pub(super) fn run(
     if order.sharing == Sharing::Log {
         let log = testbed.log()?;
         let slice = slice(0, u64::MAX, until);
-        // Nothing to warm: the range would be beyond any file.
+        // No range of any file: a log chooses where it writes.
         let slice = Slice { capacity: u64::MAX / settings.bytes as u64, ..slice };
-        let lanes = (0..order.writers).map(|_| (LogLane::new(log.clone()), slice)).collect();
+        let mut writers = vec![log.clone(); order.writers];
+        let lanes = writers.iter_mut().map(|writer| (RecordLane::new(writer, log.dir()), slice)).collect();
         let block = commit(&crew, lanes, &|| testbed.counts_of(0))?;
         testbed.trim_log()?;
         return Ok(block);

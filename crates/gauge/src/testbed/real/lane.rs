@@ -1,13 +1,14 @@
-//! Commits on the real machine: by a method into a file or device, or into a Seawall log.
+//! Commits on the real machine: by a method into a file or device, or through a log's own interface.
 
 use super::super::Lane;
-use super::of_log;
+use super::rest;
 use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Method;
 use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{CommitHandle, Error, OpenError, Target, clock, open};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A writer on this machine.
@@ -87,20 +88,68 @@ impl Lane for RealLane {
     }
 }
 
-/// A writer into the log: the whole commit is its sync.
-pub(crate) struct LogLane {
-    log: Arc<Log>,
+/// What went wrong in a log, in its own words.
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// What one thread commits records through.
+pub trait Writer: Send {
+    /// Returns once `record` is durable.
+    ///
+    /// # Errors
+    /// The log's; the writer is not used further.
+    fn put(&mut self, record: &[u8]) -> Result<(), Fault>;
+
+    /// Forgets what was committed, as a user does who has a checkpoint, and waits for what the log does by itself
+    /// because of it. Called between blocks, and not timed.
+    ///
+    /// # Errors
+    /// The log's; the writer is not used further.
+    fn tidy(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// The Seawall log behind it, if it is one.
+    fn log(&self) -> Option<&Arc<Log>> {
+        None
+    }
+}
+
+impl Writer for Arc<Log> {
+    #[inline]
+    fn put(&mut self, record: &[u8]) -> Result<(), Fault> {
+        self.append_commit(record)?;
+        Ok(())
+    }
+
+    fn tidy(&mut self) -> Result<(), Fault> {
+        self.trim(self.durable_lsn())?;
+        Ok(rest(self, true)?)
+    }
+
+    fn log(&self) -> Option<&Arc<Log>> {
+        Some(self)
+    }
+}
+
+/// Commits that begin a writer's block untimed: what ran before left the processor's cache full of other things.
+pub(crate) const UNTIMED: u64 = 3;
+
+/// A thread's turn to commit through a [`Writer`]: the whole commit is its sync.
+pub(crate) struct RecordLane<'a, W: ?Sized> {
+    writer: &'a mut W,
+    folder: &'a Path,
     record: Aligned,
     accounts: Option<Accounts>,
 }
 
-impl LogLane {
-    pub(crate) fn new(log: Arc<Log>) -> Self {
-        Self { log, record: Aligned::zeroed(0), accounts: None }
+impl<'a, W: Writer + ?Sized> RecordLane<'a, W> {
+    /// `folder`: where the log is, for errors.
+    pub(crate) fn new(writer: &'a mut W, folder: &'a Path) -> Self {
+        Self { writer, folder, record: Aligned::zeroed(0), accounts: None }
     }
 }
 
-impl Lane for LogLane {
+impl<W: Writer + ?Sized> Lane for RecordLane<'_, W> {
     fn enter(&mut self, cpu: Option<usize>) -> Result<(), Error> {
         if let Some(cpu) = cpu {
             pin(cpu)?;
@@ -129,12 +178,12 @@ impl Lane for LogLane {
 
     #[inline]
     fn sync(&mut self) -> Result<(), Error> {
-        let committed = self.log.append_commit(self.record.as_slice());
-        committed.map(|_| ()).map_err(|error| of_log("commit", self.log.dir(), &error))
+        let committed = self.writer.put(self.record.as_slice());
+        committed.map_err(|fault| Error::new("commit", self.folder, std::io::Error::other(fault)))
     }
 
     fn warm(&mut self, _: Range<u64>) -> Result<(), Error> {
-        Ok(())
+        (0..UNTIMED).try_for_each(|_| self.sync())
     }
 
     fn times(&self) -> Times {

@@ -1,0 +1,88 @@
+//! Parses the arguments of `seawall`, runs one command and ends with its exit code, for the program of that name and for
+//! the one that has other write-ahead logs beside it.
+//!
+//! Invariants: results go to standard output, everything else to standard error; an error names the thing and
+//! the remedy; the exit codes are those of [`exit`].
+
+mod advise;
+mod amounts;
+mod args;
+mod bench;
+mod bench_args;
+mod cluster;
+mod compare;
+mod compare_args;
+mod examples;
+mod exit;
+mod hints;
+mod job;
+mod leftovers;
+mod log_command;
+mod methods;
+mod output;
+mod pages;
+mod paths;
+mod powercut;
+mod probe;
+mod progress;
+mod report;
+mod report_args;
+mod scenario_args;
+mod signals;
+
+use clap::FromArgMatches as _;
+use seawall_gauge::scenario::log::contest::Contestant;
+use seawall_sys::text::printable;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// The other logs that are part of this program.
+static PEERS: OnceLock<&'static [Contestant]> = OnceLock::new();
+
+fn peers() -> &'static [Contestant] {
+    PEERS.get().copied().unwrap_or_default()
+}
+
+/// Runs the command that the program's arguments name; `peers` are the logs that `bench peers` runs beside this one.
+#[must_use]
+pub fn run(peers: &'static [Contestant]) -> ExitCode {
+    let _ = PEERS.set(peers);
+    seawall_sys::process::outlive_the_file_size_limit();
+    let mut line: Vec<OsString> = std::env::args_os().collect();
+    if line.get(1..3).is_some_and(|words| words == ["log", "bench"]) {
+        // What the scenario `log` was called before it was one.
+        line[1..3].reverse();
+    }
+    let parsed = examples::command().try_get_matches_from(line);
+    let parsed = parsed.and_then(|matches| args::Cli::from_arg_matches(&matches));
+    let cli = parsed.unwrap_or_else(|error| refuse(&error));
+    let outcome = match cli.command {
+        args::Command::Advise(options) => advise::run(&options),
+        args::Command::Bench(options) => bench::run(&options),
+        args::Command::Cluster(options) => cluster::run(&options),
+        args::Command::Compare(options) => compare::run(&options),
+        args::Command::Log(options) => log_command::run(&options),
+        args::Command::Methods(options) => methods::run(&options),
+        args::Command::Powercut(options) => powercut::run(&options),
+        args::Command::Probe(options) => probe::run(&options),
+        args::Command::Completions(options) => pages::completions(&options),
+        args::Command::Man(options) => pages::man(&options),
+        args::Command::Report(options) => report::run(&options),
+    };
+    outcome.unwrap_or_else(|failure| {
+        failure.print();
+        failure.code()
+    })
+}
+
+/// Ends with the parser's message, which quotes arguments: a shell's `*` may have put a hostile file name among them.
+fn refuse(error: &clap::Error) -> ! {
+    let hostile =
+        |argument: std::ffi::OsString| printable(&argument.to_string_lossy()) != argument.to_string_lossy();
+    if error.use_stderr() && std::env::args_os().skip(1).any(hostile) {
+        eprintln!("{}", printable(&error.render().to_string()));
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}

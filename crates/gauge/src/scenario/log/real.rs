@@ -1,0 +1,547 @@
+//! Runs a block of the `log` and `peers` scenarios in files and logs of its own, which are kept from block to block.
+//!
+//! Invariants: opening, warming, trimming and preparing segments are in no block's time or counters; a thread records
+//! without allocating; what commits rests before the next block, so that its background work is in no other's block.
+
+use super::contest::{IN_MEMORY_BYTES, Opening, configured, seawall};
+use super::workloads::{READ_RECORD_BYTES, READ_RECORDS, Work};
+use super::{Case, UNTIMED_COMMITS};
+use crate::measure::{Sample, Slice};
+use crate::row::Measured;
+use crate::scenario::commit::tally;
+use crate::scenario::settings::Settings;
+use crate::testbed::real::{Fault, RealTestbed, RecordLane, UNTIMED, Writer, open_log};
+use crate::testbed::writers::{self, Crew, slice};
+use crate::testbed::{Block, BlockError, Until};
+use seawall::{Commit, Log, Lsn, Options, Stats};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::{monotonic_ns, sleep_until};
+use seawall_sys::method::Method;
+use seawall_sys::starting_line::{run_together, spawn_scoped};
+use seawall_sys::store::{Access, StoreFile};
+use seawall_sys::thread::{Accounts, pin, process_cpu_ns};
+use seawall_sys::{Error, OpenError, methods};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// For what a contestant does by itself when nobody commits.
+const REST: Duration = Duration::from_millis(10);
+/// Written before the first block: more than all files of any contestant.
+const WARM_UP_RECORDS: u64 = 384;
+const WARM_UP_RECORD_BYTES: usize = 512 << 10;
+/// Not when a segment has just been filled: the next one must be started before anything can be recycled.
+const WARM_UP_TIDY_EVERY: u64 = 75;
+/// A log that is never trimmed begins anew beyond this, bytes.
+pub(super) const GROWN_BYTES_MAX: u64 = 512 << 20;
+/// Appends of a block that stays in memory.
+const APPENDS: usize = 500_000;
+
+/// The method that the log chooses in the folder, and why another engine was refused, if one was.
+pub(super) fn chosen(
+    testbed: &mut RealTestbed,
+    settings: &Settings,
+) -> Result<(&'static Method, Option<String>), BlockError> {
+    let folder = testbed.new_path(0, "probe")?;
+    let options = Options::default().method(settings.log_method.clone()).engine(settings.log_engine);
+    let log = open_log(&folder, options.network_file_system(settings.network_file_system))?;
+    let (id, refused) = (log.opened().method, log.opened().engine_refused.clone());
+    drop(log);
+    std::fs::remove_dir_all(&folder).map_err(|error| Error::new("remove", &folder, error))?;
+    let gone = || Error::new("find", Path::new(id), io::ErrorKind::NotFound.into());
+    Ok((methods::find(id).ok_or_else(gone)?, refused))
+}
+
+/// A contestant that is open, in a folder that goes with it.
+struct Held {
+    writers: Vec<Box<dyn Writer>>,
+    folder: PathBuf,
+}
+
+impl Held {
+    fn open(
+        folder: PathBuf,
+        case: &Case,
+        method: &'static Method,
+        settings: &Settings,
+    ) -> Result<Self, BlockError> {
+        std::fs::create_dir(&folder)
+            .map_err(|error| BlockError::run(Error::new("create", &folder, error)))?;
+        // From here on the folder is removed, whatever happens.
+        let mut held = Self { writers: Vec::new(), folder };
+        let opening = Opening {
+            folder: &held.folder,
+            threads: case.threads(),
+            bytes: case.bytes,
+            method,
+            engine: settings.log_engine,
+        };
+        let opened = (case.by.open)(&opening);
+        held.writers = opened.map_err(|fault| match fault.downcast::<OpenError>() {
+            Ok(error) => *error,
+            Err(fault) => failed("open", &held.folder, fault).into(),
+        })?;
+        if !(case.is_floor || case.is_bare) {
+            held.warm().map_err(|fault| failed("warm", &held.folder, fault))?;
+        }
+        Ok(held)
+    }
+
+    /// Writes through more than all files, so that what follows runs on space that was written before.
+    fn warm(&mut self) -> Result<(), Fault> {
+        let record = Aligned::incompressible(WARM_UP_RECORD_BYTES, 7);
+        for number in 1..=WARM_UP_RECORDS {
+            self.writers.first_mut().ok_or("opened without a writer")?.put(record.as_slice())?;
+            if number % WARM_UP_TIDY_EVERY == 0 {
+                self.tidy()?;
+            }
+        }
+        self.tidy()
+    }
+
+    fn tidy(&mut self) -> Result<(), Fault> {
+        self.writers.iter_mut().try_for_each(|writer| writer.tidy())?;
+        std::thread::sleep(REST);
+        Ok(())
+    }
+
+    fn log(&self) -> Result<Arc<Log>, BlockError> {
+        let log = self.writers.first().and_then(|writer| writer.log());
+        let none = || failed("open", &self.folder, "it is no Seawall log".into());
+        Ok(Arc::clone(log.ok_or_else(none)?))
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.log().ok().map(|log| log.stats())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.writers.clear();
+        // What is left behind lies in the scratch folder, which is swept.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn failed(operation: &'static str, folder: &Path, fault: Fault) -> Error {
+    Error::new(operation, folder, io::Error::other(fault))
+}
+
+/// What is kept from block to block.
+pub(super) struct Kept<'a> {
+    settings: &'a Settings,
+    method: &'static Method,
+    held: BTreeMap<String, Held>,
+    /// The log that is read back.
+    readable: Option<Held>,
+}
+
+impl<'a> Kept<'a> {
+    pub(super) fn new(settings: &'a Settings, method: &'static Method) -> Self {
+        Self { settings, method, held: BTreeMap::new(), readable: None }
+    }
+
+    pub(super) fn block(
+        &mut self,
+        testbed: &mut RealTestbed,
+        (id, case): (&str, &Case),
+        until: Until<'_>,
+    ) -> Result<Measured, BlockError> {
+        let bench = |folder| Bench { settings: self.settings, case, until, folder };
+        match case.work {
+            Work::Append { log: false } => return bench(Path::new("")).copy(testbed),
+            Work::Append { log: true } => {
+                let folder = testbed.new_path(0, id)?;
+                return bench(&folder).append(testbed, self.method);
+            }
+            Work::ReadBack { log, cold } => {
+                let held = match self.readable.take() {
+                    Some(held) => held,
+                    None => readable(testbed.new_path(0, "readable")?, self.method, self.settings)?,
+                };
+                let measured = bench(&held.folder).read_back(testbed, log, cold, self.method);
+                self.readable = Some(held);
+                return measured;
+            }
+            Work::Waiting(_) | Work::Outstanding { .. } | Work::Transactions(_) | Work::Paced => {}
+        }
+        let mut held = match self.held.remove(id) {
+            Some(held) => held,
+            None => {
+                Held::open(testbed.new_path(0, &id.replace('/', "-"))?, case, self.method, self.settings)?
+            }
+        };
+        let measured = Self::commits(testbed, self.settings, case, &mut held, until)?;
+        held.tidy().map_err(|fault| failed("tidy", &held.folder, fault))?;
+        let grown = held.stats().map_or(0, |stats| stats.durable.since(stats.first));
+        if grown < GROWN_BYTES_MAX {
+            self.held.insert(id.to_owned(), held);
+        }
+        Ok(measured)
+    }
+
+    /// A block of what commits, with the CPU time of the whole process and what the log counted itself.
+    fn commits(
+        testbed: &RealTestbed,
+        settings: &Settings,
+        case: &Case,
+        held: &mut Held,
+        until: Until<'_>,
+    ) -> Result<Measured, BlockError> {
+        let (before, cpu_ns) = (held.stats(), process_cpu_ns());
+        let block = if let Work::Waiting(_) = case.work {
+            let crew = Crew { bytes: case.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+            // A log chooses where it writes.
+            let slice = Slice { capacity: u64::MAX / case.bytes as u64, ..slice(0, u64::MAX, until) };
+            let folder = &held.folder;
+            let lane = |writer| (RecordLane::new(writer, folder), slice);
+            let lanes = held.writers.iter_mut().map(|writer| lane(writer.as_mut())).collect();
+            writers::run(&crew, lanes, &|| testbed.counts_of(0))?
+        } else {
+            let log = held.log()?;
+            let bench = Bench { settings, case, until, folder: &held.folder };
+            bench.alone(testbed, |sample| match case.work {
+                Work::Outstanding { commits, polled } => bench.outstanding(&log, commits, polled, sample),
+                Work::Transactions(records) => bench.transactions(&log, records, sample),
+                _ => bench.paced(&log, sample),
+            })?
+        };
+        let mut measured = tally(&block, case.bytes as u64);
+        if let Some((after, before)) = process_cpu_ns().zip(cpu_ns) {
+            measured.set("cpu_ns", after.saturating_sub(before) as f64);
+            measured.set(UNTIMED_COMMITS, (UNTIMED * case.threads() as u64) as f64);
+        }
+        if let Some((before, after)) = before.zip(held.stats()) {
+            measured.set("records", (after.records - before.records) as f64);
+            measured.set("batches", (after.batches - before.batches) as f64);
+            measured.set("segments_filled", (after.segments_filled - before.segments_filled) as f64);
+        }
+        Ok(measured)
+    }
+}
+
+/// Makes the log that is read back.
+fn readable(folder: PathBuf, method: &'static Method, settings: &Settings) -> Result<Held, BlockError> {
+    std::fs::create_dir(&folder).map_err(|error| BlockError::run(Error::new("create", &folder, error)))?;
+    let held = Held { writers: Vec::new(), folder };
+    let log = seawall(&opening(&held.folder, method, settings), Options::default())?;
+    let written = || -> Result<(), Fault> {
+        let mut lsn = Lsn::ZERO;
+        for number in 0..READ_RECORDS {
+            lsn = log.append(&[u8::try_from(number & 0xFF).unwrap_or(0); READ_RECORD_BYTES])?;
+        }
+        log.commit(lsn)?;
+        Ok(())
+    };
+    written().map_err(|fault| failed("write the log in", &held.folder, fault))?;
+    let log = Arc::into_inner(log).ok_or("it is still in use").map_err(Fault::from);
+    let closed = log.and_then(|log| Ok(log.close()?));
+    closed.map_err(|fault| failed("close the log in", &held.folder, fault))?;
+    Ok(held)
+}
+
+fn opening<'a>(folder: &'a Path, method: &'static Method, settings: &Settings) -> Opening<'a> {
+    Opening { folder, threads: 1, bytes: READ_RECORD_BYTES, method, engine: settings.log_engine }
+}
+
+/// A block of one row.
+struct Bench<'a> {
+    settings: &'a Settings,
+    case: &'a Case,
+    until: Until<'a>,
+    folder: &'a Path,
+}
+
+impl Bench<'_> {
+    /// Runs `work` in a thread of its own.
+    fn alone(
+        &self,
+        testbed: &RealTestbed,
+        work: impl Fn(&mut Sample) -> Result<(), Fault> + Sync,
+    ) -> Result<Block, BlockError> {
+        let pin_to = &self.settings.pin_to;
+        let prepare = |_, ()| pin_to.first().map_or(Ok(()), |cpu| pin(*cpu).map(drop));
+        let folder = self.folder;
+        let run = |()| {
+            let accounts = Accounts::open();
+            let (times, mut sample) = (accounts.times(), Sample::default());
+            work(&mut sample).map_err(|fault| failed("run in", folder, fault))?;
+            sample.times = accounts.times().since(&times);
+            Ok(sample)
+        };
+        let counts = || testbed.counts_of(0);
+        let (before, samples) = run_together(vec![()], prepare, counts, run).map_err(BlockError::run)?;
+        let (after, samples) = (counts(), samples?);
+        let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).sum();
+        let counts = before.zip(after).map(|(before, after)| after.since(&before));
+        Ok(Block { samples, elapsed_ns, counts, load_bytes: 0 })
+    }
+
+    fn stopped(&self) -> bool {
+        self.until.stop.load(Ordering::Relaxed)
+    }
+
+    /// Keeps `most` commits outstanding, one of sixteen timed.
+    fn outstanding(&self, log: &Log, most: usize, polled: bool, sample: &mut Sample) -> Result<(), Fault> {
+        const TRIM_EVERY: u64 = 4096;
+        let until = if polled { poll } else { Commit::wait };
+        let record = Aligned::incompressible(self.case.bytes, self.settings.seed);
+        let record = record.as_slice();
+        for _ in 0..UNTIMED {
+            log.append_commit(record)?;
+        }
+        let mut pending: VecDeque<(Option<u64>, Commit)> = VecDeque::with_capacity(most);
+        let began = monotonic_ns();
+        let end = began.saturating_add(self.until.block_ns);
+        for number in 0.. {
+            // Reading the clock takes as long as appending does.
+            let since = (number % 16 == 0).then(monotonic_ns);
+            if since.is_some_and(|now| now >= end) || self.stopped() {
+                break;
+            }
+            if number % TRIM_EVERY == 0 {
+                log.trim(log.durable_lsn())?;
+            }
+            if pending.len() == most
+                && let Some((since, oldest)) = pending.pop_front()
+            {
+                until(oldest)?;
+                let now = monotonic_ns();
+                let mut done = |since: Option<u64>| since.map(|since| sample.latency.record(now - since));
+                done(since);
+                while let Some((since, _)) = pending.pop_front_if(|(_, commit)| commit.is_durable()) {
+                    done(since);
+                }
+            }
+            let lsn = log.append(record)?;
+            let since = since.map(|_| monotonic_ns());
+            pending.push_back((since, log.commit_async(lsn)));
+            sample.commits += 1;
+        }
+        pending.into_iter().try_for_each(|(_, commit)| commit.wait().map(drop))?;
+        sample.elapsed_ns = monotonic_ns() - began;
+        Ok(())
+    }
+
+    fn transactions(&self, log: &Log, records: usize, sample: &mut Sample) -> Result<(), Fault> {
+        let data = Aligned::incompressible(self.case.bytes / records, self.settings.seed);
+        let record = data.as_slice();
+        let transact = || {
+            let end =
+                log.transaction::<seawall::Error>(|tx| (0..records).try_for_each(|_| tx.append(record)))?;
+            log.commit(end)
+        };
+        for _ in 0..UNTIMED {
+            transact()?;
+        }
+        let began = monotonic_ns();
+        let mut last = began;
+        while last - began < self.until.block_ns && !self.stopped() {
+            transact()?;
+            let now = monotonic_ns();
+            sample.latency.record(now - last);
+            (last, sample.commits) = (now, sample.commits + 1);
+        }
+        sample.elapsed_ns = last - began;
+        Ok(())
+    }
+
+    /// Appends at a steady pace, each timed, while another thread commits.
+    fn paced(&self, log: &Log, sample: &mut Sample) -> Result<(), Fault> {
+        const PER_SECOND: u64 = 200_000;
+        let record = [0x5A; 256];
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| -> Result<(), Fault> {
+            let committer = spawn_scoped(scope, "the committer", || -> Result<(), seawall::Error> {
+                while !stop.load(Ordering::Relaxed) {
+                    log.append_commit(&record)?;
+                }
+                Ok(())
+            })?;
+            let began = monotonic_ns();
+            let mut paced = Ok(());
+            for number in 0.. {
+                // Bursts of ten, so that the pace does not hang on the resolution of the timer.
+                if number % 10 == 0 {
+                    let due_ns = number * 1_000_000_000 / PER_SECOND;
+                    if due_ns >= self.until.block_ns || self.stopped() {
+                        break;
+                    }
+                    sleep_until(began + due_ns);
+                }
+                let before = monotonic_ns();
+                paced = log.append(&record).map(drop);
+                if paced.is_err() {
+                    break;
+                }
+                sample.latency.record(monotonic_ns() - before);
+            }
+            sample.elapsed_ns = monotonic_ns() - began;
+            stop.store(true, Ordering::Relaxed);
+            committer.join().map_err(|_| "the committer panicked")??;
+            log.commit(log.appended_lsn())?;
+            Ok(paced?)
+        })
+    }
+
+    /// The floor of appends: a plain copy of the same bytes into memory as fresh as the log's, once for the rate and
+    /// once with a clock around each.
+    fn copy(&self, testbed: &RealTestbed) -> Result<Measured, BlockError> {
+        let record = vec![0x5A; self.case.bytes];
+        let fresh = || {
+            let mut memory = vec![0; APPENDS * record.len()];
+            seawall_sys::buffer::about_to_write(&mut memory);
+            memory
+        };
+        let block = self.alone(testbed, |sample| {
+            for timed in [false, true] {
+                let mut memory = fresh();
+                let mut places = memory.chunks_exact_mut(record.len());
+                each(sample, timed, || {
+                    if let Some(place) = places.next() {
+                        std::hint::black_box(place).copy_from_slice(&record);
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+    }
+
+    /// Appends into the memory of a new log, once for the rate and once with a clock around each.
+    fn append(&self, testbed: &RealTestbed, method: &'static Method) -> Result<Measured, BlockError> {
+        let record = vec![0x5A; self.case.bytes];
+        let bytes = usize::try_from(IN_MEMORY_BYTES).unwrap_or(usize::MAX);
+        let options = || Options::default().memory_bytes(bytes).segment_bytes(IN_MEMORY_BYTES);
+        let block = self.alone(testbed, |sample| {
+            for timed in [false, true] {
+                let log = seawall(&opening(self.folder, method, self.settings), options())?;
+                each(sample, timed, || Ok(log.append(&record).map(drop)?))?;
+                drop(log);
+                std::fs::remove_dir_all(self.folder)?;
+            }
+            Ok(())
+        })?;
+        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+    }
+
+    /// Reads the log again and again: its files plainly, or its records through a log that is opened for it.
+    fn read_back(
+        &self,
+        testbed: &RealTestbed,
+        log: bool,
+        cold: bool,
+        method: &'static Method,
+    ) -> Result<Measured, BlockError> {
+        let block = self.alone(testbed, |sample| {
+            if !cold {
+                read_plainly(self.folder)?;
+            }
+            while sample.latency.count() == 0 || sample.elapsed_ns < self.until.block_ns && !self.stopped() {
+                if cold {
+                    forget(self.folder)?;
+                }
+                let began = monotonic_ns();
+                let took = if log {
+                    let opening = opening(self.folder, method, self.settings);
+                    let log = Log::open(self.folder, configured(&opening, Options::default()))?;
+                    let records = count_records(&log)?;
+                    let took = monotonic_ns() - began;
+                    if records != READ_RECORDS {
+                        return Err(format!("{records} of {READ_RECORDS} records came back").into());
+                    }
+                    log.close()?;
+                    took
+                } else {
+                    read_plainly(self.folder)?;
+                    monotonic_ns() - began
+                };
+                sample.latency.record(took);
+                sample.elapsed_ns += took;
+            }
+            Ok(())
+        })?;
+        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+    }
+}
+
+/// Does it [`APPENDS`] times: for the rate, or `timed` one by one.
+fn each(sample: &mut Sample, timed: bool, mut one: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
+    let began = monotonic_ns();
+    if timed {
+        let mut last = began;
+        for _ in 0..APPENDS {
+            one()?;
+            let now = monotonic_ns();
+            sample.latency.record(now - last);
+            last = now;
+        }
+    } else {
+        (0..APPENDS).try_for_each(|_| one())?;
+        sample.elapsed_ns = monotonic_ns() - began;
+    }
+    Ok(())
+}
+
+fn count_records(log: &Log) -> Result<u64, Fault> {
+    let (mut records, mut bytes) = (0, 0);
+    let mut reader = log.read(Lsn::ZERO)?;
+    while let Some(record) = reader.next_record()? {
+        records += 1;
+        bytes += record.payload.len();
+    }
+    std::hint::black_box(bytes);
+    Ok(records)
+}
+
+/// The files in a folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
+    Ok(std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?)
+}
+
+/// Reads every file in a folder from start to end, as `cat` does.
+fn read_plainly(folder: &Path) -> Result<(), Fault> {
+    let mut buf = vec![0; 1 << 20];
+    for path in files(folder)? {
+        let mut file = File::open(path)?;
+        while file.read(&mut buf)? > 0 {}
+    }
+    Ok(())
+}
+
+/// Has the page cache forget every file in a folder; what it holds of them is synced first.
+fn forget(folder: &Path) -> Result<(), Fault> {
+    for path in files(folder)? {
+        let file = StoreFile::open(&path, Access::Cached)?;
+        file.sync()?;
+        file.forget_cached();
+    }
+    Ok(())
+}
+
+/// Polls a commit until it is ready, as an executor of one task does: the thread sleeps in between.
+fn poll(commit: Commit) -> seawall::Result<Lsn> {
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut commit = std::pin::pin!(commit);
+    loop {
+        match commit.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Scenario `peers`: other write-ahead logs beside the log and a plain loop, by the workloads of `log`.
+//!
+//! The others are no dependencies of the gauge: a program that links them names them in [`Settings::peers`]. Each is
+//! configured for speed with full durability: preallocated and reused space, every commit durable before it returns.
+//!
+//! Invariants: all rows of a workload write as many bytes to the same file system; one whose bytes do not reach the
+//! device loses its class, as every row does.
+
+use super::log::contest::{Contestant, FLOOR, SEAWALL};
+use super::log::workloads::{WORKLOADS, Work, Workload};
+use super::log::{Case, compete};
+use super::settings::Settings;
+use super::{Observer, RunError};
+use crate::findings::{Finding, Severity};
+use crate::result::RunResult;
+use crate::study::Study;
+use crate::testbed::Testbed;
+use seawall_sys::durability::Class;
+
+/// The scenario's name.
+pub const NAME: &str = "peers";
+
+/// Space that the files take at most, bytes: for each contestant of a workload some segments and its floor.
+#[must_use]
+pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
+    let contestants = settings.peers.len() as u64 + 2;
+    contestants * chosen(settings).count() as u64 * (256 << 20)
+}
+
+/// The workloads of which every thread waits for its commits: those that every log can run.
+fn chosen(settings: &Settings) -> impl Iterator<Item = &'static Workload> {
+    let named = |one: &Workload| {
+        settings.workloads.is_empty() || settings.workloads.iter().any(|name| name == one.id)
+    };
+    let waits = |one: &Workload| {
+        matches!(one.work, Work::Waiting(_)) && !one.is_floor() && one.by.name == SEAWALL.name
+    };
+    WORKLOADS.iter().filter(move |one| waits(one) && !one.label.ends_with("grows") && named(one))
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    testbed: &mut dyn Testbed,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let contestants: Vec<&'static Contestant> =
+        [&FLOOR, &SEAWALL].into_iter().chain(settings.peers).collect();
+    let several = |one: &Workload| matches!(one.work, Work::Waiting(threads) if threads > 1);
+    let case = |one: &'static Workload, by: &'static Contestant| Case {
+        id: format!("{}/{}", one.id, by.name),
+        label: by.name.to_owned(),
+        what: format!("{}: {}", one.what, by.set_up),
+        group: format!("{}: {}", one.id, one.what),
+        work: one.work,
+        by,
+        bytes: one.bytes,
+        by_bytes: false,
+        is_floor: by.name == FLOOR.name,
+        is_bare: false,
+    };
+    let mut cases = Vec::new();
+    for one in chosen(settings) {
+        let takes_part = |by: &&&Contestant| by.shares || by.name == FLOOR.name || !several(one);
+        cases.extend(contestants.iter().filter(takes_part).map(|by| case(one, by)));
+    }
+    if cases.is_empty() {
+        return Err(RunError::Unavailable("other logs run W1, W2, W3 and W4: name one of those".to_owned()));
+    }
+    let title = "write-ahead logs beside a plain loop of durable writes".to_owned();
+    let mut notes: Vec<String> = contestants
+        .iter()
+        .map(|by| {
+            let alone = if by.shares || by.name == FLOOR.name {
+                ""
+            } else {
+                "; one writer at a time, so that it is in no row of several"
+            };
+            format!("{}: {}{alone}.", format!("{} {}", by.name, by.version).trim(), by.set_up)
+        })
+        .collect();
+    if settings.peers.is_empty() {
+        notes.push(
+            "No other log is part of this program: `cargo xtask peers` builds the one that has them."
+                .to_owned(),
+        );
+    }
+    let study = Study { title, row_title: "log".to_owned(), notes, ..Study::default() };
+    compete(NAME, settings, (testbed, observer), study, &cases)
+}
+
+/// What the table says: which of them do not make durable what they acknowledge.
+#[must_use]
+pub fn judge(study: &Study) -> Vec<Finding> {
+    let lost = |(_, measured): &(_, &crate::row::Measured)| measured.class() == Some(Class::ProcessCrash);
+    let finding = |(row, _): (&crate::row::Row, _)| Finding {
+        rule: "peers-unsynced",
+        severity: Severity::Caution,
+        sentence: format!("{} acknowledges commits whose bytes have not reached the device.", row.id),
+        remedy: "Do not compare it with logs that are durable.".to_owned(),
+    };
+    study.measured().filter(lost).map(finding).collect()
+}
