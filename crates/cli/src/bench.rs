@@ -65,7 +65,8 @@ fn by_other_program() -> Result<ExitCode, Failure> {
 /// The scenarios that `all` cannot run.
 fn left_out(scenarios: &[&Scenario]) -> String {
     let why = |scenario: &&Scenario| scenario.study.as_ref().map_or("", |study| study.alone);
-    scenarios.iter().map(|scenario| format!(" Leaves out `{}`: {}.", scenario.name, why(scenario))).collect()
+    let line = |scenario: &&Scenario| format!(" Leaves out `{}`: {}.", scenario.name, why(scenario));
+    scenarios.iter().map(line).collect::<Vec<_>>().concat()
 }
 
 /// Prints what is about to happen; with `--quiet` only what is destroyed.

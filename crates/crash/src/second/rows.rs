@@ -27,7 +27,7 @@ use crate::error::Result;
 struct Place {
     name: &'static str,
     /// What `seawall bench` is given to find it; `$D` is the disk.
-    place: &'static str,
+    folder: &'static str,
     methods: &'static str,
 }
 
@@ -40,13 +40,13 @@ const DISK_BYTES: u64 = 192 << 20;
 const PLACES: [Place; 2] = [
     Place {
         name: "file",
-        place: "/disk",
+        folder: "/disk",
         methods: "direct+fdatasync,direct+dsync,direct+rwf-dsync,uring-direct-rwf-dsync,\
                   uring-direct-fixed-dsync,uring-direct-sqpoll,uring-direct-iopoll,atomic+dsync",
     },
     Place {
         name: "raw",
-        place: "--raw-device-overwrite $D",
+        folder: "--raw-device-overwrite $D",
         methods: "direct+dsync,direct+rwf-dsync,uring-direct-fixed-dsync,uring-direct-iopoll,atomic+dsync",
     },
 ];
@@ -57,7 +57,7 @@ const RESULT: &str = "result ";
 /// What the machine does: `$V` is the virtual serial port.
 pub(super) fn script() -> String {
     let mut script = String::new();
-    for (at, Place { place, methods, .. }) in PLACES.iter().enumerate() {
+    for (at, Place { folder: place, methods, .. }) in PLACES.iter().enumerate() {
         if at > 0 {
             script += "umount /disk || exit\n";
         }

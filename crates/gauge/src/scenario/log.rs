@@ -267,7 +267,9 @@ fn finish(study: &mut Study, cases: &[Case]) {
             .into_iter()
             .zip(of_floor.and_then(ratio).into_iter().flatten())
         {
-            value.into_iter().for_each(|value| measured.set(key, value));
+            if let Some(value) = value {
+                measured.set(key, value);
+            }
         }
         if let Some([Some(to_bare), ..]) = other(|one| one.is_bare).filter(|_| !case.is_floor).and_then(ratio)
         {
@@ -369,7 +371,9 @@ mod tests {
     fn judged(id: &str, figures: &[(&str, f64)]) -> Vec<String> {
         let mut row = Row::waiting(id, id);
         if let Some(measured) = row.measured_mut() {
-            figures.iter().for_each(|(key, value)| measured.set(key, *value));
+            for (key, value) in figures {
+                measured.set(key, *value);
+            }
         }
         let study = Study { columns: columns(), rows: vec![row], ..Study::default() };
         judge(&study).into_iter().map(|finding| finding.sentence).collect()

@@ -29,8 +29,11 @@ pub struct Contestant {
     /// Whether several threads may commit at once.
     pub shares: bool,
     /// Opens it in an empty folder; gives a writer for each thread.
-    pub open: fn(&Opening<'_>) -> Result<Vec<Box<dyn Writer>>, Fault>,
+    pub open: fn(&Opening<'_>) -> Result<Writers, Fault>,
 }
+
+/// A writer for each thread.
+pub type Writers = Vec<Box<dyn Writer>>;
 
 /// How a contestant is opened.
 #[derive(Debug, Clone, Copy)]

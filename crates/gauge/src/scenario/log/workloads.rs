@@ -142,10 +142,11 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// Those of these names, all if there are none, and the floors that they are compared with.
 pub(crate) fn chosen(names: &[String]) -> Vec<&'static Workload> {
-    let named =
+    let is_chosen =
         |one: &Workload| !one.is_floor() && (names.is_empty() || names.iter().any(|name| name == one.id));
-    let floor_of_one = |floor: &Workload| WORKLOADS.iter().any(|one| named(one) && one.group == floor.group);
-    WORKLOADS.iter().filter(|one| named(one) || (one.is_floor() && floor_of_one(one))).collect()
+    let floor_of_one =
+        |floor: &Workload| WORKLOADS.iter().any(|one| is_chosen(one) && one.group == floor.group);
+    WORKLOADS.iter().filter(|one| is_chosen(one) || (one.is_floor() && floor_of_one(one))).collect()
 }
 
 #[cfg(test)]
