@@ -148,7 +148,9 @@ fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<E
         (Ok(measured), kept) => (measured, kept),
         (Err(failure), kept) => {
             // Nothing was measured: what is in there is of no use, and the folder is new.
-            kept.into_iter().for_each(|folder| folder.discard(&[RESULT]));
+            if let Some(folder) = kept {
+                folder.discard(&[RESULT]);
+            }
             return Err(failure);
         }
     };
