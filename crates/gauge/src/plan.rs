@@ -98,7 +98,7 @@ pub fn choose_methods(names: &str) -> Result<Vec<&'static Method>> {
             "durable" => {
                 wanted.extend(methods::here().iter().filter(|method| method.reach().letter() == 'D'));
             }
-            id => wanted.push(methods::find(id).or_else(|| by_alias(id)).ok_or_else(|| unknown_method(id))?),
+            id => wanted.push(by_id(id).or_else(|| by_alias(id)).ok_or_else(|| unknown_method(id))?),
         }
     }
     if wanted.is_empty() {
@@ -123,9 +123,19 @@ fn by_alias(name: &str) -> Option<&'static Method> {
     ids.iter().find_map(|id| methods::find(id))
 }
 
+fn by_id(name: &str) -> Option<&'static Method> {
+    methods::here().iter().find(|method| method.id.eq_ignore_ascii_case(name))
+}
+
 fn unknown_method(id: &str) -> Error {
-    let known = methods::here().iter().map(|method| method.id).chain(ALIASES.map(|(alias, _)| alias));
-    let meant = nearest(id, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+    let aliases = ALIASES.map(|(alias, _)| alias);
+    let known = methods::here().iter().map(|method| method.id);
+    let known = known.chain(aliases.into_iter().filter(|alias| by_alias(alias).is_some()));
+    let meant = if aliases.iter().any(|alias| alias.eq_ignore_ascii_case(id)) {
+        ": databases call a method so on other systems, and none here corresponds to it;".to_owned()
+    } else {
+        nearest(id, known).map_or(";".to_owned(), |name| format!("; did you mean `{name}`?"))
+    };
     let reason = format!(
         "this system has no method `{id}`{meant} `seawall methods` lists them; the groups are published, durable and all"
     );
@@ -287,6 +297,17 @@ mod tests {
         assert!(refusal.contains("fdatasnyc") && refusal.contains("did you mean `fdatasync`"), "{refusal}");
         assert!(refusal.len() < 200, "{refusal}");
         assert!(choose_methods(" , ").is_err());
+        assert_eq!(choose_methods("DSYNC").ok(), choose_methods("dsync").ok());
+        assert!(
+            choose_methods("qqqqqqqqqqqqqq")
+                .expect_err("unknown")
+                .to_string()
+                .contains("`; `seawall methods`")
+        );
+        if by_alias("fsync_writethrough").is_none() {
+            let refusal = choose_methods("fsync_writethrough").expect_err("not here").to_string();
+            assert!(refusal.contains("other systems") && !refusal.contains("did you mean"), "{refusal}");
+        }
     }
 
     #[test]
