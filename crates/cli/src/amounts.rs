@@ -1,10 +1,12 @@
-//! Reads amounts of the command line as people write them: sizes as fio and dd do, times in plain seconds too.
+//! Reads amounts of the command line as people write them: sizes as fio and dd do, times in plain seconds too, CPUs as
+//! taskset does.
 //!
 //! ```text
 //!   4k  4K  4KiB  4KB     4,096 bytes: every unit is a power of 1,024
 //!   2300  2300B           bytes
 //!   5  0.5                seconds
 //!   5s  1m30s  500ms      as the unit says
+//!   0,2  0-3  0-1,4       CPUs, in this order
 //! ```
 
 use crate::exit::Failure;
@@ -57,9 +59,47 @@ pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
     }
 }
 
+/// CPUs, in the order in which writers are pinned to them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cpus(pub(crate) Vec<usize>);
+
+/// CPUs by number and range.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn cpus(text: &str) -> Result<Cpus, Failure> {
+    /// More than any machine has.
+    const CPU_MAX: usize = 1 << 16;
+    let refused = || Failure::usage("not CPUs such as 0, 0,2 or 0-3");
+    let number = |text: &str| {
+        let cpu = text.trim().parse::<usize>().ok();
+        cpu.filter(|cpu| *cpu <= CPU_MAX).ok_or_else(refused)
+    };
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(refused());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(Cpus(cpus))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_are_numbers_and_ranges_as_taskset_reads_them() {
+        for (text, expected) in [("0", &[0][..]), ("2,0", &[2, 0]), ("0-1,4", &[0, 1, 4]), ("3-3", &[3])] {
+            assert_eq!(cpus(text).expect(text).0, expected);
+        }
+        for text in ["", "0,,1", "1-", "-1", "2-1", "x", "0-99999999"] {
+            assert!(cpus(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn sizes_are_those_of_fio_and_dd() {

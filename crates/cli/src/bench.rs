@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
         return by_other_program();
     }
     let choice = options.choice()?;
-    check_pins(&common.pin)?;
+    check_pins(common.pins())?;
     let outputs = options.outputs().filter(|_| !common.dry_run);
     let targets = outputs.map_or(Ok(Vec::new()), |outputs| output::find_all(&outputs.named()))?;
     match choice {

@@ -50,9 +50,9 @@ pub(crate) struct Bench {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Common {
-    /// Pin the writers to these CPUs, in turn, such as 0,1
-    #[arg(long, global = true, value_name = "CPUS", value_delimiter = ',', help_heading = "What")]
-    pub(crate) pin: Vec<usize>,
+    /// Pin the writers to these CPUs, in turn, such as 0,1 or 0-3
+    #[arg(long, global = true, value_name = "CPUS", value_parser = amounts::cpus, help_heading = "What")]
+    pin: Option<amounts::Cpus>,
 
     /// Seed of the order of methods and of the data
     #[arg(long, global = true, value_name = "N", default_value_t = 1, help_heading = "What")]
@@ -89,6 +89,13 @@ pub(crate) struct Common {
     /// Measure on a file system that keeps nothing: memory, or syncs turned off
     #[arg(long, global = true, help_heading = "Safety")]
     pub(crate) allow_memory: bool,
+}
+
+impl Common {
+    /// The CPUs that the writers are pinned to.
+    pub(crate) fn pins(&self) -> &[usize] {
+        self.pin.as_ref().map_or(&[], |cpus| &cpus.0)
+    }
 }
 
 /// The files that a result goes into, beside the terminal.
@@ -239,7 +246,7 @@ impl CommitArgs {
             threads: self.threads.unwrap_or(defaults.threads),
             rate_per_s: self.rate,
             seed: common.seed,
-            pin_to: common.pin.clone(),
+            pin_to: common.pins().to_vec(),
             raw_device: self.raw_device_overwrite.is_some(),
         })
     }

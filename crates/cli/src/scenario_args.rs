@@ -429,7 +429,7 @@ impl Bench {
 
     /// The defaults of a scenario, with the options of every one.
     fn settings(&self, of: &StudyOf) -> Box<Settings> {
-        let (seed, pin_to) = (self.common.seed, self.common.pin.clone());
+        let (seed, pin_to) = (self.common.seed, self.common.pins().to_vec());
         Box::new(Settings { seed, pin_to, ..(of.settings)() })
     }
 

@@ -227,6 +227,7 @@ impl Core {
     }
 
     /// The end of what outlives a power cut.
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn durable(&self) -> Lsn {
         self.durable
     }
