@@ -27,7 +27,7 @@ use crate::stats::paired_ratio;
 use crate::study::{Better, Column, Fact, Point, Study, Unit};
 use crate::testbed::{BlockError, Machine, Testbed};
 use contest::Contestant;
-use seawall_sys::durability::{FileState, classify};
+use seawall_sys::durability::{FileState, Medium, classify};
 use seawall_sys::method::Method;
 use seawall_sys::{OpenError, Unavailable, methods};
 use workloads::{WORKLOADS, Work};
@@ -132,6 +132,10 @@ pub(crate) fn compete(
     study: Study,
     cases: &[Case],
 ) -> Result<RunResult, RunError> {
+    if testbed.environment(0).file_system.medium == Medium::Memory {
+        let reason = "a log that outlives a power cut has no place in memory, --allow-memory or not: name a folder on a disk";
+        return Err(RunError::Unavailable(reason.to_owned()));
+    }
     let (method, refused) = match testbed.machine() {
         Machine::Real(real) => real.block(|real| real::chosen(real, settings))?,
         Machine::Sim(_) => {
