@@ -143,10 +143,9 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
 fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     let common = &options.common;
     let kept = results_folder(common, job.scenario.name)?;
-    let measured = job.measure(common, kept.as_ref());
-    let (Measured { result, left_behind }, kept) = match (measured, kept) {
-        (Ok(measured), kept) => (measured, kept),
-        (Err(failure), kept) => {
+    let Measured { result, left_behind } = match job.measure(common, kept.as_ref()) {
+        Ok(measured) => measured,
+        Err(failure) => {
             // Nothing was measured: what is in there is of no use, and the folder is new.
             if let Some(folder) = kept {
                 folder.discard(&[RESULT]);

@@ -375,7 +375,7 @@ impl Measured {
 
     /// Adds what another block of the same row measured: distributions, sums and accounts.
     pub fn absorb(&mut self, block: Self) {
-        let first = self.rounds.is_empty();
+        let first = self.rounds.is_empty() && self.elapsed_ns == 0;
         self.counts = if first {
             block.counts
         } else {

@@ -71,6 +71,14 @@ impl Case {
         }
     }
 
+    /// Commits of one thread in a slice: as many as write [`real::SLICE_BYTES`] together, in blocks of 4 KiB where a thread
+    /// is alone.
+    fn commits_of_a_slice(&self) -> u64 {
+        let threads = self.threads() as u64;
+        let each = (self.bytes as u64).max(4096 / threads);
+        (real::SLICE_BYTES / each / threads).max(1)
+    }
+
     fn commits(&self) -> bool {
         matches!(self.work, Work::Waiting(_) | Work::Outstanding { .. } | Work::Transactions(_))
     }
@@ -84,7 +92,7 @@ pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
         Work::ReadBack { log, .. } => u64::from(log && one.id == "W7") * (one.bytes as u64 + (128 << 20)),
         Work::Append { .. } | Work::Paced => 2 * contest::IN_MEMORY_BYTES,
         _ if one.is_floor() => 64 << 20,
-        _ if one.label.ends_with("grows") => real::GROWN_BYTES_MAX + LOG_BYTES,
+        _ if one.by.grows => real::GROWN_BYTES_MAX + LOG_BYTES,
         _ => LOG_BYTES,
     };
     workloads::chosen(&settings.workloads).into_iter().map(of).sum()

@@ -35,7 +35,7 @@ fn chosen(settings: &Settings) -> impl Iterator<Item = &'static Workload> {
     let waits = |one: &Workload| {
         matches!(one.work, Work::Waiting(_)) && !one.is_floor() && one.by.name == SEAWALL.name
     };
-    WORKLOADS.iter().filter(move |one| waits(one) && !one.label.ends_with("grows") && named(one))
+    WORKLOADS.iter().filter(move |one| waits(one) && !one.by.grows && named(one))
 }
 
 /// Runs the scenario.

@@ -28,6 +28,8 @@ pub struct Contestant {
     pub calls: Option<&'static str>,
     /// Whether several threads may commit at once.
     pub shares: bool,
+    /// Whether it is never trimmed, so that every segment must be filled anew.
+    pub grows: bool,
     /// Opens it in an empty folder; gives a writer for each thread.
     pub open: fn(&Opening<'_>) -> Result<Writers, Fault>,
 }
@@ -57,6 +59,7 @@ pub(crate) static FLOOR: Contestant = Contestant {
     set_up: "one thread, writes of 4 KiB or a multiple by the log's method into a zero-filled file of 64 MiB",
     calls: None,
     shares: false,
+    grows: false,
     open: |opening| Floor::open(opening, true),
 };
 
@@ -68,17 +71,19 @@ pub(crate) static BARE: Contestant =
 pub(crate) static SEAWALL: Contestant = Contestant {
     name: "seawall",
     version: env!("CARGO_PKG_VERSION"),
-    set_up: "as it comes; trimmed between blocks",
+    set_up: "as it comes; trimmed after each 8 MiB, untimed",
     calls: None,
     shares: true,
+    grows: false,
     open: |opening| {
         let log = seawall(opening, Options::default().segment_bytes(SEGMENT_BYTES.into()))?;
         Ok((0..opening.threads).map(|_| -> Box<dyn Writer> { Box::new(Arc::clone(&log)) }).collect())
     },
 };
 
-/// The log, never trimmed, so that every segment must be filled anew.
+/// The log, never trimmed.
 pub(crate) static GROWING: Contestant = Contestant {
+    grows: true,
     open: |opening| Ok(vec![Box::new(Growing(seawall(opening, Options::default())?))]),
     ..like(&SEAWALL)
 };

@@ -1,5 +1,8 @@
 //! Runs a block of the `log` and `peers` scenarios in files and logs of its own, which are kept from block to block.
 //!
+//! A block is measured in slices of [`SLICE_BYTES`], however long it is: a log is trimmed behind each, as by a user with
+//! checkpoints, because one that is written further and further must fill every segment anew.
+//!
 //! Invariants: opening, warming, trimming and preparing segments are in no block's time or counters; a thread records
 //! without allocating; what commits rests before the next block, so that its background work is in no other's block.
 
@@ -39,6 +42,8 @@ const WARM_UP_RECORD_BYTES: usize = 512 << 10;
 const WARM_UP_TIDY_EVERY: u64 = 75;
 /// A log that is never trimmed begins anew beyond this, bytes.
 pub(super) const GROWN_BYTES_MAX: u64 = 512 << 20;
+/// What is committed until the next trim, bytes: a quarter of a segment.
+pub(super) const SLICE_BYTES: u64 = 8 << 20;
 /// Appends of a block that stays in memory.
 const APPENDS: usize = 500_000;
 
@@ -177,16 +182,25 @@ impl<'a> Kept<'a> {
                 Held::open(testbed.new_path(0, &id.replace('/', "-"))?, case, self.method, self.settings)?
             }
         };
-        let measured = Self::commits(testbed, self.settings, case, &mut held, until)?;
-        held.tidy().map_err(|fault| failed("tidy", &held.folder, fault))?;
-        let grown = held.stats().map_or(0, |stats| stats.durable.since(stats.first));
-        if grown < GROWN_BYTES_MAX {
-            self.held.insert(id.to_owned(), held);
+        let mut measured = Measured::default();
+        loop {
+            let left = Until { block_ns: until.block_ns.saturating_sub(measured.elapsed_ns), ..until };
+            measured.absorb(Self::commits(testbed, self.settings, case, &mut held, left)?);
+            held.tidy().map_err(|fault| failed("tidy", &held.folder, fault))?;
+            let grown = held.stats().map_or(0, |stats| stats.durable.since(stats.first));
+            if case.work == Work::Paced || grown >= GROWN_BYTES_MAX {
+                // The next block begins with empty segments.
+                return Ok(measured);
+            }
+            if measured.elapsed_ns >= until.block_ns || until.stop.load(Ordering::Relaxed) {
+                break;
+            }
         }
+        self.held.insert(id.to_owned(), held);
         Ok(measured)
     }
 
-    /// A block of what commits, with the CPU time of the whole process and what the log counted itself.
+    /// A slice of what commits, with the CPU time of the whole process and what the log counted itself.
     fn commits(
         testbed: &RealTestbed,
         settings: &Settings,
@@ -198,7 +212,8 @@ impl<'a> Kept<'a> {
         let block = if let Work::Waiting(_) = case.work {
             let crew = Crew { bytes: case.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
             // A log chooses where it writes.
-            let slice = Slice { capacity: u64::MAX / case.bytes as u64, ..slice(0, u64::MAX, until) };
+            let (capacity, commits_max) = (u64::MAX / case.bytes as u64, case.commits_of_a_slice());
+            let slice = Slice { capacity, commits_max, ..slice(0, u64::MAX, until) };
             let folder = &held.folder;
             let lane = |writer| (RecordLane::new(writer, folder), slice);
             let lanes = held.writers.iter_mut().map(|writer| lane(writer.as_mut())).collect();
@@ -342,7 +357,8 @@ impl Bench<'_> {
         }
         let began = monotonic_ns();
         let mut last = began;
-        while last - began < self.until.block_ns && !self.stopped() {
+        let most = self.case.commits_of_a_slice();
+        while last - began < self.until.block_ns && sample.commits < most && !self.stopped() {
             transact()?;
             let now = monotonic_ns();
             sample.latency.record(now - last);
@@ -355,6 +371,9 @@ impl Bench<'_> {
     /// Appends at a steady pace, each timed, while another thread commits.
     fn paced(&self, log: &Log, sample: &mut Sample) -> Result<(), Fault> {
         const PER_SECOND: u64 = 200_000;
+        /// Within a segment, with what the committer writes beside it.
+        const BLOCK_NS_MAX: u64 = 1_000_000_000;
+        let block_ns = self.until.block_ns.min(BLOCK_NS_MAX);
         let record = [0x5A; 256];
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| -> Result<(), Fault> {
@@ -370,7 +389,7 @@ impl Bench<'_> {
                 // Bursts of ten, so that the pace does not hang on the resolution of the timer.
                 if number % 10 == 0 {
                     let due_ns = number * 1_000_000_000 / PER_SECOND;
-                    if due_ns >= self.until.block_ns || self.stopped() {
+                    if due_ns >= block_ns || self.stopped() {
                         break;
                     }
                     sleep_until(began + due_ns);
