@@ -174,3 +174,20 @@ fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
         assert!(told.contains(&format!("seawall {} {} · ", result.seawall, scenario.name)), "{told}");
     }
 }
+
+#[test]
+#[ignore = "takes seconds; run by `cargo xtask test`"]
+fn a_log_is_trimmed_within_a_long_block_and_fills_no_segment_anew() {
+    let place = folder();
+    let options = ["--workloads", "W5,W5g", "--time", "6s", "--rounds", "2", "--allow-memory"];
+    let result = run("log", &options, place.path());
+    let filled = |id: &str| {
+        let measured = result.study.row(id).and_then(|row| row.measured()).expect("it ran");
+        // What filled the segments of 32 MiB, and how many of them were not recycled ones.
+        let segments = measured.bytes >> 25;
+        (segments, measured.figure("segments_filled").expect("counted"))
+    };
+    let ((_, trimmed), (segments, grown)) = (filled("W5"), filled("W5g"));
+    assert!(trimmed <= 1.0, "{trimmed} segments");
+    assert!(grown + 4.0 >= segments as f64, "{grown} of {segments} segments: one that grows recycles none");
+}

@@ -98,16 +98,9 @@ pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     workloads::chosen(&settings.workloads).into_iter().map(of).sum()
 }
 
-/// Runs the scenario.
-///
-/// # Errors
-/// Nothing was measured.
-pub fn run(
-    settings: &Settings,
-    testbed: &mut dyn Testbed,
-    observer: &mut dyn Observer,
-) -> Result<RunResult, RunError> {
-    let case = |one: &'static workloads::Workload| Case {
+/// The row of a workload.
+fn case(one: &'static workloads::Workload) -> Case {
+    Case {
         id: one.id.to_owned(),
         label: one.label.to_owned(),
         what: one.what.to_owned(),
@@ -118,7 +111,18 @@ pub fn run(
         by_bytes: one.by_bytes,
         is_floor: one.is_floor() && !one.is_bare(),
         is_bare: one.is_bare(),
-    };
+    }
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Nothing was measured.
+pub fn run(
+    settings: &Settings,
+    testbed: &mut dyn Testbed,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
     let cases: Vec<Case> = workloads::chosen(&settings.workloads).into_iter().map(case).collect();
     let study = Study {
         title: "the log beside plain loops of durable writes".to_owned(),
@@ -410,6 +414,20 @@ mod tests {
         assert_eq!(judged("W1", &[]), Vec::<String>::new(), "what was not measured is not judged");
         assert_eq!(judged("W2", &[("vs_floor", 1.2)]), [met(1)]);
         assert_eq!(judged("W1g", &[("vs_floor", 0.2)]), Vec::<String>::new(), "it has no goal");
+    }
+
+    #[test]
+    fn no_slice_writes_more_than_its_share_of_a_segment() {
+        for one in WORKLOADS.iter().filter(|one| matches!(one.work, Work::Waiting(_) | Work::Transactions(_)))
+        {
+            let case = case(one);
+            let bytes = case.commits_of_a_slice() * case.bytes as u64 * case.threads() as u64;
+            assert!(
+                bytes <= real::SLICE_BYTES && real::SLICE_BYTES * 4 <= contest::SEGMENT_BYTES.into(),
+                "{}",
+                one.id
+            );
+        }
     }
 
     #[test]
