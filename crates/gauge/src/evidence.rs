@@ -194,11 +194,8 @@ pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
 /// Flushes that a commit of `row` needs: as many as it has writes where its method makes each stable by itself, else one.
 #[must_use]
 pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
-    let writes = result.plan.writes;
-    if writes == 1 {
-        return 1;
-    }
-    lookup::method(result, row).filter(|method| method.flushes_each_write()).map_or(1, |_| writes)
+    let each = lookup::method(result, row).is_some_and(|method| method.flushes_each_write());
+    if each { result.plan.writes } else { 1 }
 }
 
 fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Option<PerCommit>) -> Verdict {

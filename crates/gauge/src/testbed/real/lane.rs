@@ -100,7 +100,7 @@ pub trait Writer: Send {
     fn put(&mut self, record: &[u8]) -> Result<(), Fault>;
 
     /// Forgets what was committed, as a user does who has a checkpoint, and waits for what the log does by itself
-    /// because of it. Called between blocks, and not timed.
+    /// because of it. Called between the slices of a block, and not timed.
     ///
     /// # Errors
     /// The log's; the writer is not used further.
