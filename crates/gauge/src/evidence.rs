@@ -194,7 +194,7 @@ pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
 /// Flushes that a commit of `row` needs: as many as it has writes where its method makes each stable by itself, else one.
 #[must_use]
 pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
-    let each = lookup::method(result, row).is_some_and(|method| method.flushes_each_write());
+    let each = lookup::method(result, row).is_some_and(seawall_sys::method::Method::flushes_each_write);
     if each { result.plan.writes } else { 1 }
 }
 
