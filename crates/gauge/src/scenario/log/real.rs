@@ -182,21 +182,25 @@ impl<'a> Kept<'a> {
                 Held::open(testbed.new_path(0, &id.replace('/', "-"))?, case, self.method, self.settings)?
             }
         };
-        let mut measured = Measured::default();
-        loop {
+        let (mut measured, before) = (Measured::default(), held.stats());
+        let grown = loop {
             let left = Until { block_ns: until.block_ns.saturating_sub(measured.elapsed_ns), ..until };
             measured.absorb(Self::commits(testbed, self.settings, case, &mut held, left)?);
             held.tidy().map_err(|fault| failed("tidy", &held.folder, fault))?;
             let grown = held.stats().map_or(0, |stats| stats.durable.since(stats.first));
-            if case.work == Work::Paced || grown >= GROWN_BYTES_MAX {
-                // The next block begins with empty segments.
-                return Ok(measured);
+            let over = measured.elapsed_ns >= until.block_ns || until.stop.load(Ordering::Relaxed);
+            if over || case.work == Work::Paced || grown >= GROWN_BYTES_MAX {
+                break grown;
             }
-            if measured.elapsed_ns >= until.block_ns || until.stop.load(Ordering::Relaxed) {
-                break;
-            }
+        };
+        if let Some((before, after)) = before.zip(held.stats()) {
+            // A segment that is started within a slice may be ready only behind it.
+            measured.set("segments_filled", (after.segments_filled - before.segments_filled) as f64);
         }
-        self.held.insert(id.to_owned(), held);
+        if case.work != Work::Paced && grown < GROWN_BYTES_MAX {
+            // The other ones begin their next block with empty segments.
+            self.held.insert(id.to_owned(), held);
+        }
         Ok(measured)
     }
 
@@ -235,7 +239,6 @@ impl<'a> Kept<'a> {
         if let Some((before, after)) = before.zip(held.stats()) {
             measured.set("records", (after.records - before.records) as f64);
             measured.set("batches", (after.batches - before.batches) as f64);
-            measured.set("segments_filled", (after.segments_filled - before.segments_filled) as f64);
         }
         Ok(measured)
     }
