@@ -132,7 +132,8 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A disk that runs on from `media`; chance decides the order of completions.
+    /// A disk that runs on from `media`; chance decides the order of completions. Its writes are numbered behind those
+    /// that an earlier process has left in the page cache.
     pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, cache: Cache) -> Self {
         let names = media.current_names();
         let direct: Vec<Rc<Inode>> = (0..media.inodes.len()).map(|inode| media.current(inode)).collect();
@@ -140,7 +141,12 @@ impl SimDisk {
         for (inode, index, sector) in media.ghosts() {
             Rc::make_mut(&mut cached[inode]).put(index, sector);
         }
-        Self { view: Some(View { names, direct, cached, cache }), ..Self::idle(media, seed, fault) }
+        let next_token = media.last_write() + 1;
+        Self {
+            view: Some(View { names, direct, cached, cache }),
+            next_token,
+            ..Self::idle(media, seed, fault)
+        }
     }
 
     /// A disk on which everything is durable when it returns.
@@ -463,5 +469,39 @@ impl Disk for SimDisk {
             Queued::Sync { token, inode, since } => (token, self.end_sync(inode, since)),
         };
         Some(Completion { token, result })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, Cache, Disk, Media, Op, SECTOR, SimDisk};
+    use crate::testing::sim::draw::Draw;
+    use crate::testing::sim::rng::Rng;
+
+    /// Writes so many sectors of `byte` to the file in a process that is killed afterwards.
+    fn killed_after_a_write(media: Media, name: &str, byte: u8, sectors: usize) -> Media {
+        let mut disk = SimDisk::running(media, 1, None, Cache::Bypassed);
+        let file = disk.create(name).expect("a new file");
+        let buf = vec![byte; sectors * SECTOR];
+        disk.submit(Op::Write { file, offset: 0, buf: &buf, dsync: false });
+        disk.complete(true).expect("it ends").result.expect("nothing fails");
+        disk.into_media().killed(&mut Rng::new(1))
+    }
+
+    #[test]
+    fn what_a_killed_process_wrote_stays_whole_whatever_the_next_one_writes() {
+        let media = killed_after_a_write(Media::default(), "long", 7, 2);
+        let media = killed_after_a_write(media, "short", 9, 1);
+        let image = media.image(Draw::All, Draw::All, &mut Rng::new(1));
+        let mut disk = SimDisk::idle(image, 1, None);
+        for (name, byte, sectors) in [("long", 7, 2), ("short", 9, 1)] {
+            let file = disk.open(name, Access::Direct).expect("it is there");
+            let mut read = vec![0; 4 * SECTOR];
+            let length = disk.read_direct(file, 0, &mut read).expect("it can be read");
+            assert_eq!(
+                (length, read.iter().filter(|each| **each == byte).count()),
+                (sectors * SECTOR, length)
+            );
+        }
     }
 }

@@ -56,6 +56,11 @@ impl Media {
         self.clock
     }
 
+    /// The highest number of a write that may or may not have arrived, 0 if there is none.
+    pub(crate) fn last_write(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.write).max().unwrap_or(0)
+    }
+
     pub(crate) fn new_inode(&mut self) -> usize {
         self.inodes.push(Rc::default());
         self.inodes.len() - 1
