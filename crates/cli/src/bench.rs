@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Has the program that other logs are part of do what this one was asked for.
+/// Runs the program that other logs are part of, with the same arguments.
 fn by_other_program() -> Result<ExitCode, Failure> {
     let here = std::env::current_exe().map_err(Failure::message)?;
     let beside = here.with_file_name(format!("seawall-peers{}", std::env::consts::EXE_SUFFIX));
@@ -94,7 +94,7 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Announces one job, and runs it unless only a preview was asked for.
+/// Announces one job, and runs it unless --dry-run asks for a preview only.
 fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     announce(&options.common, job);
     if options.common.dry_run {
@@ -155,7 +155,7 @@ fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<E
     };
     write(options, &result, targets, kept.as_ref())?;
     let checked = job.check(&result);
-    // Beside a result in another format on standard output, words would spoil it.
+    // With a result in another format on standard output, words would make it unreadable.
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
     if options.outputs().is_some_and(Outputs::are_printed) {
         anstream::eprint!("{words}");
@@ -168,7 +168,7 @@ fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<E
     }
 }
 
-/// Writes the files that were asked for and prints the report, unless one of them goes to standard output.
+/// Writes the files of --json and its kin and prints the report, unless one of them goes to standard output.
 fn write(
     options: &Bench,
     result: &RunResult,
@@ -199,7 +199,7 @@ fn write(
 }
 
 /// The folder for this run's results, new and made now, so that a wrong name ends the command before the run, not after it. If
-/// none was asked for and none can be made here, the run goes on without.
+/// no --out is given and none can be made here, the run goes on without.
 fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolder>, Failure> {
     if options.no_out {
         return Ok(None);

@@ -98,7 +98,7 @@ impl Common {
     }
 }
 
-/// The files that a result goes into, beside the terminal.
+/// The files that a result is written to besides the terminal.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Outputs {
     #[command(flatten)]
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn plan(words: &[&str]) -> Plan {
-        let Command::Bench(bench) = Cli::parse_from(words).command else { panic!("bench was asked for") };
+        let Command::Bench(bench) = Cli::parse_from(words).command else { panic!("another command") };
         let commit = match &bench.scenario {
             Some(ScenarioArgs::Commit(commit)) => commit,
             _ => &bench.commit,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_is_measured_as_its_system_writes_unless_told_otherwise() {
+    fn a_preset_is_measured_as_its_system_writes_by_default() {
         let etcd = plan(&["seawall", "bench", "--require", "etcd"]);
         assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Unwritten));
         assert_eq!(

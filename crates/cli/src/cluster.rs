@@ -7,8 +7,8 @@ use crate::exit::Failure;
 use crate::output;
 use crate::signals::{self, STOP};
 use clap::{Args, Subcommand, ValueEnum};
-use seawall_replicated::Kind;
-use seawall_replicated::cluster::{self, Order, Standing, State, Sync};
+use seawall_replicated::EngineKind;
+use seawall_replicated::cluster::{self, ClusterSpec, NodesUp, State, Sync};
 use seawall_sys::text::printable;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ enum EngineName {
     Nats,
 }
 
-impl From<EngineName> for Kind {
+impl From<EngineName> for EngineKind {
     fn from(name: EngineName) -> Self {
         match name {
             EngineName::Kafka => Self::Kafka,
@@ -94,14 +94,14 @@ pub(crate) fn run(options: &ClusterArgs) -> Result<ExitCode, Failure> {
 
 fn up(options: &Up) -> Result<ExitCode, Failure> {
     signals::listen()?;
-    let order = Order {
+    let spec = ClusterSpec {
         kind: options.engine.into(),
         sync: options.sync,
         folder: options.folder.dir.clone(),
         first_port: options.port,
     };
     let mut say = |line: &str| anstream::eprintln!("{}", printable(line));
-    let state = cluster::up(&order, &mut say, &STOP).map_err(|error| {
+    let state = cluster::up(&spec, &mut say, &STOP).map_err(|error| {
         if STOP.load(Ordering::Relaxed) {
             anstream::eprintln!("{}", printable(&error.to_string()));
             Failure::Interrupted
@@ -111,10 +111,10 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
     })?;
     let dir = options.folder.dir.display();
     output::print(&format!("seawall bench replicated {}\n", state.options()))?;
-    anstream::eprintln!("logs: {}", order.home().display());
+    anstream::eprintln!("logs: {}", spec.home().display());
     if options.foreground {
         anstream::eprintln!("Ctrl-C ends it");
-        cluster::stay(&order, &state, &STOP).map_err(Failure::message)?;
+        cluster::stay(&spec, &state, &STOP).map_err(Failure::message)?;
         anstream::eprintln!("ended; nothing was left running");
     } else {
         anstream::eprintln!("`seawall cluster down {} --dir {dir}` ends it", state.engine);
@@ -123,7 +123,8 @@ fn up(options: &Up) -> Result<ExitCode, Failure> {
 }
 
 fn found(options: &Which) -> Result<Vec<(PathBuf, State)>, Failure> {
-    cluster::find(&options.folder.dir, options.engine.map(Kind::from), options.sync).map_err(Failure::message)
+    cluster::find(&options.folder.dir, options.engine.map(EngineKind::from), options.sync)
+        .map_err(Failure::message)
 }
 
 fn down(options: &Which) -> Result<ExitCode, Failure> {
@@ -147,11 +148,11 @@ fn status(options: &Which) -> Result<ExitCode, Failure> {
     let mut whole = true;
     for (home, state) in &clusters {
         let standing = match cluster::state_of(state) {
-            Standing::All => "all nodes run".to_owned(),
-            Standing::Some(n) => format!("{n} of {} nodes run", cluster::NODES),
-            Standing::None => "no node runs".to_owned(),
+            NodesUp::All => "all nodes run".to_owned(),
+            NodesUp::Some(n) => format!("{n} of {} nodes run", cluster::NODES),
+            NodesUp::None => "no node runs".to_owned(),
         };
-        whole &= cluster::state_of(state) == Standing::All;
+        whole &= cluster::state_of(state) == NodesUp::All;
         output::print(&listed(&home.display().to_string(), state, &standing))?;
     }
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     let judged = gate::judge(&families, &gates);
     let words: String =
         judged.iter().fold(String::new(), |words, one| words + "fail-if  " + &one.sentence + "\n");
-    // Beside a comparison in another format on standard output, words would spoil it.
+    // With a comparison in another format on standard output, words would make it unreadable.
     if to_standard_output {
         anstream::eprint!("{words}");
     } else {

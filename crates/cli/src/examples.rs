@@ -51,11 +51,11 @@ const TABLE: &[Row] = &[
         ("seawall bench interfere --time 1m", "longer than by default"),
     ]),
     (&["bench", "log"], &[INTERRUPTED], &[
-        ("seawall bench log /var/lib/db", "all workloads, each beside a plain loop"),
+        ("seawall bench log /var/lib/db", "all workloads, each against a plain loop"),
         ("seawall bench log --workloads W1 --rounds 3 --time 5", "one of them"),
     ]),
     (&["bench", "peers"], &[INTERRUPTED], &[
-        ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite beside the log"),
+        ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite against the log"),
     ]),
     (&["bench", "replicated"], &[INTERRUPTED], &[
         ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster of `seawall cluster up nats`"),

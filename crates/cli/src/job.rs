@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 /// What to do about a folder that cannot be measured.
 const REMEDY: &str = "name a folder on the disk to be measured, or a scenario (seawall bench --list)";
 
-/// A scenario that may run where it was asked for.
+/// A scenario that may run in the given folders.
 pub(crate) struct Job {
     pub(crate) scenario: &'static Scenario,
     kind: Kind,
@@ -153,7 +153,7 @@ impl Job {
         matches!(self.kind, Kind::Commit { device: Some(_), .. })
     }
 
-    /// What it takes, beside others.
+    /// What it takes, as one of several jobs.
     pub(crate) fn share(&self) -> Share {
         match &self.kind {
             Kind::Commit { plan, .. } => Share::of_plan(plan),
@@ -243,7 +243,7 @@ pub(crate) struct Measured {
     pub(crate) left_behind: Option<String>,
 }
 
-/// The outcome of a run; what was left behind is named beside every other error.
+/// The outcome of a run; what was left behind is named with every other error.
 fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) -> Result<Measured, Failure> {
     match (result, left_behind) {
         (Ok(result), left_behind) => Ok(Measured { result, left_behind }),

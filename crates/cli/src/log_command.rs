@@ -442,7 +442,7 @@ fn cat(options: &Cat) -> Result<(), Stop> {
 
 fn follow(options: &Cat) -> Result<(), Stop> {
     let mut output = printer(options.format)?;
-    let mut place = follow::Place::open(&options.dir, options.from)?;
+    let mut place = follow::ViewFollower::open(&options.dir, options.from)?;
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
         if let Some(record) = place.next()? {

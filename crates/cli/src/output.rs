@@ -16,7 +16,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The files that a report goes into, beside the terminal.
+/// The files that a report is written to besides the terminal.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Files {
     /// Write it as JSON to this file (- for standard output)

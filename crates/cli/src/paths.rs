@@ -20,7 +20,7 @@ use std::path::Path;
 /// What a path is, as far as that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(unix), expect(dead_code, reason = "there are no pipes and sockets among files"))]
-enum Kind {
+enum FileKind {
     Folder,
     Pipe,
     Socket,
@@ -28,21 +28,21 @@ enum Kind {
     Other,
 }
 
-fn kind(file_type: FileType) -> Kind {
+fn kind(file_type: FileType) -> FileKind {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;
         if file_type.is_fifo() {
-            return Kind::Pipe;
+            return FileKind::Pipe;
         }
         if file_type.is_socket() {
-            return Kind::Socket;
+            return FileKind::Socket;
         }
         if file_type.is_block_device() {
-            return Kind::BlockDevice;
+            return FileKind::BlockDevice;
         }
     }
-    if file_type.is_dir() { Kind::Folder } else { Kind::Other }
+    if file_type.is_dir() { FileKind::Folder } else { FileKind::Other }
 }
 
 /// Whether the other end of a pipe of this name is known to be open.
@@ -55,9 +55,9 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Message(format!("cannot read {}: {why}", path.display())));
     match std::fs::metadata(path).map(|metadata| kind(metadata.file_type())) {
         Err(error) => refuse(&error.to_string()),
-        Ok(Kind::Folder) => refuse("it is a folder: name a file"),
-        Ok(Kind::Socket) => refuse("it is a socket: name a file"),
-        Ok(Kind::Pipe) if !is_open_elsewhere(path) => {
+        Ok(FileKind::Folder) => refuse("it is a folder: name a file"),
+        Ok(FileKind::Socket) => refuse("it is a socket: name a file"),
+        Ok(FileKind::Pipe) if !is_open_elsewhere(path) => {
             refuse("it is a pipe, whose writer would be waited for: name a file, or use the shell's <(…)")
         }
         Ok(_) => Ok(()),
@@ -67,13 +67,13 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
 /// Why a report may not be written to what is at `path`, if its kind forbids it.
 pub(crate) fn refused_output(path: &Path, metadata: &Metadata) -> Option<&'static str> {
     match kind(metadata.file_type()) {
-        Kind::Folder => Some("it is a folder: name a file in it"),
-        Kind::Socket => Some("it is a socket: name a file, or - for standard output"),
-        Kind::BlockDevice => Some("it is a block device, whose data would be overwritten: name a file"),
-        Kind::Pipe if !is_open_elsewhere(path) => {
+        FileKind::Folder => Some("it is a folder: name a file in it"),
+        FileKind::Socket => Some("it is a socket: name a file, or - for standard output"),
+        FileKind::BlockDevice => Some("it is a block device, whose data would be overwritten: name a file"),
+        FileKind::Pipe if !is_open_elsewhere(path) => {
             Some("it is a pipe, whose reader would be waited for: name a file, or - for standard output")
         }
-        Kind::Pipe | Kind::Other => None,
+        FileKind::Pipe | FileKind::Other => None,
     }
 }
 

@@ -51,7 +51,7 @@ struct WitnessArgs {
     ledger: PathBuf,
 }
 
-/// The witness that a run reports to and a check asks.
+/// The witness that a run reports to and a check reads.
 #[derive(Debug, Args)]
 struct Reach {
     /// The witness; the port is 7643 if left out

@@ -79,12 +79,12 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What a preset says, or why it says nothing.
-enum Verdict {
+enum PresetOutcome {
     Is(&'static str),
     CannotBeJudged(String),
 }
 
-impl Verdict {
+impl PresetOutcome {
     /// The verdict in words.
     fn name(&self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Verdict {
 struct Judged {
     preset: &'static Preset,
     method: String,
-    verdict: Verdict,
+    verdict: PresetOutcome,
 }
 
 fn judged(probe: &Probe) -> Vec<Judged> {
@@ -119,13 +119,13 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
         require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
     let verdict = match (tried, bound) {
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
-            Verdict::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
+            PresetOutcome::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
         }
         (Some(tried), Some(bound_ns)) => {
-            Verdict::Is(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name())
+            PresetOutcome::Is(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name())
         }
-        _ if method == "none" => Verdict::CannotBeJudged("no method was tried here".to_owned()),
-        _ => Verdict::CannotBeJudged(format!("{method} was not tried here")),
+        _ if method == "none" => PresetOutcome::CannotBeJudged("no method was tried here".to_owned()),
+        _ => PresetOutcome::CannotBeJudged(format!("{method} was not tried here")),
     };
     Judged { preset, method: method.to_owned(), verdict }
 }

@@ -36,9 +36,9 @@ pub(crate) enum ScenarioArgs {
     Group(GroupArgs),
     /// Measure what other work on the same disk does to commits
     Interfere(InterfereArgs),
-    /// Measure the log's own workloads beside a plain loop of durable writes
+    /// Measure the log's own workloads against a plain loop of durable writes
     Log(LogArgs),
-    /// Measure other write-ahead logs beside the log, by the program that `cargo xtask peers` builds
+    /// Measure other write-ahead logs against the log, by the program that `cargo xtask peers` builds
     Peers(LogArgs),
     /// Measure Kafka and NATS, compared with local methods
     Replicated(Box<ReplicatedArgs>),
@@ -48,7 +48,7 @@ pub(crate) enum ScenarioArgs {
 
 /// The folder of a scenario.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct FolderArg {
     /// Folder whose disk is measured; files are made there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -92,7 +92,7 @@ impl Blocks {
 #[derive(Debug, Args)]
 pub(crate) struct Base {
     #[command(flatten)]
-    place: Place,
+    place: FolderArg,
     #[command(flatten)]
     length: Length,
     #[command(flatten)]
@@ -228,7 +228,7 @@ pub(crate) struct InterfereArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(flatten)]
-    place: Place,
+    place: FolderArg,
     #[command(flatten)]
     length: Length,
 
@@ -236,7 +236,7 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "N", help_heading = "How much")]
     rounds: Option<u32>,
 
-    /// Part of the usual time, as the command was asked before it took --time
+    /// Part of the usual time, the option of before --time
     #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: Option<u64>,
 
@@ -308,7 +308,7 @@ pub(crate) struct ReplicatedArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AllArgs {
     #[command(flatten)]
-    place: Place,
+    place: FolderArg,
 
     /// Time of each scenario that runs by time, such as 30 (seconds) or 5m; at least what its rounds need
     /// [default: its own]

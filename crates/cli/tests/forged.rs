@@ -50,7 +50,7 @@ fn copied(result: &mut Value, copies: usize, renamed: bool) {
 
 type Forgery = (&'static str, &'static str, fn(&mut Value));
 
-/// The scenario that is forged, what the refusal says, and how. An empty refusal: it is told like any other.
+/// The scenario that is forged, what the refusal says, and how. An empty refusal: it is reported like any other.
 #[rustfmt::skip]
 const FORGERIES: &[Forgery] = &[
     ("commit", "digits", |result| latency(result)["hdr"] = packed(u64::MAX / 2, 5, 1)),
@@ -111,9 +111,9 @@ fn limited(folder: &Path, arguments: &[&str]) -> Output {
     let seawall = env!("CARGO_BIN_EXE_seawall");
     let output = Command::new("sh").args(["-c", &line, seawall]).args(arguments).current_dir(folder).output();
     let output = output.expect("started");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {told}", output.status);
-    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {printed}", output.status);
+    assert!(!printed.contains("panicked"), "{arguments:?}: {printed}");
     for text in [&output.stdout, &output.stderr] {
         let text = String::from_utf8_lossy(text);
         let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
@@ -139,12 +139,15 @@ fn a_forged_result_is_refused_or_told_within_bounds() {
         ];
         for arguments in commands {
             let output = limited(folder.path(), arguments);
-            let told = String::from_utf8_lossy(&output.stderr);
+            let printed = String::from_utf8_lossy(&output.stderr);
             if why.is_empty() {
-                assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+                assert_eq!(output.status.code(), Some(0), "{arguments:?}: {printed}");
             } else {
-                assert_eq!(output.status.code(), Some(1), "{arguments:?}, {why}: {told}");
-                assert!(told.contains("forged.json") && told.contains(why), "{arguments:?}, {why}: {told}");
+                assert_eq!(output.status.code(), Some(1), "{arguments:?}, {why}: {printed}");
+                assert!(
+                    printed.contains("forged.json") && printed.contains(why),
+                    "{arguments:?}, {why}: {printed}"
+                );
             }
         }
     }
@@ -164,9 +167,9 @@ fn what_is_no_file_of_a_fair_size_is_refused_and_never_waited_for() {
             [&["report", name, "-o", "page.html"][..], &["compare", name, name], &["advise", name]]
         {
             let output = limited(folder.path(), arguments);
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
-            assert!(told.contains(why), "{arguments:?}: {told}");
+            let printed = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
+            assert!(printed.contains(why), "{arguments:?}: {printed}");
         }
     }
 }

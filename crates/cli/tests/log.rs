@@ -94,8 +94,8 @@ fn a_workload_that_is_not_there_is_named_with_those_that_are() {
     let dir = scratch();
     let refused = seawall(&["bench", "--only", "W1,W99", path(dir.path())], b"");
     assert_eq!(refused.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("no workload W99") && told.contains("W1, W1g, W2, W3"), "{told}");
+    let printed = String::from_utf8_lossy(&refused.stderr);
+    assert!(printed.contains("no workload W99") && printed.contains("W1, W1g, W2, W3"), "{printed}");
     assert!(refused.stdout.is_empty());
 }
 
@@ -105,14 +105,14 @@ fn full() -> Stdio {
     std::fs::File::create("/dev/full").expect("opens").into()
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn gone() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("makes a pipe");
     drop(reader);
     writer.into()
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -135,21 +135,21 @@ fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are
     };
     for command in commands {
         let ended = run(command, gone());
-        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", told(&ended));
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", stderr(&ended));
         let _ = std::fs::remove_dir_all(&salvaged);
         #[cfg(target_os = "linux")]
         {
             let ended = run(command, full());
-            assert_eq!(ended.status.code(), Some(1), "{command:?}: {}", told(&ended));
+            assert_eq!(ended.status.code(), Some(1), "{command:?}: {}", stderr(&ended));
             assert!(
-                told(&ended).contains("cannot write to standard output"),
+                stderr(&ended).contains("cannot write to standard output"),
                 "{command:?}: {}",
-                told(&ended)
+                stderr(&ended)
             );
             let _ = std::fs::remove_dir_all(&salvaged);
         }
     }
-    // Damage is damage, whoever reads of it.
+    // Damage is an error even if the report cannot be printed.
     let segment = log.join("00000000000000000001.seg");
     let mut bytes = std::fs::read(&segment).expect("reads");
     let at = bytes.windows(3).position(|window| window == b"two").expect("is there");
@@ -157,7 +157,7 @@ fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are
     std::fs::write(&segment, bytes).expect("writes");
     let ended = run(&["verify", path(&log)], gone());
     assert_eq!(ended.status.code(), Some(1));
-    assert!(told(&ended).contains("1 damaged place"), "{}", told(&ended));
+    assert!(stderr(&ended).contains("1 damaged place"), "{}", stderr(&ended));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
     let append = |input: &[u8]| {
         let refused = seawall(&["append", path(&log), "--format", "raw"], input);
         assert_eq!(refused.status.code(), Some(1));
-        told(&refused)
+        stderr(&refused)
     };
     let error = append(b"\x01\0\0\0a\xFF\xFF\xFF\xFFbcd");
     assert!(error.contains("record 2 of the input: its length of 4294967295 bytes"), "{error}");
@@ -186,7 +186,7 @@ fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
     let ended = seawall(&["append", path(&log), "--format", "raw"], b"\x01\0\0\0a\x01\0\0\0b\x05\0\0\0cd");
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(text(&ended), "5\n10\n", "the LSNs of the two whole ones");
-    let error = told(&ended);
+    let error = stderr(&ended);
     assert!(error.contains("error: record 3 of the input: it is cut"), "{error}");
     assert!(
         error.contains("durable: 2 record(s) of the input; not appended: record 3 and everything"),
@@ -213,15 +213,15 @@ fn lsns_that_cannot_be_printed_end_append_with_an_account_of_what_is_durable() {
     let records = || text(&seawall(&["cat", path(&log)], b"")).lines().count();
     let ended = append(full());
     assert_eq!(ended.status.code(), Some(1));
-    let error = told(&ended);
+    let error = stderr(&ended);
     assert!(error.contains("error: cannot write to standard output"), "{error}");
     assert!(error.contains("durable: 128 line(s) of the input; not appended: line 129"), "{error}");
-    assert_eq!(records(), 128, "as many as are told to be durable");
+    assert_eq!(records(), 128, "as many as are printed as durable");
     let verified = text(&seawall(&["verify", path(&log)], b""));
     assert!(verified.contains("tail         closed\n"), "{verified}");
     let ended = append(gone());
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", told(&ended));
-    assert_eq!(records(), 5128, "nobody reads the LSNs, but the records were to be kept");
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", stderr(&ended));
+    assert_eq!(records(), 5128, "the LSNs have no reader, but the records are kept");
 }
 
 #[cfg(target_os = "linux")]
@@ -244,9 +244,9 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
         confined.join().expect("no panic")
     });
     let (outputs, only) = outputs;
-    assert!(only.status.code() == Some(1) && told(&only).contains("--engine probe"), "{}", told(&only));
+    assert!(only.status.code() == Some(1) && stderr(&only).contains("--engine probe"), "{}", stderr(&only));
     for output in outputs {
-        let error = told(&output);
+        let error = stderr(&output);
         let lines =
             error.lines().filter(|line| line.contains("the portable engine takes over, io_uring is refused"));
         assert_eq!(lines.count(), 1, "{error}");
@@ -261,7 +261,7 @@ fn a_benchmark_of_nothing_is_refused_with_the_range() {
     for (option, range) in [("--rounds", "from 1 to 10,000"), ("--percent", "1..=10000")] {
         let refused = seawall(&["bench", option, "0", path(dir.path())], b"");
         assert_eq!(refused.status.code(), Some(2), "{option}");
-        let error = told(&refused);
+        let error = stderr(&refused);
         assert!(error.contains(option) && error.contains(range), "{error}");
     }
 }
@@ -293,8 +293,8 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
         let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("runs");
         assert!(sent.success());
         let ended = bench.wait_with_output().expect("ends");
-        assert_eq!(ended.status.code(), Some(130), "{}", told(&ended));
-        assert!(told(&ended).contains("its files were removed"), "{}", told(&ended));
+        assert_eq!(ended.status.code(), Some(130), "{}", stderr(&ended));
+        assert!(stderr(&ended).contains("its files were removed"), "{}", stderr(&ended));
         assert_eq!(names(), Vec::<String>::new(), "seen: {seen}");
         assert!(ended.stdout.is_empty());
     }
@@ -307,8 +307,8 @@ fn a_trim_past_the_end_is_refused_and_names_the_end() {
     seawall(&["append", path(&log)], b"one\ntwo\n");
     let refused = seawall(&["trim", path(&log), "99999999999999"], b"");
     assert_eq!(refused.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("past the end of the log, 14"), "{told}");
+    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(printed.contains("past the end of the log, 14"), "{printed}");
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n");
     assert!(text(&seawall(&["verify", path(&log)], b"")).contains("tail         closed"));
     assert!(seawall(&["trim", path(&log), "14"], b"").status.success(), "the end itself is no exception");
@@ -339,9 +339,9 @@ fn the_name_of_a_file_forges_no_line_and_moves_no_cursor() {
     let log = dir.path().join("log");
     seawall(&["append", path(&log)], b"one\n");
     std::fs::write(log.join("x\ndamage       none\n\u{1b}[2J"), b"").expect("writes");
-    let told = text(&seawall(&["verify", path(&log)], b""));
-    assert_eq!(told.lines().filter(|line| line.starts_with("damage")).count(), 1, "{told}");
-    assert!(!told.contains('\u{1b}'), "{told:?}");
+    let printed = text(&seawall(&["verify", path(&log)], b""));
+    assert_eq!(printed.lines().filter(|line| line.starts_with("damage")).count(), 1, "{printed}");
+    assert!(!printed.contains('\u{1b}'), "{printed:?}");
 }
 
 #[cfg(unix)]
@@ -367,7 +367,7 @@ fn a_lock_that_is_no_file_is_named_by_every_command_and_none_waits_for_it() {
         ] {
             let ended = seawall(arguments, b"");
             assert_eq!(ended.status.code(), Some(1), "{kind} {arguments:?}: {}", text(&ended));
-            assert!(told(&ended).contains("LOCK"), "{kind} {arguments:?}: {}", told(&ended));
+            assert!(stderr(&ended).contains("LOCK"), "{kind} {arguments:?}: {}", stderr(&ended));
         }
         assert!(!dir.path().join("nothing").exists() && !log.join("nothing").exists());
     }
@@ -413,8 +413,8 @@ fn an_idle_follow_reads_next_to_nothing_and_goes_on_when_there_is_more() {
         assert_eq!(follow.line().len(), line.len());
     }
     let read = || {
-        let told = std::fs::read_to_string(format!("/proc/{}/io", follow.child.id())).expect("is there");
-        let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is told");
+        let printed = std::fs::read_to_string(format!("/proc/{}/io", follow.child.id())).expect("is there");
+        let line = printed.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("is printed");
         line.parse::<u64>().expect("is a number")
     };
     let before = read();
@@ -435,9 +435,9 @@ fn a_follow_that_is_overtaken_by_a_trim_says_so_once_and_goes_on() {
     seawall(&["append", path(&log)], b"one\ntwo\nthree\n");
     seawall(&["trim", path(&log), "7"], b"");
     let ended = seawall(&["follow", path(&log), "--from", "0", "--limit", "2"], b"");
-    assert_eq!((ended.status.code(), text(&ended).as_str()), (Some(0), "two\nthree\n"), "{}", told(&ended));
-    let told = told(&ended);
-    assert!(told.starts_with("trimmed: LSN 0 to 7 ") && told.lines().count() == 1, "{told}");
+    assert_eq!((ended.status.code(), text(&ended).as_str()), (Some(0), "two\nthree\n"), "{}", stderr(&ended));
+    let printed = stderr(&ended);
+    assert!(printed.starts_with("trimmed: LSN 0 to 7 ") && printed.lines().count() == 1, "{printed}");
 }
 
 /// A reader that its pipe holds up, while the log is trimmed to its end.
@@ -473,11 +473,11 @@ fn a_follow_that_waits_for_its_pipe_while_the_log_is_trimmed_goes_on_with_the_fi
         line = follow.line();
     }
     assert_eq!((line.as_str(), follow.line().as_str()), ("kept", "last"));
-    let mut told = String::new();
+    let mut printed = String::new();
     follow.child.kill().expect("is ours");
-    std::io::Read::read_to_string(&mut follow.child.stderr.take().expect("is piped"), &mut told)
+    std::io::Read::read_to_string(&mut follow.child.stderr.take().expect("is piped"), &mut printed)
         .expect("reads");
-    assert_eq!(told.lines().filter(|line| line.starts_with("trimmed: ")).count(), 1, "{told}");
+    assert_eq!(printed.lines().filter(|line| line.starts_with("trimmed: ")).count(), 1, "{printed}");
     writer.close().expect("closes");
 }
 
@@ -497,27 +497,27 @@ fn what_cat_prints_as_json_append_takes_with_its_transactions() {
     let printed = cat(&log);
     assert!(String::from_utf8_lossy(&printed).contains("\"ends_transaction\":false"));
     let appended = seawall(&["append", path(&copy), "--format", "json"], &printed);
-    assert!(appended.status.success(), "{}", told(&appended));
+    assert!(appended.status.success(), "{}", stderr(&appended));
     assert_eq!(cat(&copy), printed, "the new log gives the same LSNs");
     let ends: Vec<String> = String::from_utf8_lossy(&printed)
         .lines()
         .map(|line| {
-            line.split("\"end\":").nth(1).expect("is told").split(',').next().expect("is there").to_owned()
+            line.split("\"end\":").nth(1).expect("is printed").split(',').next().expect("is there").to_owned()
         })
         .collect();
     assert_eq!(text(&appended).lines().collect::<Vec<_>>(), ends);
     let cut: Vec<u8> = printed.split_inclusive(|byte| *byte == b'\n').take(2).flatten().copied().collect();
     let refused = seawall(&["append", path(&copy), "--format", "json"], &cut);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(told(&refused).contains("the input ends within a transaction"), "{}", told(&refused));
+    assert!(stderr(&refused).contains("the input ends within a transaction"), "{}", stderr(&refused));
     assert!(
-        told(&refused).contains("durable: 1 line(s) of the input; not appended: line 2"),
+        stderr(&refused).contains("durable: 1 line(s) of the input; not appended: line 2"),
         "{}",
-        told(&refused)
+        stderr(&refused)
     );
     let refused = seawall(&["append", path(&copy), "--format", "json"], b"not json\n");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(told(&refused).contains("line 1 of the input: it is no JSON"), "{}", told(&refused));
+    assert!(stderr(&refused).contains("line 1 of the input: it is no JSON"), "{}", stderr(&refused));
 }
 
 #[test]

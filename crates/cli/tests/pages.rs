@@ -95,8 +95,8 @@ fn a_probe_answers_whatever_it_is_asked() {
 #[cfg(target_os = "linux")]
 fn memory_is_fit_for_nothing() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-    let told = text(&seawall(&["probe", dir.path().to_str().expect("text")]));
-    assert!(told.contains("process crash") && !told.contains("nothing against it"), "{told}");
+    let printed = text(&seawall(&["probe", dir.path().to_str().expect("text")]));
+    assert!(printed.contains("process crash") && !printed.contains("nothing against it"), "{printed}");
 }
 
 #[test]

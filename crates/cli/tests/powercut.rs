@@ -191,10 +191,10 @@ fn what_was_confirmed_outlives_the_witness_and_a_run_can_end_by_itself() {
     let (code, verdict) = stage.check(&[]);
     assert_eq!((code, verdict["ended"].as_bool()), (1, Some(true)), "no cut came: {verdict}");
     assert_eq!(verdict["no_cut"], "ended-by-itself");
-    let told = stage.command("check", &[]).output().expect("ends");
-    let shown = String::from_utf8_lossy(&told.stdout).into_owned();
+    let printed = stage.command("check", &[]).output().expect("ends");
+    let shown = String::from_utf8_lossy(&printed.stdout).into_owned();
     assert!(
-        error(&told).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
+        error(&printed).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
         "{shown}"
     );
     assert_eq!(before["streams"], verdict["streams"]);
@@ -207,13 +207,13 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     let stage = Stage::new();
     let refused = |command: &mut Command, code: i32, words: &[&str]| {
         let output = command.output().expect("ends");
-        let told = error(&output);
-        assert_eq!(output.status.code(), Some(code), "{told}");
+        let printed = error(&output);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
         for word in words {
-            assert!(told.contains(word), "{word:?} in {told}");
+            assert!(printed.contains(word), "{word:?} in {printed}");
         }
     };
-    std::fs::write(stage.dir.path().join("other"), "a token of somebody else").expect("written");
+    std::fs::write(stage.dir.path().join("other"), "another run's token").expect("written");
     std::fs::write(stage.dir.path().join("short"), "short").expect("written");
     let (disk, other, short) = (stage.path("disk"), stage.path("other"), stage.path("short"));
     let with =
@@ -340,13 +340,13 @@ fn what_a_false_witness_says_reaches_no_terminal_raw() {
         for word in ["run", "check"] {
             let output = seawall(&[word, &disk, "--witness", &address, "--token-file", &token]).output();
             let output = output.expect("ends");
-            let told = error(&output);
-            assert_eq!(output.status.code(), Some(1), "{told}");
-            assert!(told.contains("refused") && told.contains("without a proof"), "{told}");
-            assert_eq!(told.lines().count(), 1, "{told:?}");
+            let printed = error(&output);
+            assert_eq!(output.status.code(), Some(1), "{printed}");
+            assert!(printed.contains("refused") && printed.contains("without a proof"), "{printed}");
+            assert_eq!(printed.lines().count(), 1, "{printed:?}");
             let raw =
                 |character: char| character != '\n' && (character.is_control() || character == '\u{202e}');
-            assert!(!told.contains(raw), "{told:?}");
+            assert!(!printed.contains(raw), "{printed:?}");
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// The exit code, and what was told.
+/// The exit code, and what was printed.
 fn seawall(arguments: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
@@ -14,13 +14,13 @@ fn seawall(arguments: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn what_names_no_cluster_is_refused_with_how_to_have_one() {
-    let (code, told) = seawall(&["bench", "replicated", "--no-out"]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("--kafka BOOTSTRAP") && told.contains("seawall cluster up"), "{told}");
+    let (code, printed) = seawall(&["bench", "replicated", "--no-out"]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("--kafka BOOTSTRAP") && printed.contains("seawall cluster up"), "{printed}");
     for (option, engine) in [("--kafka-config", "--kafka"), ("--nats-monitor", "--nats")] {
-        let (code, told) = seawall(&["bench", "replicated", "--no-out", option, "x"]);
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains(option) && told.contains(&format!("without {engine}")), "{told}");
+        let (code, printed) = seawall(&["bench", "replicated", "--no-out", option, "x"]);
+        assert_eq!(code, Some(2), "{printed}");
+        assert!(printed.contains(option) && printed.contains(&format!("without {engine}")), "{printed}");
     }
 }
 
@@ -33,9 +33,9 @@ fn a_build_without_a_client_says_how_to_build_one_with_it() {
         let option = format!("--{engine}");
         let bench = seawall(&["bench", "replicated", "--no-out", &option, "127.0.0.1:1"]);
         let up = seawall(&["cluster", "up", engine]);
-        for ((code, told), expected) in [(bench, 2), (up, 1)] {
-            assert_eq!(code, Some(expected), "{told}");
-            assert!(told.contains(&format!("--features {engine}")), "{told}");
+        for ((code, printed), expected) in [(bench, 2), (up, 1)] {
+            assert_eq!(code, Some(expected), "{printed}");
+            assert!(printed.contains(&format!("--features {engine}")), "{printed}");
         }
     }
 }
@@ -44,10 +44,13 @@ fn a_build_without_a_client_says_how_to_build_one_with_it() {
 #[test]
 #[cfg(feature = "kafka")]
 fn a_kafka_that_is_away_is_named_with_a_remedy() {
-    let (code, told) =
+    let (code, printed) =
         seawall(&["bench", "replicated", "--no-out", "--time", "5s", "--kafka", "127.0.0.1:1"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("Kafka at 127.0.0.1:1") && told.contains("seawall cluster up kafka"), "{told}");
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(
+        printed.contains("Kafka at 127.0.0.1:1") && printed.contains("seawall cluster up kafka"),
+        "{printed}"
+    );
 }
 
 /// A folder with a `cluster.json` that names a running process by its true number and start.
@@ -84,11 +87,11 @@ fn a_cluster_in_a_folder_that_others_can_write_to_is_neither_shown_nor_ended() {
     let file = home.join("cluster.json");
     let mut refused = |path: &Path, said: &str| {
         for word in ["down", "status"] {
-            let (code, told) = seawall(&["cluster", word, "--dir", path.to_str().expect("is text")]);
-            assert_eq!(code, Some(1), "{told}");
-            assert!(told.contains(said), "{said:?} in {told}");
+            let (code, printed) = seawall(&["cluster", word, "--dir", path.to_str().expect("is text")]);
+            assert_eq!(code, Some(1), "{printed}");
+            assert!(printed.contains(said), "{said:?} in {printed}");
         }
-        assert!(bystander.try_wait().expect("asked").is_none(), "the bystander goes on");
+        assert!(bystander.try_wait().expect("its status").is_none(), "the bystander goes on");
     };
     for (path, usual) in [(&folder, 0o700), (&home, 0o700), (&file, 0o600)] {
         for mode in [usual | 0o020, usual | 0o002] {
@@ -114,7 +117,7 @@ fn a_cluster_in_a_folder_that_others_can_write_to_is_neither_shown_nor_ended() {
         eprintln!("not tried: only root can give a folder to another user");
     }
     // In the caller's own folder it is the process that was written down, and is ended.
-    let (code, told) = seawall(&["cluster", "down", "--dir", folder.to_str().expect("is text")]);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, printed) = seawall(&["cluster", "down", "--dir", folder.to_str().expect("is text")]);
+    assert_eq!(code, Some(0), "{printed}");
     bystander.wait().expect("was ended");
 }

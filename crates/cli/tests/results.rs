@@ -40,8 +40,8 @@ fn folder() -> tempfile::TempDir {
 fn seawall(folder: &Path, arguments: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_seawall")).args(arguments).current_dir(folder).output();
     let output = output.expect("started");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!printed.contains("panicked"), "{arguments:?}: {printed}");
     output
 }
 
@@ -103,10 +103,10 @@ fn what_cannot_be_done_is_refused_with_its_reason_and_leaves_nothing() {
     let before = names(folder.path());
     for (arguments, code, words) in REFUSALS {
         let output = seawall(folder.path(), arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {printed}");
         for word in *words {
-            assert!(told.contains(word), "{arguments:?} does not say {word}: {told}");
+            assert!(printed.contains(word), "{arguments:?} does not say {word}: {printed}");
         }
         assert!(output.stdout.is_empty(), "{arguments:?} printed something");
         assert_eq!(names(folder.path()), before, "{arguments:?}");
@@ -135,12 +135,12 @@ const PRINTED: &[(&[&str], &[&str])] = &[
 fn what_can_be_done_is_printed_in_80_columns() {
     let folder = folder();
     for (arguments, words) in PRINTED {
-        let told = stdout(&seawall(folder.path(), arguments));
+        let printed = stdout(&seawall(folder.path(), arguments));
         for word in *words {
-            assert!(told.contains(word), "{arguments:?} does not say {word}: {told}");
+            assert!(printed.contains(word), "{arguments:?} does not say {word}: {printed}");
         }
         if !arguments.contains(&"-") {
-            let wide = told.lines().find(|line| line.chars().count() > 80);
+            let wide = printed.lines().find(|line| line.chars().count() > 80);
             assert_eq!(wide, None, "{arguments:?}");
         }
     }
@@ -282,9 +282,9 @@ fn a_condition_that_comes_true_ends_with_3_and_names_rows_and_figures() {
     ] {
         let arguments = ["compare", "published.json", "commit.json", "--fail-if", condition];
         let output = seawall(folder.path(), &arguments);
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(code), "{condition}: {told}");
-        assert!(told.contains(words), "{condition}: {told}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{condition}: {printed}");
+        assert!(printed.contains(words), "{condition}: {printed}");
     }
     let arguments = ["compare", "published.json", "commit.json", "--fail-if", "p99>1ns", "--json", "-"];
     let output = seawall(folder.path(), &arguments);

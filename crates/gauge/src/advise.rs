@@ -12,7 +12,7 @@ pub mod expect;
 pub mod products;
 
 use crate::figures::{duration_ns, listing, percent, plural, rate};
-use crate::rank::{self, Ranked, Ranking, Standing};
+use crate::rank::{self, EffectiveClass, Ranked, Ranking};
 use products::{PRODUCTS, Product};
 use std::fmt;
 
@@ -198,7 +198,7 @@ fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
             duration_ns(fastest.p50_ns())
         )
     });
-    let equal = ranking.of(Standing::PowerLoss).filter(|row| row.to_best.within_noise()).count() - 1;
+    let equal = ranking.of(EffectiveClass::PowerLoss).filter(|row| row.to_best.within_noise()).count() - 1;
     let others = if equal == 0 || !why.is_empty() {
         String::new()
     } else {
@@ -233,9 +233,9 @@ fn basis(ranking: &Ranking<'_>) -> String {
 }
 
 fn why_none(ranking: &Ranking<'_>) -> String {
-    let reasons = |standing: Standing| {
+    let reasons = |class: EffectiveClass| {
         ranking
-            .of(standing)
+            .of(class)
             .filter(|row| row.measured.letter == Some('D'))
             .flat_map(|row| row.durability.because.iter().map(String::as_str))
     };
@@ -245,11 +245,11 @@ fn why_none(ranking: &Ranking<'_>) -> String {
     }
     let because = if ranking.rows.is_empty() {
         "none was measured"
-    } else if ranking.of(Standing::NotConfirmed).next().is_some() {
+    } else if ranking.of(EffectiveClass::NotConfirmed).next().is_some() {
         "those that claim it send no flush that the device counts"
     } else {
-        reasons(Standing::SystemCrash)
-            .chain(reasons(Standing::ProcessCrash))
+        reasons(EffectiveClass::SystemCrash)
+            .chain(reasons(EffectiveClass::ProcessCrash))
             .next()
             .unwrap_or("none of the measured methods asks the device to make its data stable")
     };
@@ -291,7 +291,7 @@ fn choose<'a, 'b>(
     let default = sound(ranking, id)
         .map_err(|why| if others.is_empty() { why } else { Reason::Default(Box::new(why)) })?;
     let kept = Choice { setting, row: default, beaten: None };
-    let durable = |row: &Ranked<'_>| row.standing == Standing::PowerLoss;
+    let durable = |row: &Ranked<'_>| row.class == EffectiveClass::PowerLoss;
     let best = others
         .iter()
         .filter_map(|(setting, id)| Some((*setting, sound(ranking, id).ok().filter(|row| durable(row))?)))

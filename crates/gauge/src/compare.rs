@@ -215,7 +215,7 @@ fn listed(sides: &[Side]) -> String {
 /// The measures that all sides have, in the first one's order.
 fn shared(sides: &[Side]) -> Vec<Measure> {
     let has = |side: &Side, id: &str| side.measures().iter().any(|measure| measure.id == id);
-    let (base, rest) = sides.split_first().expect("at least two were asked for");
+    let (base, rest) = sides.split_first().expect("at least two are given");
     let in_all = |measure: &&Measure| rest.iter().all(|side| has(side, &measure.id));
     let mut shared: Vec<Measure> = base.measures().into_iter().filter(in_all).cloned().collect();
     // The cost of one operation says more than the total that it comes from.
@@ -281,7 +281,7 @@ fn difference(base: &Row, base_figure: &Figure, row: &Row, figure: &Figure) -> O
     ratio.is_finite().then(|| Difference {
         ratio,
         interval: unpaired_ratio(ratio, &figure.rounds, &base_figure.rounds),
-        same_promise: row.standing == base.standing && row.depth == base.depth,
+        same_promise: row.class == base.class && row.depth == base.depth,
     })
 }
 

@@ -49,7 +49,7 @@ const ONE_EACH: f64 = 0.9;
 const BASELINE_SHARE_MAX: f64 = 0.1;
 
 /// Why a neighbour's flushes leave no verdict: they may hide that this method's are missing, or that they came.
-pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be told from this method's";
+pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be separated from this method's";
 
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +78,7 @@ impl PerCommit {
 
 /// What the counters say about the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EvidenceOutcome {
     /// The class claims no more than the calls could not fail to give.
     NothingClaimed,
     /// The device has no volatile write cache: no flush is needed.
@@ -101,7 +101,7 @@ pub struct Evidence {
     /// The figures; `None` without counters.
     pub per_commit: Option<PerCommit>,
     /// What they mean.
-    pub verdict: Verdict,
+    pub verdict: EvidenceOutcome,
 }
 
 impl Evidence {
@@ -109,14 +109,14 @@ impl Evidence {
     #[must_use]
     pub fn flushes(&self) -> String {
         match (self.verdict, self.per_commit) {
-            (Verdict::ByFua, _) => "FUA".to_owned(),
+            (EvidenceOutcome::ByFua, _) => "FUA".to_owned(),
             (_, Some(each)) => format!("{:.2}", each.flushes),
             (_, None) => "-".to_owned(),
         }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for EvidenceOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NothingClaimed => "nothing claimed",
@@ -159,7 +159,7 @@ pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Durab
     let per_commit = per_commit(result, measured);
     let verdict = match durability.class {
         Class::PowerLoss => verdict(result, row, measured, per_commit),
-        Class::SystemCrash | Class::ProcessCrash => Verdict::NothingClaimed,
+        Class::SystemCrash | Class::ProcessCrash => EvidenceOutcome::NothingClaimed,
     };
     Evidence { per_commit, verdict }
 }
@@ -198,13 +198,18 @@ pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
     if each { result.plan.writes } else { 1 }
 }
 
-fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Option<PerCommit>) -> Verdict {
+fn verdict(
+    result: &RunResult,
+    row: &Row,
+    measured: &Measured,
+    per_commit: Option<PerCommit>,
+) -> EvidenceOutcome {
     let cache = result.environment.device_cache();
     if cache == DeviceCache::WriteThrough {
-        return Verdict::NotNeeded;
+        return EvidenceOutcome::NotNeeded;
     }
     let Some(each) = per_commit else {
-        return Verdict::CannotTell("this system shows no counters for the device");
+        return EvidenceOutcome::CannotTell("this system shows no counters for the device");
     };
     let writers = writers(result, row);
     let needed = flushes_needed(result, row);
@@ -219,21 +224,23 @@ fn verdict(result: &RunResult, row: &Row, measured: &Measured, per_commit: Optio
         )
     };
     if counters_stand_still(result) {
-        Verdict::CannotTell("the device's counters stand still")
+        EvidenceOutcome::CannotTell("the device's counters stand still")
     } else if each.flushes_blurred && !missing(writers) {
-        Verdict::CannotTell(NEIGHBOUR)
+        EvidenceOutcome::CannotTell(NEIGHBOUR)
     } else if each.flushes >= one_each && !missing(1.0) {
-        Verdict::Confirmed
+        EvidenceOutcome::Confirmed
     } else if cache == DeviceCache::Unknown {
-        Verdict::CannotTell("the device does not say whether its write cache is volatile")
+        EvidenceOutcome::CannotTell("the device does not say whether its write cache is volatile")
     } else if forces_each_write(result, row) && each.writes >= one_each / writers {
-        Verdict::ByFua
+        EvidenceOutcome::ByFua
     } else if writers > 1.0 && each.flushes * writers >= one_each && !missing(writers) {
-        Verdict::Shared
+        EvidenceOutcome::Shared
     } else if row.method.is_none() && takes_fua(result) {
-        Verdict::CannotTell("the device takes FUA, and the row does not say by which method it commits")
+        EvidenceOutcome::CannotTell(
+            "the device takes FUA, and the row does not say by which method it commits",
+        )
     } else {
-        Verdict::Contradicted
+        EvidenceOutcome::Contradicted
     }
 }
 
@@ -307,7 +314,7 @@ mod tests {
     use super::*;
     use crate::sample::{durability, measured, run, volatile};
     use crate::testbed::sim::Plant;
-    use Verdict::{ByFua, Contradicted};
+    use EvidenceOutcome::{ByFua, Contradicted};
     use seawall_sys::counters::Counts;
     use seawall_sys::durability::FileState;
 
@@ -322,9 +329,9 @@ mod tests {
         let evidence = |id| verdict_of(&result, id);
         assert_eq!(
             (evidence("dsync").verdict, evidence("dsync").flushes()),
-            (Verdict::Confirmed, "1.00".into())
+            (EvidenceOutcome::Confirmed, "1.00".into())
         );
-        assert_eq!(evidence("direct").verdict, Verdict::NothingClaimed);
+        assert_eq!(evidence("direct").verdict, EvidenceOutcome::NothingClaimed);
         assert_eq!(evidence("direct").flushes(), "0.00");
         let each = evidence("dsync").per_commit.expect("counters");
         assert!((each.kib() - 16.0).abs() < 1e-9 && (each.write_amplification - 1.0).abs() < 1e-9);
@@ -360,7 +367,7 @@ mod tests {
             }
         }
         let result = RunResult::read(&folder.join("group.json")).expect("a result");
-        assert_eq!(verdict_of(&result, "shared-8").verdict, Verdict::Shared);
+        assert_eq!(verdict_of(&result, "shared-8").verdict, EvidenceOutcome::Shared);
     }
 
     #[test]
@@ -374,7 +381,7 @@ mod tests {
             verdict_of(&result, "direct+dsync").verdict
         };
         assert_eq!(verdict(true), Contradicted);
-        assert!(matches!(verdict(false), Verdict::CannotTell(_)));
+        assert!(matches!(verdict(false), EvidenceOutcome::CannotTell(_)));
     }
 
     #[test]
@@ -385,9 +392,9 @@ mod tests {
             measured(&mut result, "dsync").counts.as_mut().expect("counts").flushes = flushes;
             verdict_of(&result, "dsync").verdict
         };
-        assert_eq!(with(4, 3_000), Verdict::Shared);
-        assert_eq!(with(4, 2_000), Verdict::Contradicted);
-        assert_eq!(with(1, 3_000), Verdict::Contradicted);
+        assert_eq!(with(4, 3_000), EvidenceOutcome::Shared);
+        assert_eq!(with(4, 2_000), EvidenceOutcome::Contradicted);
+        assert_eq!(with(1, 3_000), EvidenceOutcome::Contradicted);
     }
 
     #[test]
@@ -399,9 +406,9 @@ mod tests {
             verdict_of(&result, id).verdict
         };
         for id in ["dsync", "uring-linked"] {
-            assert_eq!((of(id, 24_000), of(id, 12_000)), (Verdict::Confirmed, Contradicted), "{id}");
+            assert_eq!((of(id, 24_000), of(id, 12_000)), (EvidenceOutcome::Confirmed, Contradicted), "{id}");
         }
-        assert_eq!(of("buffered+fdatasync", 12_000), Verdict::Confirmed);
+        assert_eq!(of("buffered+fdatasync", 12_000), EvidenceOutcome::Confirmed);
     }
 
     #[test]
@@ -427,7 +434,7 @@ mod tests {
                 "{commits} commits, {flushes} flushes, {blocks} blocks, {writers} writers"
             );
         }
-        for (drops, verdict) in [(20, Contradicted), (2, Contradicted), (1_200, Verdict::Confirmed)] {
+        for (drops, verdict) in [(20, Contradicted), (2, Contradicted), (1_200, EvidenceOutcome::Confirmed)] {
             let mut result = volatile(Vec::new());
             let counts = measured(&mut result, "dsync").counts.as_mut().expect("counts");
             counts.flushes -= counts.flushes / drops;
@@ -464,7 +471,7 @@ mod tests {
         convict(&mut still);
         assert_eq!(class(&mut still, "direct"), Class::SystemCrash);
         assert!(
-            matches!(verdict_of(&still, "dsync").verdict, Verdict::CannotTell(why) if why.contains("still"))
+            matches!(verdict_of(&still, "dsync").verdict, EvidenceOutcome::CannotTell(why) if why.contains("still"))
         );
     }
 
@@ -479,7 +486,7 @@ mod tests {
         let evidence = verdict_of(&result, "dsync");
         let each = evidence.per_commit.expect("counters");
         assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
-        assert_eq!(evidence.verdict, Verdict::CannotTell(NEIGHBOUR));
+        assert_eq!(evidence.verdict, EvidenceOutcome::CannotTell(NEIGHBOUR));
     }
 
     #[test]
@@ -488,6 +495,6 @@ mod tests {
         measured(&mut result, "dsync").counts = None;
         let evidence = verdict_of(&result, "dsync");
         assert_eq!((evidence.per_commit, evidence.flushes()), (None, "-".to_owned()));
-        assert!(matches!(evidence.verdict, Verdict::CannotTell(_)));
+        assert!(matches!(evidence.verdict, EvidenceOutcome::CannotTell(_)));
     }
 }

@@ -84,7 +84,7 @@ impl Latency {
         self.0.len()
     }
 
-    /// The sample that `percent` of the samples do not exceed, with its standing.
+    /// The sample that `percent` of the samples do not exceed, with how sound it is.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Percentile {
         let beyond = self.count() as f64 * (100.0 - percent) / 100.0;
@@ -105,7 +105,7 @@ impl Latency {
         self.raw_percentile_ns(50.0)
     }
 
-    /// Any quantile, whatever its standing, nanoseconds.
+    /// Any quantile, however few samples carry it, nanoseconds.
     #[must_use]
     pub fn raw_percentile_ns(&self, percent: f64) -> u64 {
         // 99.9 in binary is a little more than 99.9: of 12,000 samples it would be the 11,989th instead of the 11,988th.

@@ -42,7 +42,7 @@ pub struct Slice {
     pub time_max_ns: u64,
     /// Time between scheduled arrivals, nanoseconds; `None`: closed loop.
     pub interval_ns: Option<u64>,
-    /// Whether write and sync are told apart.
+    /// Whether write and sync are timed separately.
     pub splits: bool,
     /// The latency above which a commit counts as slow, if known from earlier blocks, nanoseconds.
     pub slow_ns: Option<u64>,
@@ -59,9 +59,9 @@ pub struct Sample {
     pub elapsed_ns: u64,
     /// Write and sync together.
     pub latency: Latency,
-    /// The write alone, if told apart.
+    /// The write alone, if timed separately.
     pub write: Latency,
-    /// The sync alone, if told apart.
+    /// The sync alone, if timed separately.
     pub sync: Latency,
     /// From scheduled arrival to durable, if scheduled.
     pub response: Latency,
@@ -118,7 +118,7 @@ pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) 
     Ok(sample)
 }
 
-/// Tells waiting for a CPU from waiting for the device, for slow operations.
+/// Separates waiting for a CPU from waiting for the device, for slow operations.
 pub(crate) struct Attribution {
     slow_ns: Option<u64>,
     last_wait_ns: Option<u64>,

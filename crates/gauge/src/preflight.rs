@@ -13,7 +13,7 @@ use bytesize::ByteSize;
 use seawall_sys::durability::{Lie, Medium};
 use seawall_sys::inspect::Environment;
 
-/// Space that stays free beside the journal, bytes: result files, and the file system's own needs.
+/// Space that stays free besides the journal, bytes: result files, and the file system's own needs.
 const MARGIN_BYTES: u64 = 64 << 20;
 
 /// Refuses what cannot be measured honestly, or not at all.
@@ -218,7 +218,10 @@ mod tests {
             assert!(words.iter().all(|word| refusal.contains(word)), "{refusal}");
         }
         testbed.environments_mut()[0].file_system.medium = Medium::Memory;
-        assert!(check(&plan, testbed.environment(0), true).is_ok(), "if asked, the calls are measured");
+        assert!(
+            check(&plan, testbed.environment(0), true).is_ok(),
+            "with --allow-memory the calls are measured"
+        );
     }
 
     #[test]

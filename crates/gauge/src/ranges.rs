@@ -86,7 +86,7 @@ enum Volume {
     Unknown,
 }
 
-/// Models of clouds' disks, as the drivers of their machines tell them; the longer of two that begin alike first.
+/// Models of clouds' disks, as the drivers of their machines report them; the longer of two that begin alike first.
 const VOLUMES: [(&str, Volume); 8] = [
     ("Amazon Elastic Block Store", Volume::Network),
     ("Amazon EC2 NVMe Instance Storage", Volume::Local),

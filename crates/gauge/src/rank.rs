@@ -1,19 +1,19 @@
 //! Ranks methods by median latency within each durability class, and picks the best durable one.
 //!
 //! ```text
-//!   standing                              recommended from
+//!   class                              recommended from
 //!   power loss                            yes
 //!   ---------------------------------------------------- the line
-//!   not confirmed (claims power loss,     no: evidence::Verdict::Contradicted
+//!   not confirmed (claims power loss,     no: evidence::EvidenceOutcome::Contradicted
 //!                  the device disagrees)
 //!   system crash                          no
 //!   process crash                         no
 //! ```
 //!
-//! Invariants: nothing is compared across standings; a ratio is of medians of the same round only, so that drift
+//! Invariants: nothing is compared across classes; a ratio is of medians of the same round only, so that drift
 //! cancels; the order is total and depends on the figures alone.
 
-use crate::evidence::{self, Evidence, Verdict};
+use crate::evidence::{self, Evidence, EvidenceOutcome};
 use crate::lookup;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 /// What a commit of a method outlives, as far as the evidence bears it out. Best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum EffectiveClass {
     /// Outlives a power cut.
     PowerLoss,
     /// Should outlive a power cut, but the device's counters say otherwise.
@@ -35,7 +35,7 @@ pub enum Standing {
     ProcessCrash,
 }
 
-impl Standing {
+impl EffectiveClass {
     /// All, best first.
     pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
 
@@ -51,7 +51,7 @@ impl Standing {
     }
 }
 
-/// A method's figure against the best of its standing.
+/// A method's figure against the best of its class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ToBest {
     /// It is the best.
@@ -63,7 +63,7 @@ pub enum ToBest {
 }
 
 impl ToBest {
-    /// Whether it is, or cannot be told from, the best.
+    /// Whether it is the best, or does not differ from it beyond noise.
     #[must_use]
     pub fn within_noise(&self) -> bool {
         match self {
@@ -85,9 +85,9 @@ pub struct Ranked<'a> {
     pub durability: &'a Durability,
     /// What the device says to it.
     pub evidence: Evidence,
-    /// Its standing.
-    pub standing: Standing,
-    /// Against the best of its standing.
+    /// Its class.
+    pub class: EffectiveClass,
+    /// Against the best of its class.
     pub to_best: ToBest,
 }
 
@@ -116,7 +116,7 @@ impl Ranked<'_> {
 pub struct Ranking<'a> {
     /// The result it was computed from.
     pub result: &'a RunResult,
-    /// Best standing first, best median first within it; in the table's order where rows are not ranked.
+    /// Best class first, best median first within it; in the table's order where rows are not ranked.
     pub rows: Vec<Ranked<'a>>,
 }
 
@@ -129,8 +129,8 @@ impl<'a> Ranking<'a> {
             .filter_map(|(row, measured)| {
                 let durability = measured.durability.as_ref()?;
                 let evidence = evidence::of(result, row, measured, durability);
-                let standing = standing(durability, &evidence);
-                Some(Ranked { row, measured, durability, evidence, standing, to_best: ToBest::Best })
+                let class = class(durability, &evidence);
+                Some(Ranked { row, measured, durability, evidence, class, to_best: ToBest::Best })
             })
             .collect();
         if !result.study.ranked {
@@ -138,11 +138,11 @@ impl<'a> Ranking<'a> {
         }
         // Equal medians are ordered by mean, then by place in the method table (the sort is stable).
         rows.sort_by(|a, b| {
-            let key = |row: &Ranked<'_>| (row.standing, row.p50_ns());
+            let key = |row: &Ranked<'_>| (row.class, row.p50_ns());
             key(a).cmp(&key(b)).then(a.measured.main().mean_ns().total_cmp(&b.measured.main().mean_ns()))
         });
         for i in 1..rows.len() {
-            let best = rows[..i].iter().find(|other| other.standing == rows[i].standing);
+            let best = rows[..i].iter().find(|other| other.class == rows[i].class);
             if let Some(to_best) = best.map(|best| to_best(&rows[i], best)) {
                 rows[i].to_best = to_best;
             }
@@ -150,15 +150,15 @@ impl<'a> Ranking<'a> {
         Self { result, rows }
     }
 
-    /// The rows of one standing, best first.
-    pub fn of(&self, standing: Standing) -> impl Iterator<Item = &Ranked<'a>> {
-        self.rows.iter().filter(move |row| row.standing == standing)
+    /// The rows of one class, best first.
+    pub fn of(&self, class: EffectiveClass) -> impl Iterator<Item = &Ranked<'a>> {
+        self.rows.iter().filter(move |row| row.class == class)
     }
 
     /// The best method that outlives a power cut and is not contradicted.
     #[must_use]
     pub fn best_durable(&self) -> Option<&Ranked<'a>> {
-        self.of(Standing::PowerLoss).next().filter(|_| self.result.study.ranked)
+        self.of(EffectiveClass::PowerLoss).next().filter(|_| self.result.study.ranked)
     }
 
     /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
@@ -172,7 +172,7 @@ impl<'a> Ranking<'a> {
                 && row.p50_ns() as f64 <= best.p50_ns() as f64 * TIMES_MAX
                 && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
         };
-        Some(self.of(Standing::PowerLoss).find(published).unwrap_or(best))
+        Some(self.of(EffectiveClass::PowerLoss).find(published).unwrap_or(best))
     }
 
     /// The method called `id`, if it ran.
@@ -182,12 +182,12 @@ impl<'a> Ranking<'a> {
     }
 }
 
-fn standing(durability: &Durability, evidence: &Evidence) -> Standing {
+fn class(durability: &Durability, evidence: &Evidence) -> EffectiveClass {
     match durability.class {
-        Class::PowerLoss if evidence.verdict == Verdict::Contradicted => Standing::NotConfirmed,
-        Class::PowerLoss => Standing::PowerLoss,
-        Class::SystemCrash => Standing::SystemCrash,
-        Class::ProcessCrash => Standing::ProcessCrash,
+        Class::PowerLoss if evidence.verdict == EvidenceOutcome::Contradicted => EffectiveClass::NotConfirmed,
+        Class::PowerLoss => EffectiveClass::PowerLoss,
+        Class::SystemCrash => EffectiveClass::SystemCrash,
+        Class::ProcessCrash => EffectiveClass::ProcessCrash,
     }
 }
 
@@ -196,7 +196,7 @@ fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
         .map_or_else(|| ToBest::Single(row.p50_ns() as f64 / (best.p50_ns() as f64).max(1.0)), ToBest::Ratio)
 }
 
-/// Whether two methods cannot be told from each other: by noise, or because they differ by no more than the
+/// Whether two methods count as equal: by noise, or because they differ by no more than the
 /// histograms resolve.
 #[must_use]
 pub fn same(ratio: &Ratio) -> bool {
@@ -226,14 +226,14 @@ mod tests {
     use crate::testbed::sim::Plant;
 
     #[test]
-    fn standings_come_best_first_and_the_fast_baseline_never_wins() {
+    fn classes_come_best_first_and_the_fast_baseline_never_wins() {
         let result = volatile(Vec::new());
         let ranking = Ranking::new(&result);
-        assert!(ranking.rows.is_sorted_by_key(|row| (row.standing, row.p50_ns())));
+        assert!(ranking.rows.is_sorted_by_key(|row| (row.class, row.p50_ns())));
         let best = ranking.best_durable().expect("one");
         assert!(best.p50_ns() > ranking.find("direct").expect("ran").p50_ns());
         assert_eq!(best.to_best, ToBest::Best);
-        assert_eq!(ranking.of(Standing::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
+        assert_eq!(ranking.of(EffectiveClass::SystemCrash).next().map(|row| row.to_best), Some(ToBest::Best));
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     fn a_contradicted_method_is_below_the_line() {
         let result = volatile(vec![Plant::NoFlushes]);
         let ranking = Ranking::new(&result);
-        assert_eq!(ranking.find("dsync").expect("ran").standing, Standing::NotConfirmed);
+        assert_eq!(ranking.find("dsync").expect("ran").class, EffectiveClass::NotConfirmed);
         assert!(ranking.best_durable().is_none());
     }
 

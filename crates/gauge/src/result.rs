@@ -46,7 +46,7 @@ pub struct RunResult {
     pub started_unix_s: u64,
     /// Whether all rounds were run; false in the file of a run that is under way or was interrupted.
     pub complete: bool,
-    /// What was asked for.
+    /// The settings.
     pub plan: PlanRecord,
     /// The machine, file system and devices.
     pub environment: Environment,
@@ -60,7 +60,7 @@ pub struct RunResult {
     pub study: Study,
 }
 
-/// What was asked for, as far as it decides the figures.
+/// The settings, as far as they decide the figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
     /// Size of a write, bytes.
@@ -114,7 +114,7 @@ pub struct JournalRecord {
     pub made_in_ns: u64,
     /// How often it was made.
     pub times_made: u64,
-    /// Its extents before the first commit; `None` where the system does not tell.
+    /// Its extents before the first commit; `None` where the system does not report it.
     pub layout_before: Option<Layout>,
     /// Its extents after the last.
     pub layout_after: Option<Layout>,

@@ -112,7 +112,7 @@ pub struct Measured {
     /// Figures by name.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// Call by call, as `truss -c` would tell it; empty where that is no question.
+    /// Call by call, as `truss -c` prints it; empty where the scenario does not count calls.
     #[serde(default)]
     pub calls: Vec<CallTally>,
     /// Figures over time, for pictures.
@@ -130,7 +130,7 @@ pub struct Measured {
     /// What slow operations waited for.
     #[serde(default)]
     pub tail: Tail,
-    /// Block by block in figures, where the scenario asks for more than `rounds` has (`path`: an iteration each).
+    /// Block by block in figures, where the scenario keeps more than `rounds` has (`path`: an iteration each).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<Iteration>,
     /// What else is to be known of this row: one sentence each.
@@ -221,7 +221,7 @@ pub struct CallTally {
     pub errors: u64,
     /// Time in it by the clock, nanoseconds.
     pub wall_ns: u64,
-    /// CPU time in it, user and kernel, nanoseconds; `None` where the system does not tell.
+    /// CPU time in it, user and kernel, nanoseconds; `None` where the system does not report it.
     pub cpu_ns: Option<u64>,
 }
 

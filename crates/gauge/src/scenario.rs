@@ -29,7 +29,7 @@ use settings::Settings;
 pub struct Scenario {
     /// Unique, as on the command line.
     pub name: &'static str,
-    /// What it asks, in one line.
+    /// The question it answers, in one line.
     pub summary: &'static str,
     /// The published experiment that it reproduces; empty if there is none.
     pub reproduces: &'static str,
@@ -61,7 +61,7 @@ pub struct StudyOf {
 }
 
 impl StudyOf {
-    /// How long it takes at least, nanoseconds: a block is never shorter than it must be to tell anything.
+    /// How long it takes at least, nanoseconds: a block is never shorter than its figures need.
     #[must_use]
     pub fn least_ns(&self, settings: &Settings) -> u64 {
         let rounds = u64::from(settings.rounds) + u64::from(settings.warm_up);
@@ -179,9 +179,9 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: log::NAME,
-        summary: "what does the log cost beside a plain loop of durable writes?",
+        summary: "what does the log cost compared with a plain loop of durable writes?",
         reproduces: "",
-        defaults: "workloads W1 to W8, each beside its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
+        defaults: "workloads W1 to W8, each with its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
         study: Some(StudyOf {
             settings: || Settings { time_ns: 120_000_000_000, rounds: 20, warm_up: 1, ..Settings::default() },
             rows: 3,
@@ -281,7 +281,7 @@ pub enum RunError {
     Failed(seawall_sys::Error),
     /// The observer could not keep a result.
     NotKept(Error),
-    /// The observer asked to stop before anything was measured.
+    /// The observer stopped it before anything was measured.
     Stopped,
 }
 

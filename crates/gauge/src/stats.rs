@@ -16,7 +16,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Whether 1 lies inside the interval: the two cannot be told apart.
+    /// Whether 1 lies inside the interval: the two do not differ beyond noise.
     #[must_use]
     pub fn within_noise(&self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
@@ -30,7 +30,7 @@ impl Ratio {
 }
 
 /// The ratio of `values` to `base`, paired by position. `None` with fewer than two usable pairs: one round
-/// tells nothing of noise.
+/// says nothing of noise.
 #[must_use]
 pub fn paired_ratio(values: &[f64], base: &[f64]) -> Option<Ratio> {
     let logs: Vec<f64> =

@@ -29,7 +29,7 @@ pub struct Study {
     pub reproduces: String,
     /// What the first column of the table names, such as `design` or `writers`.
     pub row_title: String,
-    /// What was asked for, as far as it decides the figures.
+    /// The settings, as far as they decide the figures.
     #[serde(default)]
     pub settings: Vec<Fact>,
     /// What holds for all rows, such as the kernel's writeback settings.
@@ -37,7 +37,7 @@ pub struct Study {
     pub facts: Vec<Fact>,
     /// The folders measured, if several; `Row::place` is an index into it.
     #[serde(default)]
-    pub places: Vec<Place>,
+    pub places: Vec<MeasuredFolder>,
     /// Whether the rows are methods for the same work, of which the best is looked for: they are ranked by class and
     /// latency.
     #[serde(default)]
@@ -71,7 +71,7 @@ impl Fact {
 
 /// One of several folders.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct MeasuredFolder {
     /// What it is called in the table: the file system, and a number if two are alike.
     pub label: String,
     /// What is under it.
@@ -112,7 +112,7 @@ pub enum Unit {
     PerSecond,
     /// Bytes.
     Bytes,
-    /// A part of one, told in per cent.
+    /// A part of one, shown in per cent.
     Share,
     /// A multiple of something.
     Ratio,
@@ -336,13 +336,9 @@ mod tests {
         row.absorb(block());
         row.absorb(block());
         assert_eq!(row.durability, Some(class(Class::PowerLoss)));
-        let mut told = Measured { durability: Some(class(Class::SystemCrash)), ..Measured::default() };
-        told.absorb(measured(1));
-        assert_eq!(
-            told.durability,
-            Some(class(Class::SystemCrash)),
-            "blocks that say nothing change nothing"
-        );
+        let mut row = Measured { durability: Some(class(Class::SystemCrash)), ..Measured::default() };
+        row.absorb(measured(1));
+        assert_eq!(row.durability, Some(class(Class::SystemCrash)), "blocks that say nothing change nothing");
     }
 
     #[test]
@@ -371,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_is_told_as_the_published_test_did_but_never_a_maximum_as_a_percentile() {
+    fn an_iteration_is_printed_as_the_published_test_did_but_never_a_maximum_as_a_percentile() {
         let mut latency = Latency::new();
         (1..=100).for_each(|n| latency.record(n * 10));
         assert_eq!(Iteration::of(&latency).line(), "505,10,500,900,990,-,-,1000,100");

@@ -133,7 +133,7 @@ impl From<Error> for BlockError {
 pub struct MadeJournal {
     /// Time it took, nanoseconds.
     pub elapsed_ns: u64,
-    /// Its extents; `None` where the system does not tell.
+    /// Its extents; `None` where the system does not report it.
     pub layout: Option<Layout>,
 }
 
@@ -165,7 +165,7 @@ pub trait Testbed {
     /// The devices' counters; `None` where there are none.
     fn counts(&self) -> Option<Counts>;
 
-    /// Memory that can be had, bytes; `None` where the system does not tell.
+    /// Memory that can be had, bytes; `None` where the system does not report it.
     fn available_memory_bytes(&self) -> Option<u64>;
 
     /// Tries a method by one real transfer of `write_bytes`, apart from the journal that `recipe` will make.
@@ -206,7 +206,7 @@ pub trait Testbed {
     /// The failed call.
     fn settle(&mut self) -> Result<(), Error>;
 
-    /// The journal's extents now; `None` where the system does not tell.
+    /// The journal's extents now; `None` where the system does not report it.
     ///
     /// # Errors
     /// The failed call.

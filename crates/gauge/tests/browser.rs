@@ -234,7 +234,7 @@ fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
     );
     let text = found["text"].as_str().expect("text");
     assert!(text.contains("below this line a power cut loses acknowledged commits"));
-    assert!(text.contains("Firecracker (KVM)"), "the machine is told");
+    assert!(text.contains("Firecracker (KVM)"), "the machine is named");
 }
 
 #[test]

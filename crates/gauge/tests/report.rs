@@ -147,7 +147,7 @@ fn advice_is_as_it_was() {
                 compare(&format!("advice-{name}{called}.{width}.txt"), &text);
             }
         }
-        compare(&format!("advice-{name}.json"), &advice::json(&result, None).expect("told"));
+        compare(&format!("advice-{name}.json"), &advice::json(&result, None).expect("JSON"));
     }
 }
 
@@ -167,14 +167,14 @@ fn the_first_screen_of_advice_has_a_line_for_each_product_and_all_is_verbose() {
 #[test]
 fn requirements_are_told_as_before() {
     let demands = "etcd, openshift and cockroachdb, direct:p99<1ms, p99.99<51us, sync-p50<1us, commits/s>1e6, dsync:sync-p99<1ms";
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     for name in ["honest", "no-flushes", "missing-and-failed"] {
         let case = cases().into_iter().find(|case| case.name == name).expect("a case");
         let result = case.run();
         let checked = require::check(&Ranking::new(&result), &require::parse(demands).expect("readable"));
-        told.push(format!("{name}\n{}", report::requirements(&checked, 80, Style::PLAIN)));
+        printed.push(format!("{name}\n{}", report::requirements(&checked, 80, Style::PLAIN)));
     }
-    let text = told.concat();
+    let text = printed.concat();
     assert!(text.lines().all(|line| line.chars().count() <= 80));
     compare("require.80.txt", &text);
 }

@@ -248,7 +248,7 @@ fn a_planted_stall_is_found_where_it_was_planted_and_charged_to_what_it_delayed(
         latency.histogram().count_between(1_000_000, u64::MAX)
     };
     assert!(slow("append") > 100 * slow("service"), "{} against {}", slow("append"), slow("service"));
-    assert_eq!(found(&result, "cpu-wait"), None, "a stall of the device is nobody's wait for a CPU");
+    assert_eq!(found(&result, "cpu-wait"), None, "a stall of the device is no wait for a CPU");
 }
 
 #[test]
@@ -328,12 +328,12 @@ fn a_jvm_s_row_is_set_against_the_native_one_of_the_same_calls_pace_and_file() {
     assert!(roll("jdk25/raf-seek+write/scheduled").is_none() && roll("pwrite/closed").is_none());
     let lacks = &table(&result).row("jdk17/ffm-pwrite/closed").expect("listed").outcome;
     assert!(matches!(lacks, Outcome::NotAvailable { reason } if reason.contains("needs JDK 22")));
-    let told: Vec<String> =
+    let printed: Vec<String> =
         findings::find(&Ranking::new(&result)).into_iter().map(|finding| finding.sentence).collect();
     for label in ["JDK 17", "JDK 25"] {
         assert!(
-            told.iter().any(|one| one.starts_with(label) && one.contains("durable (rwd, DSYNC)")),
-            "{told:?}"
+            printed.iter().any(|one| one.starts_with(label) && one.contains("durable (rwd, DSYNC)")),
+            "{printed:?}"
         );
     }
 }
@@ -351,8 +351,11 @@ fn in_memory_only_the_ways_into_memory_are_run() {
         let lacking = row.id.starts_with("jdk17/ffm");
         assert_eq!(row.measured().is_none(), durable || lacking, "{}", row.id);
     }
-    let told = findings::find(&Ranking::new(&result));
-    assert!(told.iter().any(|finding| finding.sentence.contains("nothing durable was measured")), "{told:?}");
+    let printed = findings::find(&Ranking::new(&result));
+    assert!(
+        printed.iter().any(|finding| finding.sentence.contains("nothing durable was measured")),
+        "{printed:?}"
+    );
 }
 
 #[test]

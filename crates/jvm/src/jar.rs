@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 /// Where the jar is, or is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum JarPath {
     /// This file; built if it is not there.
     Named(PathBuf),
     /// Below this build folder.
@@ -31,28 +31,28 @@ const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
 
 /// The place of the jar for a program at `exe`: as `named`, else beside the program in cargo's build folder.
 #[must_use]
-pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -> bool) -> Place {
+pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -> bool) -> JarPath {
     if let Some(jar) = named {
-        return Place::Named(jar.to_path_buf());
+        return JarPath::Named(jar.to_path_buf());
     }
     let folders = exe.into_iter().flat_map(Path::ancestors).skip(1);
     let build = folders.take(4).find(|folder| MARKS.iter().any(|mark| is_file(&folder.join(mark))));
-    build.map_or(Place::Nowhere, |folder| Place::Below(folder.join("jvm")))
+    build.map_or(JarPath::Nowhere, |folder| JarPath::Below(folder.join("jvm")))
 }
 
 /// The jar, built if need be.
 ///
 /// # Errors
 /// Why there is none, with the remedy.
-pub(crate) fn provide(jdks: &[Jdk], place: &Place, report: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+pub(crate) fn provide(jdks: &[Jdk], place: &JarPath, report: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let (jar, folder) = match place {
-        Place::Nowhere => return Err(Error::NoPlace),
-        Place::Named(jar) if jar.is_file() => return Ok(jar.clone()),
-        Place::Named(jar) => {
+        JarPath::Nowhere => return Err(Error::NoPlace),
+        JarPath::Named(jar) if jar.is_file() => return Ok(jar.clone()),
+        JarPath::Named(jar) => {
             let folder = jar.parent().filter(|parent| !parent.as_os_str().is_empty());
             (jar.clone(), folder.unwrap_or(Path::new(".")).join("seawall-jvm-build"))
         }
-        Place::Below(folder) => {
+        JarPath::Below(folder) => {
             let complete = folder.join(name(true));
             let plain = folder.join(name(false));
             let builder = builder(jdks);
@@ -147,18 +147,18 @@ mod tests {
     fn the_place_is_as_named_or_beside_the_program_in_cargo_s_folder_or_nowhere() {
         let tag = |path: &Path| path == Path::new("/work/target/CACHEDIR.TAG");
         let at = |exe: &str| place(None, Some(Path::new(exe)), &tag);
-        assert_eq!(at("/work/target/release/seawall"), Place::Below("/work/target/jvm".into()));
-        assert_eq!(at("/work/target/debug/deps/seawall-1"), Place::Below("/work/target/jvm".into()));
-        assert_eq!(at("/usr/bin/seawall"), Place::Nowhere);
+        assert_eq!(at("/work/target/release/seawall"), JarPath::Below("/work/target/jvm".into()));
+        assert_eq!(at("/work/target/debug/deps/seawall-1"), JarPath::Below("/work/target/jvm".into()));
+        assert_eq!(at("/usr/bin/seawall"), JarPath::Nowhere);
         let named = place(Some(Path::new("x.jar")), Some(Path::new("/work/target/release/seawall")), &tag);
-        assert_eq!(named, Place::Named("x.jar".into()));
+        assert_eq!(named, JarPath::Named("x.jar".into()));
     }
 
     #[test]
     fn a_jar_that_is_there_is_taken_and_nothing_is_built() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut reported = Vec::new();
-        let below = Place::Below(folder.path().to_path_buf());
+        let below = JarPath::Below(folder.path().to_path_buf());
         let old = folder.path().join(name(false));
         std::fs::write(&old, "").expect("made");
         let mut find =
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn without_compiler_or_place_the_error_has_the_remedy() {
         let folder = tempfile::tempdir().expect("a folder");
-        let below = Place::Below(folder.path().to_path_buf());
+        let below = JarPath::Below(folder.path().to_path_buf());
         assert!(matches!(provide(&[jdk(17, false)], &below, &mut |_| {}), Err(Error::NoCompiler)));
-        let refusal = provide(&[jdk(17, true)], &Place::Nowhere, &mut |_| {}).expect_err("no place");
+        let refusal = provide(&[jdk(17, true)], &JarPath::Nowhere, &mut |_| {}).expect_err("no place");
         for (refusal, words) in [(Error::NoCompiler, ["javac", "--jar"]), (refusal, ["--jar", "Maven"])] {
             assert!(words.iter().all(|word| refusal.to_string().contains(word)), "{refusal}");
         }

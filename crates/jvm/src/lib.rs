@@ -19,7 +19,7 @@ mod table;
 
 pub use error::{Error, Result};
 use find::{Jdk, OLDEST};
-use jar::Place;
+use jar::JarPath;
 use machine::Java;
 use seawall_gauge::scenario::path::jvm::{Jvm, Machine};
 
@@ -35,7 +35,7 @@ pub struct Started {
 /// Starts each of `jdks` with the jar at `place`, which is built first if it has to be; `report` takes lines of progress.
 ///
 /// An error is the reason of the rows concerned.
-pub fn start(jdks: &[Jdk], place: &Place, report: &mut dyn FnMut(&str)) -> Started {
+pub fn start(jdks: &[Jdk], place: &JarPath, report: &mut dyn FnMut(&str)) -> Started {
     let mut started = Started::default();
     if jdks.is_empty() {
         started.absent("jvm", "none", &Error::NoJdkFound);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn without_a_jdk_there_are_rows_that_say_so() {
-        let place = Place::Named(PathBuf::from("none.jar"));
+        let place = JarPath::Named(PathBuf::from("none.jar"));
         let started = start(&[], &place, &mut |_| {});
         assert_eq!(started.machines.len(), 1);
         assert!(started.jvms[0].rows.len() > 25);
@@ -100,7 +100,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let jar = folder.path().join("any.jar");
         std::fs::write(&jar, "no jar").expect("written");
-        let started = start(&[old], &Place::Named(jar), &mut |_| {});
+        let started = start(&[old], &JarPath::Named(jar), &mut |_| {});
         assert!(reasons(&started)[0].contains("1.8.0_392"), "{:?}", reasons(&started));
         assert_eq!(started.jvms[0].label, "8");
     }

@@ -6,7 +6,7 @@
 use crate::find::Jdk;
 use crate::{Error, Result};
 use seawall_gauge::latency::Latency;
-use seawall_gauge::scenario::path::jvm::{Machine, Order};
+use seawall_gauge::scenario::path::jvm::{BlockRequest, Machine};
 use seawall_gauge::scenario::path::{PACES, Trace};
 use seawall_gauge::testbed::Until;
 use seawall_sys::thread::Times;
@@ -150,12 +150,12 @@ impl Java {
         }
     }
 
-    fn send(&mut self, order: &str) -> Result<String> {
+    fn send(&mut self, request: &str) -> Result<String> {
         // A JVM that is gone is reported by its end below.
         let _ = self
             .orders
             .as_mut()
-            .map(|orders| orders.write_all(order.as_bytes()).and_then(|()| orders.flush()));
+            .map(|orders| orders.write_all(request.as_bytes()).and_then(|()| orders.flush()));
         self.line()
     }
 
@@ -185,15 +185,15 @@ fn keep_stderr(child: &mut Child) -> Arc<Mutex<String>> {
 }
 
 /// The order as the jar reads it.
-fn line(order: &Order<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> Result<String> {
-    let pace = order.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
+fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> Result<String> {
+    let pace = request.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
     let pace = pace.map_or("tight", |(_, name, _)| name);
     let mut line = format!(
         "{}\t{pace}\t{}\t{block_ns}\t{}\t{}\t{file_bytes}",
-        order.row.id,
-        order.interval_ns,
+        request.row.id,
+        request.interval_ns,
         i64::MAX,
-        order.bytes
+        request.bytes
     );
     for file in files {
         let name = file.to_str().filter(|name| !name.contains(['\t', '\n']));
@@ -207,12 +207,12 @@ fn line(order: &Order<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) ->
 impl Machine for Java {
     fn write(
         &mut self,
-        order: &Order<'_>,
+        request: &BlockRequest<'_>,
         file_bytes: u64,
         files: &[PathBuf],
         until: Until<'_>,
     ) -> Result<Trace, OpenError> {
-        let line = line(order, file_bytes, files, until.block_ns).map_err(|why| self.failed(why))?;
+        let line = line(request, file_bytes, files, until.block_ns).map_err(|why| self.failed(why))?;
         let answer = self.send(&line).map_err(|why| {
             // A signal to all processes of a terminal ends the JVM at once, and is handled here a little later.
             let until_ns = clock::monotonic_ns() + END_NS / 6;
@@ -270,7 +270,13 @@ impl Drop for Java {
 pub(crate) struct Absent(pub(crate) String);
 
 impl Machine for Absent {
-    fn write(&mut self, _: &Order<'_>, _: u64, _: &[PathBuf], _: Until<'_>) -> Result<Trace, OpenError> {
+    fn write(
+        &mut self,
+        _: &BlockRequest<'_>,
+        _: u64,
+        _: &[PathBuf],
+        _: Until<'_>,
+    ) -> Result<Trace, OpenError> {
         Err(OpenError::Unavailable(Unavailable(self.0.clone())))
     }
 }
@@ -333,7 +339,7 @@ mod tests {
             what: String::new(),
             not_available: None,
         };
-        let order = Order {
+        let request = BlockRequest {
             machine: 0,
             row: &row,
             pace: Some(Pace::Closed),
@@ -341,12 +347,12 @@ mod tests {
             bytes: 64,
             fill_bytes: 1,
         };
-        let fields = line(&order, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
+        let fields = line(&request, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
         assert_eq!(fields, format!("raf-rwd\tclosed\t7\t9\t{}\t64\t4096\t/a b/c\t/d\n", i64::MAX));
-        let tight = line(&Order { pace: None, ..order }, 1, &["/d".into()], 9).expect("a line");
+        let tight = line(&BlockRequest { pace: None, ..request }, 1, &["/d".into()], 9).expect("a line");
         assert!(tight.starts_with("raf-rwd\ttight\t"));
         assert!(
-            line(&order, 1, &["/a\tb".into()], 9)
+            line(&request, 1, &["/a\tb".into()], 9)
                 .is_err_and(|why| why.to_string().contains("another folder"))
         );
     }

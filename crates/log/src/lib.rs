@@ -79,7 +79,7 @@ pub use error::{Damage, Error, Result};
 pub use format::{LogId, RECORD_HEADER_BYTES};
 pub use lsn::Lsn;
 pub use method::probe::{
-    PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, Tried, Verdict, probe,
+    PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::reader::{Follower, Payload, Reader, Record};

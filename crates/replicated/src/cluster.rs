@@ -24,13 +24,13 @@ mod ports;
 mod program;
 mod state;
 
-use crate::{Cause, Error, Kind, Named, Result, connect};
+use crate::{Cause, EngineKind, Error, Named, Result, connect};
 use seawall_sys::clock;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use nodes::{Node, Standing, state_of};
+pub use nodes::{Node, NodesUp, state_of};
 pub use owned::NotOwn;
 pub use state::{State, find};
 
@@ -83,9 +83,9 @@ impl std::str::FromStr for Sync {
 
 /// A cluster to start.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct ClusterSpec {
     /// Of which engine.
-    pub kind: Kind,
+    pub kind: EngineKind,
     /// When its nodes sync.
     pub sync: Sync,
     /// The folder that data and logs go below; the caller's own.
@@ -94,7 +94,7 @@ pub struct Order {
     pub first_port: Option<u16>,
 }
 
-impl Order {
+impl ClusterSpec {
     /// The cluster's own folder.
     #[must_use]
     pub fn home(&self) -> PathBuf {
@@ -106,13 +106,13 @@ impl Order {
 ///
 /// # Errors
 /// What is missing or failed, and the remedy; nothing is left running.
-pub fn up(order: &Order, report: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State> {
-    order.kind.needs_client()?;
-    owned::provide_folder(&order.folder)?;
-    let home = order.home();
+pub fn up(spec: &ClusterSpec, report: &mut dyn FnMut(&str), stop: &'static AtomicBool) -> Result<State> {
+    spec.kind.needs_client()?;
+    owned::provide_folder(&spec.folder)?;
+    let home = spec.home();
     if let Some(state) = state::read(&home)? {
         if nodes::any_runs(&state) {
-            let (engine, dir) = (&state.engine, order.folder.display());
+            let (engine, dir) = (&state.engine, spec.folder.display());
             return Err(Error::failed(
                 format!("a cluster of {engine} runs there already"),
                 format!(
@@ -122,19 +122,19 @@ pub fn up(order: &Order, report: &mut dyn FnMut(&str), stop: &'static AtomicBool
         }
         state::forget(&home)?;
     }
-    let program = program::provide(order.kind, report, stop)?;
+    let program = program::provide(spec.kind, report, stop)?;
     owned::provide_folder(&home)?;
     nodes::clear(&home)?;
-    let ports = ports::choose(order.first_port, NODES * ports::PER_NODE)?;
-    let plans = match order.kind {
-        Kind::Nats => nats::plan(&program, &home, order.sync, &ports),
-        Kind::Kafka => kafka::plan(&program, &home, order.sync, &ports),
+    let ports = ports::choose(spec.first_port, NODES * ports::PER_NODE)?;
+    let plans = match spec.kind {
+        EngineKind::Nats => nats::plan(&program, &home, spec.sync, &ports),
+        EngineKind::Kafka => kafka::plan(&program, &home, spec.sync, &ports),
     };
-    let mut state = State::new(order, &ports);
+    let mut state = State::new(spec, &ports);
     state::claim(&home, &state)?;
     let _ended_on_panic = EndedOnPanic(&home);
     let outcome = nodes::start(&plans, &home, &mut state, report, stop)
-        .and_then(|()| healthy(order, &home, &state, report, stop));
+        .and_then(|()| healthy(spec, &home, &state, report, stop));
     match outcome {
         Ok(()) => Ok(state),
         Err(error) => match down(&home, &state) {
@@ -159,7 +159,7 @@ impl Drop for EndedOnPanic<'_> {
 
 /// Waits for a record to be acknowledged by the cluster's copies.
 fn healthy(
-    order: &Order,
+    spec: &ClusterSpec,
     home: &Path,
     state: &State,
     report: &mut dyn FnMut(&str),
@@ -187,7 +187,7 @@ fn healthy(
     let waited_ns = clock::monotonic_ns() - started_ns;
     report(&format!(
         "{} acknowledged its first record in a stream of {NODES} copies after {:.1} s",
-        order.kind.known().title,
+        spec.kind.known().title,
         waited_ns as f64 / 1e9
     ));
     Ok(())
@@ -202,8 +202,8 @@ fn tried(named: &Named, stop: &'static AtomicBool) -> Result<(), Cause> {
 ///
 /// # Errors
 /// A node ended by itself, or could not be ended.
-pub fn stay(order: &Order, state: &State, stop: &AtomicBool) -> Result<()> {
-    let home = order.home();
+pub fn stay(spec: &ClusterSpec, state: &State, stop: &AtomicBool) -> Result<()> {
+    let home = spec.home();
     let died = loop {
         if stop.load(Ordering::Relaxed) {
             break None;

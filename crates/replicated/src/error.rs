@@ -3,7 +3,7 @@
 //! Invariant: no error is recognised by its text; match on the variant.
 
 use crate::cluster::NotOwn;
-use crate::{Kind, Known};
+use crate::{EngineKind, Known};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub enum Error {
         reason: String,
     },
     /// This build has no client for the engine.
-    NoClient(Kind),
-    /// The caller asked to stop.
+    NoClient(EngineKind),
+    /// The caller stopped it.
     Interrupted,
     /// Another user owns, replaces or writes to what must be the caller's own.
     NotOwn {
@@ -51,7 +51,7 @@ pub enum Error {
     /// The same of one of the named clusters.
     Cluster {
         /// Its engine.
-        kind: Kind,
+        kind: EngineKind,
         /// Its address without passwords.
         address: String,
         /// The cause.
@@ -127,7 +127,7 @@ impl fmt::Display for Error {
                 if remedy.is_empty() { Ok(()) } else { write!(f, ": {remedy}") }
             }
             Self::Cluster { kind, address, source } => {
-                let engine = if *kind == Kind::Kafka { "Kafka" } else { "NATS" };
+                let engine = if *kind == EngineKind::Kafka { "Kafka" } else { "NATS" };
                 write!(f, "{engine} at {address}: {source}")
             }
             Self::NotStarted { logs, source } => {

@@ -27,7 +27,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
-use seawall_gauge::scenario::replicated::{Engine, Order};
+use seawall_gauge::scenario::replicated::{BlockRequest, Engine};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
@@ -53,12 +53,12 @@ const SILENT: Duration = Duration::from_secs(5);
 /// How often a wait checks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A topic's configuration beside its copies: what bounds the space it takes, and the sync policy asked for.
-type Asked = &'static [(&'static str, &'static str)];
+/// A topic's configuration beside its copies: what bounds the space it takes, and the requested sync policy.
+type TopicSetting = &'static [(&'static str, &'static str)];
 
 /// As the cluster sets it up, and synced before each acknowledgement.
-const POLICIES: [Asked; 2] = [&[], &[("flush.messages", "1")]];
-const BOUNDS: Asked =
+const POLICIES: [TopicSetting; 2] = [&[], &[("flush.messages", "1")]];
+const BOUNDS: TopicSetting =
     &[("min.insync.replicas", "2"), ("retention.bytes", "268435456"), ("segment.bytes", "67108864")];
 
 /// A topic that this process created in a cluster.
@@ -85,11 +85,11 @@ pub(crate) fn connect(
     engines: &mut Vec<Box<dyn Engine>>,
 ) -> Result<()> {
     let config = config(bootstrap, named.kafka_config.as_deref())?;
-    for (number, asked) in POLICIES.into_iter().enumerate() {
+    for (number, policy) in POLICIES.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let mut kafka = Kafka::create(bootstrap, &config, asked, named.ack_timeout)?;
+        let mut kafka = Kafka::create(bootstrap, &config, policy, named.ack_timeout)?;
         // In this order: by then every broker with a copy knows the topic.
         kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
         let described = kafka.describe(stop).map_err(|error| kafka.given_up(error))?;
@@ -143,7 +143,12 @@ fn no_client(error: KafkaError) -> Error {
 
 impl Kafka {
     /// A topic in the cluster, which must have enough brokers for its copies.
-    fn create(bootstrap: &str, config: &ClientConfig, asked: Asked, ack_timeout: Duration) -> Result<Self> {
+    fn create(
+        bootstrap: &str,
+        config: &ClientConfig,
+        policy: TopicSetting,
+        ack_timeout: Duration,
+    ) -> Result<Self> {
         let (sender, ended) = channel();
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
@@ -170,9 +175,9 @@ impl Kafka {
         }
         let on_this_machine = brokers.iter().all(|broker| address::is_loopback(broker.host()));
         let topic = unique_name("kafka");
-        let mut order = NewTopic::new(&topic, 1, TopicReplication::Fixed(COPIES));
-        for (key, value) in BOUNDS.iter().chain(asked) {
-            order = order.set(key, value);
+        let mut request = NewTopic::new(&topic, 1, TopicReplication::Fixed(COPIES));
+        for (key, value) in BOUNDS.iter().chain(policy) {
+            request = request.set(key, value);
         }
         let made = block_on(admin.create_topics([&order], &options())).map_err(|error| {
             Error::caused("no answer to the creation of a topic", error, "look at the controller's log")
@@ -284,13 +289,13 @@ impl Engine for Kafka {
         &self.facts
     }
 
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, Cause> {
-        let settings = order.settings;
+    fn run(&mut self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample, Cause> {
+        let settings = request.settings;
         let payload = Aligned::incompressible(settings.bytes, settings.seed);
         let accounts = Accounts::open();
         let mut sample = Sample::default();
-        let mut sent_ns = vec![0; order.in_flight];
-        let mut free: Vec<usize> = (0..order.in_flight).collect();
+        let mut sent_ns = vec![0; request.in_flight];
+        let mut free: Vec<usize> = (0..request.in_flight).collect();
         let times = accounts.times();
         let start_ns = clock::monotonic_ns();
         let end_ns = start_ns.saturating_add(until.block_ns);
@@ -306,7 +311,7 @@ impl Engine for Kafka {
             if let Some(error) = refused {
                 break Err(error);
             }
-            if free.len() == order.in_flight {
+            if free.len() == request.in_flight {
                 break Ok(());
             }
             match self.next(until.stop) {
@@ -320,7 +325,7 @@ impl Engine for Kafka {
                 Err(error) => break Err(error),
             }
         };
-        if free.len() < order.in_flight {
+        if free.len() < request.in_flight {
             self.purge();
         }
         outcome?;

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 /// An engine that this crate knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     /// Apache Kafka.
     Kafka,
     /// NATS `JetStream`.
@@ -41,7 +41,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     /// Which one.
-    pub kind: Kind,
+    pub kind: EngineKind,
     /// As on the command line, and the cargo feature with its client.
     pub name: &'static str,
     /// As its makers call it.
@@ -52,11 +52,11 @@ pub struct Known {
 
 /// All engines.
 pub const ENGINES: [Known; 2] = [
-    Known { kind: Kind::Kafka, name: "kafka", title: "Apache Kafka", built: cfg!(feature = "kafka") },
-    Known { kind: Kind::Nats, name: "nats", title: "NATS JetStream", built: cfg!(feature = "nats") },
+    Known { kind: EngineKind::Kafka, name: "kafka", title: "Apache Kafka", built: cfg!(feature = "kafka") },
+    Known { kind: EngineKind::Nats, name: "nats", title: "NATS JetStream", built: cfg!(feature = "nats") },
 ];
 
-impl Kind {
+impl EngineKind {
     /// Its row.
     #[must_use]
     pub fn known(self) -> &'static Known {
@@ -105,10 +105,10 @@ impl Named {
     /// The option, and the remedy.
     pub fn check(&self) -> Result<()> {
         if !self.kafka.is_empty() {
-            Kind::Kafka.needs_client()?;
+            EngineKind::Kafka.needs_client()?;
         }
         if !self.nats.is_empty() {
-            Kind::Nats.needs_client()?;
+            EngineKind::Nats.needs_client()?;
         }
         let (no_kafka, no_nats) = (self.kafka.is_empty(), self.nats.is_empty());
         let rules = [
@@ -136,7 +136,7 @@ impl Named {
     }
 }
 
-/// Connects to the named clusters, creates a stream in each for every sync policy it can be asked for, and has a record
+/// Connects to the named clusters, creates a stream in each for every sync policy that it offers, and has a record
 /// acknowledged by each. If one cannot be had, those already created are removed again.
 ///
 /// # Errors
@@ -166,17 +166,17 @@ fn connect_each(named: &Named, stop: &'static AtomicBool, engines: &mut Engines)
     #[cfg(feature = "kafka")]
     for bootstrap in &named.kafka {
         kafka::connect(bootstrap, named, stop, engines)
-            .map_err(|error| of_cluster(Kind::Kafka, bootstrap, error))?;
+            .map_err(|error| of_cluster(EngineKind::Kafka, bootstrap, error))?;
     }
     #[cfg(feature = "nats")]
     for url in &named.nats {
-        nats::connect(url, named, stop, engines).map_err(|error| of_cluster(Kind::Nats, url, error))?;
+        nats::connect(url, named, stop, engines).map_err(|error| of_cluster(EngineKind::Nats, url, error))?;
     }
     Ok(())
 }
 
 #[cfg(any(feature = "kafka", feature = "nats"))]
-fn of_cluster(kind: Kind, address: &str, source: Error) -> Error {
+fn of_cluster(kind: EngineKind, address: &str, source: Error) -> Error {
     Error::Cluster { kind, address: address::redacted(address), source: Box::new(source) }
 }
 

@@ -25,7 +25,7 @@ use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
-use seawall_gauge::scenario::replicated::{Engine, Order};
+use seawall_gauge::scenario::replicated::{BlockRequest, Engine};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
@@ -237,14 +237,14 @@ impl Nats {
         }
     }
 
-    async fn send_all(&self, order: &Order<'_>, until: Until<'_>) -> Result<Sample> {
-        let settings = order.settings;
+    async fn send_all(&self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample> {
+        let settings = request.settings;
         let payload = Aligned::incompressible(settings.bytes, settings.seed).as_slice().to_vec();
         let message: async_nats::jetstream::message::PublishMessage =
             async_nats::jetstream::message::PublishMessage::build().payload(payload.into());
         let accounts = Accounts::open();
         let mut sample = Sample::default();
-        let mut flying: VecDeque<(u64, PublishAckFuture)> = VecDeque::with_capacity(order.in_flight);
+        let mut flying: VecDeque<(u64, PublishAckFuture)> = VecDeque::with_capacity(request.in_flight);
         let times = accounts.times();
         let start_ns = clock::monotonic_ns();
         let end_ns = start_ns.saturating_add(until.block_ns);
@@ -252,7 +252,7 @@ impl Nats {
         loop {
             let stopped = until.stop.load(Ordering::Relaxed);
             let sending = done_ns < end_ns && !stopped;
-            while sending && flying.len() < order.in_flight {
+            while sending && flying.len() < request.in_flight {
                 let sent_ns = clock::monotonic_ns();
                 let ack = self.context.send_publish(self.subject.clone(), message.clone()).await;
                 let ack = ack.map_err(|error| Error::caused("a record was not sent", error, ""))?;
@@ -308,8 +308,8 @@ impl Engine for Nats {
         &self.facts
     }
 
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, Cause> {
-        Ok(self.runtime.block_on(self.send_all(order, until))?)
+    fn run(&mut self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample, Cause> {
+        Ok(self.runtime.block_on(self.send_all(request, until))?)
     }
 
     fn close(&mut self) -> Result<(), Cause> {

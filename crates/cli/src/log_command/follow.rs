@@ -7,14 +7,14 @@ use seawall::{Error, Lsn, Record, View, ViewReader};
 use std::path::Path;
 
 /// A place in a log.
-pub(super) struct Place {
+pub(super) struct ViewFollower {
     view: View,
     reader: Option<ViewReader>,
     /// Where the next record starts, or lies behind.
     from: Lsn,
 }
 
-impl Place {
+impl ViewFollower {
     /// The place `from` of the log in `dir`; by default the first record that is left.
     pub(super) fn open(dir: &Path, from: Option<Lsn>) -> Result<Self, Stop> {
         let view = View::open(dir)?;

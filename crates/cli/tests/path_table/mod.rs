@@ -28,8 +28,8 @@ pub(crate) enum Role {
 
 /// What is found at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A pipe whose other end nobody opens.
+pub(crate) enum PathKind {
+    /// A pipe whose other end is never opened.
     Pipe,
     /// A device that is no place for it.
     Device,
@@ -44,14 +44,14 @@ pub(crate) enum Kind {
     Empty,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Pipe,
-    Kind::Device,
-    Kind::Socket,
-    Kind::DanglingLink,
-    Kind::WrongType,
-    Kind::Unreadable,
-    Kind::Empty,
+const KINDS: [PathKind; 7] = [
+    PathKind::Pipe,
+    PathKind::Device,
+    PathKind::Socket,
+    PathKind::DanglingLink,
+    PathKind::WrongType,
+    PathKind::Unreadable,
+    PathKind::Empty,
 ];
 
 /// Where the path stands in [`ARGUMENTS`].
@@ -177,28 +177,28 @@ fn furnished(folder: &Path, runner: &Runner<'_>) {
 }
 
 /// Puts something of this kind below `folder`; returns its path.
-fn put(folder: &Path, role: Role, kind: Kind) -> PathBuf {
+fn put(folder: &Path, role: Role, kind: PathKind) -> PathBuf {
     let path = folder.join("thing");
     let wants_folder = role == Role::Folder;
     match kind {
-        Kind::Pipe => {
+        PathKind::Pipe => {
             assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         }
-        Kind::Device => return if role == Role::Input { "/dev/zero" } else { "/dev/full" }.into(),
-        Kind::Socket => drop(UnixListener::bind(&path).expect("bound")),
-        Kind::DanglingLink => symlink("nothing", &path).expect("linked"),
-        Kind::WrongType => {
+        PathKind::Device => return if role == Role::Input { "/dev/zero" } else { "/dev/full" }.into(),
+        PathKind::Socket => drop(UnixListener::bind(&path).expect("bound")),
+        PathKind::DanglingLink => symlink("nothing", &path).expect("linked"),
+        PathKind::WrongType => {
             let path = folder.join(HOSTILE);
             let made = if wants_folder { fs::write(&path, "precious") } else { fs::create_dir(&path) };
             made.expect("made");
             return path;
         }
-        Kind::Unreadable => {
+        PathKind::Unreadable => {
             let made = if wants_folder { fs::create_dir(&path) } else { fs::write(&path, "precious") };
             made.expect("made");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("a mode");
         }
-        Kind::Empty => return PathBuf::new(),
+        PathKind::Empty => return PathBuf::new(),
     }
     path
 }
@@ -231,7 +231,7 @@ fn may_open(path: &Path) -> bool {
 /// Tries the kinds that are `wanted` at every argument; `place` makes a fresh working folder.
 pub(crate) fn try_all(
     runner: &Runner<'_>,
-    wanted: impl Fn(Kind) -> bool,
+    wanted: impl Fn(PathKind) -> bool,
     place: &dyn Fn() -> tempfile::TempDir,
 ) {
     let work = place();
@@ -241,7 +241,7 @@ pub(crate) fn try_all(
         for (role, line) in ARGUMENTS {
             let shelf = place();
             let path = put(shelf.path(), *role, *kind);
-            if *kind == Kind::Unreadable && runner.user.is_none() && may_open(&path) {
+            if *kind == PathKind::Unreadable && runner.user.is_none() && may_open(&path) {
                 eprintln!("skipped: this user may open everything, whatever its mode");
                 break;
             }
@@ -283,10 +283,10 @@ fn codes(runner: &Runner<'_>, folder: &Path, words: &[String]) -> Vec<i32> {
 }
 
 /// What is wrong with how a command ended.
-fn judged(words: &[String], kind: Kind, path: &Path, ended: &Ended) -> Option<&'static str> {
+fn judged(words: &[String], kind: PathKind, path: &Path, ended: &Ended) -> Option<&'static str> {
     let said = &ended.said;
     // A probe answers whatever happens.
-    let is_probe = words[0] == "probe" && kind != Kind::Empty;
+    let is_probe = words[0] == "probe" && kind != PathKind::Empty;
     match ended.code {
         None => return Some("ended by a signal"),
         Some(0) if !is_probe => return Some("ended well"),
@@ -296,10 +296,10 @@ fn judged(words: &[String], kind: Kind, path: &Path, ended: &Ended) -> Option<&'
     let shown = path.to_str().expect("is text");
     // An argument without a name is named by its place.
     let is_named = match kind {
-        Kind::Empty => said.contains("value is required"),
+        PathKind::Empty => said.contains("value is required"),
         // That it is full is found when it is written.
-        Kind::Device if words.iter().any(|word| word == "check") && said.contains("witness") => true,
-        Kind::WrongType if said.starts_with('{') => said.contains("x\\u001b[2J"),
+        PathKind::Device if words.iter().any(|word| word == "check") && said.contains("witness") => true,
+        PathKind::WrongType if said.starts_with('{') => said.contains("x\\u001b[2J"),
         _ => said.contains(&*printable(shown)) || said.contains(shown.trim_start_matches("/dev/")),
     };
     if said.contains("panicked") {

@@ -96,8 +96,8 @@ fn cached_sets_three_file_systems_side_by_side() {
         .arg(&json)
         .output()
         .expect("started");
-    let told = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-    assert_eq!(run.status.code(), Some(0), "{told}");
+    let printed = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+    assert_eq!(run.status.code(), Some(0), "{printed}");
     let result = RunResult::read(&json).expect("a result");
     let study = table(&result);
     let labels: Vec<&str> = study.places.iter().map(|place| place.label.as_str()).collect();
@@ -115,7 +115,7 @@ fn cached_sets_three_file_systems_side_by_side() {
     }
     let html = std::fs::read_to_string(work.path().join("page.html")).expect("a page");
     for (kind, _) in SYSTEMS {
-        assert!(told.contains(kind) && html.contains(&format!("<h4>{kind}</h4>")), "{kind}: {told}");
+        assert!(printed.contains(kind) && html.contains(&format!("<h4>{kind}</h4>")), "{kind}: {printed}");
     }
     for ground in &grounds {
         assert!(names(ground.path()).iter().all(|name| !name.starts_with("seawall")));
@@ -131,12 +131,16 @@ fn memory_is_refused_to_durable_scenarios_and_given_to_the_others() {
         let durable = SCENARIOS.iter().find(|one| one.name == scenario).and_then(|one| one.study);
         let durable = durable.is_none_or(|study| study.durable);
         let refused = Bench::scenario(scenario, at.path(), options).run();
-        assert_eq!(refused.code, Some(i32::from(durable)), "{scenario}: {}", refused.told());
-        assert_eq!(refused.stderr.contains("--allow-memory"), durable, "{scenario}: {}", refused.told());
+        assert_eq!(refused.code, Some(i32::from(durable)), "{scenario}: {}", refused.printed());
+        assert_eq!(refused.stderr.contains("--allow-memory"), durable, "{scenario}: {}", refused.printed());
         if scenario == "log" {
             let insisted =
                 Bench::scenario(scenario, at.path(), &[options, &["--allow-memory"]].concat()).run();
-            assert!(insisted.code == Some(1) && insisted.stderr.contains("on a disk"), "{}", insisted.told());
+            assert!(
+                insisted.code == Some(1) && insisted.stderr.contains("on a disk"),
+                "{}",
+                insisted.printed()
+            );
             assert_eq!(names(at.path()), Vec::<String>::new());
             continue;
         }
@@ -156,8 +160,8 @@ fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
         .current_dir(work.path())
         .output()
         .expect("started");
-    let told = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-    assert_eq!(run.status.code(), Some(0), "{told}");
+    let printed = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+    assert_eq!(run.status.code(), Some(0), "{printed}");
     assert_eq!(names(place.path()), Vec::<String>::new());
     let kept = work.path().join("kept");
     let folders = names(&kept);
@@ -171,7 +175,7 @@ fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
         let result = RunResult::read(&folder.join("result.json")).expect("a result");
         assert!(result.complete, "{}", scenario.name);
         sound(&result, "the build tree");
-        assert!(told.contains(&format!("seawall {} {} · ", result.seawall, scenario.name)), "{told}");
+        assert!(printed.contains(&format!("seawall {} {} · ", result.seawall, scenario.name)), "{printed}");
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
         .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
         .output()
         .unwrap_or_else(|error| panic!("cannot start {program}: {error}; `cargo xtask setup` installs it"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {printed}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 

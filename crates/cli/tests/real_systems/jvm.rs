@@ -66,7 +66,7 @@ const EXPECTED: [Expectation; 30] = [
     row("ffm-dsync-critical",    &[],                      &["pwritev2"]),
 ];
 
-/// Flags that are told apart; access mode and `O_CLOEXEC` say nothing here.
+/// Flags that are compared; access mode and `O_CLOEXEC` say nothing here.
 const FLAGS: [&str; 4] = ["O_APPEND", "O_DSYNC", "O_SYNC", "O_DIRECT"];
 
 /// Calls that are counted.
@@ -201,7 +201,7 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
                 let fits: Vec<(usize, Vec<String>)> = blocks
                     .iter()
                     .enumerate()
-                    .filter(|(_, (_, told, _))| *told == order)
+                    .filter(|(_, (_, printed, _))| *printed == order)
                     .map(|(at, (.., calls))| (at, wrong(expected, calls, writes)))
                     .collect();
                 match fits.into_iter().min_by_key(|(_, wrong)| wrong.len()) {
@@ -221,7 +221,7 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
 
 #[test]
 fn every_row_of_the_table_has_an_expectation_in_table_order() {
-    let started = seawall_jvm::start(&[], &seawall_jvm::jar::Place::Nowhere, &mut |_| {});
+    let started = seawall_jvm::start(&[], &seawall_jvm::jar::JarPath::Nowhere, &mut |_| {});
     let rows: Vec<&str> = started.jvms[0].rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(rows, EXPECTED.map(|expected| expected.id));
 }
@@ -235,9 +235,9 @@ fn seawall(arguments: &[&str], path: Option<&str>) -> (Option<i32>, String) {
         command.env("PATH", path);
     }
     let output = command.output().expect("started");
-    let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(!told[1].contains("panicked"), "{}", told[1]);
-    (output.status.code(), told.join("\n"))
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(!printed[1].contains("panicked"), "{}", printed[1]);
+    (output.status.code(), printed.join("\n"))
 }
 
 #[test]
@@ -254,10 +254,10 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         (&["bench", "path", ".", "--fill-size", "1GiB"], 2, &["--fill-size", "64 MiB"]),
     ];
     for (arguments, code, words) in cases {
-        let (ended, told) = seawall(&[arguments, &["--no-out"]].concat(), None);
-        assert_eq!(ended, Some(code), "{arguments:?}: {told}");
+        let (ended, printed) = seawall(&[arguments, &["--no-out"]].concat(), None);
+        assert_eq!(ended, Some(code), "{arguments:?}: {printed}");
         for word in words {
-            assert!(told.contains(word), "{told:?} does not say {word}");
+            assert!(printed.contains(word), "{printed:?} does not say {word}");
         }
     }
 }

@@ -21,11 +21,11 @@ fn named(run: &Run, lie: Lie, word: &str) {
     let found = lies.iter().find(|found| found.lie == lie);
     let found = found.unwrap_or_else(|| panic!("{lie:?} was not found, only {lies:?}"));
     assert!(found.evidence.contains(word), "{:?} does not say {word}", found.evidence);
-    assert!(run.told().contains(word), "{} does not say {word}", run.told());
+    assert!(run.printed().contains(word), "{} does not say {word}", run.printed());
 }
 
 fn refused(run: &Run, folder: &Path, words: &[&str]) {
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     for word in words {
         assert!(run.stderr.contains(word), "{:?} does not say {word}", run.stderr);
     }
@@ -44,8 +44,8 @@ fn a_file_system_in_memory_is_refused_and_if_insisted_on_promises_nothing() {
     for (row, measured) in result.measured() {
         assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
     }
-    assert!(result.measured().count() >= 3, "{}", run.told());
-    assert!(run.told().contains("memory"), "{}", run.told());
+    assert!(result.measured().count() >= 3, "{}", run.printed());
+    assert!(run.printed().contains("memory"), "{}", run.printed());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn an_image_file_in_memory_is_memory_all_the_same() {
     let _mount = Mount::new("tmpfs", "size=256m", "none", memory.path());
     let ground = Ground::new_in(memory.path(), "ext4", 128, "defaults");
     let run = bench(ground.path(), &[]).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("--allow-memory"), "{}", run.stderr);
 }
 
@@ -133,11 +133,11 @@ fn an_overlay_whose_upper_folder_cannot_be_seen_promises_nothing_without_a_flush
     for (row, measured) in result.measured() {
         let durability = measured.durability.as_ref().expect("a class");
         let expected = if row.id == "buffered+fdatasync" { Class::PowerLoss } else { Class::ProcessCrash };
-        assert_eq!(durability.class, expected, "{}: {}", row.id, run.told());
+        assert_eq!(durability.class, expected, "{}: {}", row.id, run.printed());
         assert_eq!(durability.promised_by, Promiser::Unknown, "{}", row.id);
     }
-    assert!(run.told().contains("who promises durability cannot be told"), "{}", run.told());
-    assert!(!run.told().contains("usual for NVMe"), "{}", run.told());
+    assert!(run.printed().contains("who promises durability cannot be printed"), "{}", run.printed());
+    assert!(!run.printed().contains("usual for NVMe"), "{}", run.printed());
 }
 
 #[test]
@@ -154,15 +154,15 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
         ("buffered+fdatasync", Class::PowerLoss),
         ("direct+dsync", Class::PowerLoss),
     ] {
-        assert_eq!(measured(&result, id).class(), Some(class), "{id}: {}", run.told());
+        assert_eq!(measured(&result, id).class(), Some(class), "{id}: {}", run.printed());
     }
-    assert!(run.told().contains("page cache"), "{}", run.told());
+    assert!(run.printed().contains("page cache"), "{}", run.printed());
     // Without flushes nothing reaches the image at all.
     let ground = Ground::new("ext4", 128, "barrier=0");
     ground.through_the_page_cache();
     let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
     for (row, measured) in run.result().measured() {
-        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}: {}", row.id, run.told());
+        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}: {}", row.id, run.printed());
     }
 }
 
@@ -195,11 +195,11 @@ fn a_library_that_drops_one_sync_in_two_or_in_twenty_is_convicted_by_what_the_de
             || result.environment.device_cache() != DeviceCache::WriteBack
             || counted.class() != Some(Class::PowerLoss);
         assert!(
-            hidden || run.told().contains("NOT CONFIRMED"),
+            hidden || run.printed().contains("NOT CONFIRMED"),
             "one in {n}: {} flushes of {} commits: {}",
             counts.flushes,
             counted.commits,
-            run.told()
+            run.printed()
         );
     }
 }

@@ -115,9 +115,9 @@ fn places(log: &Path, way: (&str, &str)) -> BTreeMap<String, BTreeSet<usize>> {
 /// What is in the log now; nothing if there is none yet.
 fn recovered(log: &Path) -> Vec<String> {
     let output = Command::new(SEAWALL).args(["log", "cat"]).arg(log).output().expect("runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    let none = told.contains("holds no log") || told.contains("No such file");
-    assert!(output.status.success() || none, "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let none = printed.contains("holds no log") || printed.contains("No such file");
+    assert!(output.status.success() || none, "{printed}");
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
@@ -298,9 +298,9 @@ fn a_direct_write_without_a_sync_is_refused_where_blocks_may_be_shared() {
             .stdin(Stdio::null())
             .output()
             .expect("runs");
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(1), "{kind}: {told}");
-        assert!(told.contains("direct does not outlive power loss"), "{kind}: {told}");
+        let printed = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{kind}: {printed}");
+        assert!(printed.contains("direct does not outlive power loss"), "{kind}: {printed}");
     }
 }
 
@@ -311,9 +311,9 @@ fn cat(log: &Path, error: Option<&str>) -> (Option<i32>, String, String) {
     if let Some(error) = error {
         command.args(["-e", &format!("inject=fsync:error={error}")]);
     }
-    let told = command.args([SEAWALL, "log", "cat"]).arg(log).output().expect("strace starts");
+    let printed = command.args([SEAWALL, "log", "cat"]).arg(log).output().expect("strace starts");
     let text = |bytes| String::from_utf8(bytes).expect("is text");
-    (told.status.code(), text(told.stdout), text(told.stderr))
+    (printed.status.code(), text(printed.stdout), text(printed.stderr))
 }
 
 /// Appends all records and is killed as soon as the last one is acknowledged.
@@ -345,14 +345,14 @@ fn a_reader_syncs_what_a_dead_writer_left_before_it_shows_it() {
     let log = (0..20).map(|attempt| folder.path().join(attempt.to_string())).find(|log| {
         append_and_die(log);
         // Who may not sync sees what is known to be durable.
-        let (code, shown, told) = cat(log, Some("EROFS"));
-        assert!(code == Some(0) && all.starts_with(&shown), "{shown}{told}");
+        let (code, shown, printed) = cat(log, Some("EROFS"));
+        assert!(code == Some(0) && all.starts_with(&shown), "{shown}{printed}");
         shown != all
     });
     let log = log.expect("one of them was killed in time");
-    let (code, shown, told) = cat(&log, Some("EIO"));
-    assert_eq!((code, shown.as_str()), (Some(1), ""), "{told}");
-    assert!(told.contains(".seg") && told.contains("os error 5"), "{told}");
+    let (code, shown, printed) = cat(&log, Some("EIO"));
+    assert_eq!((code, shown.as_str()), (Some(1), ""), "{printed}");
+    assert!(printed.contains(".seg") && printed.contains("os error 5"), "{printed}");
     assert_eq!(cat(&log, None), (Some(0), all, String::new()));
     // What is known to be durable needs no sync.
     let trimmed = Command::new(SEAWALL).args(["log", "trim"]).arg(&log).arg("0").output().expect("runs");

@@ -12,7 +12,7 @@
 
 use crate::calls::{COMMITS, compare};
 use crate::trace::{Call, blocks, blocks_of_raw_device, parse};
-use seawall_gauge::evidence::{self, Verdict};
+use seawall_gauge::evidence::{self, EvidenceOutcome};
 use seawall_gauge::findings;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::result::RunResult;
@@ -89,7 +89,8 @@ fn check(name: &str, expected: &[(&str, Commit)], missing: &[(&str, &str)]) -> R
             (COMMITS as u64, Class::PowerLoss),
             "{id} on {name}"
         );
-        let verdict = if *commit == Commit::Forced { Verdict::ByFua } else { Verdict::Confirmed };
+        let verdict =
+            if *commit == Commit::Forced { EvidenceOutcome::ByFua } else { EvidenceOutcome::Confirmed };
         assert_eq!(evidence::of(&result, row, measured, durability).verdict, verdict, "{id} on {name}");
     }
     for (id, words) in missing {

@@ -1,6 +1,6 @@
 //! Tests what a user may do with the files of another one, as a user without rights.
 
-use crate::path_table::{Ended, Kind, Runner, try_all};
+use crate::path_table::{Ended, PathKind, Runner, try_all};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn what_a_user_may_not_open_is_named_by_every_command_and_nothing_changes() {
     let shelf = open_folder();
     let program = program(shelf.path());
     let runner = Runner { program: &program, user: Some(NOBODY) };
-    try_all(&runner, |kind| kind == Kind::Unreadable, &open_folder);
+    try_all(&runner, |kind| kind == PathKind::Unreadable, &open_folder);
 }
 
 #[test]
@@ -122,14 +122,17 @@ fn root_keeps_no_results_where_another_user_could_replace_them_and_follows_no_li
         &["--no-out", "--json", "x.json"],
         &["--no-out", "--csv", "folder/x.json"],
     ] {
-        let (code, told) = run(more);
-        assert!(code == Some(1) && told.contains(more[more.len() - 1]), "{more:?}: {told}");
-        assert!(told.contains("another user") || told.contains("belongs to user 65534"), "{more:?}: {told}");
+        let (code, printed) = run(more);
+        assert!(code == Some(1) && printed.contains(more[more.len() - 1]), "{more:?}: {printed}");
+        assert!(
+            printed.contains("another user") || printed.contains("belongs to user 65534"),
+            "{more:?}: {printed}"
+        );
     }
     assert_eq!(crate::program::names(&at("secret")), ["x.json"]);
     assert_eq!(fs::read(at("secret").join("x.json")).expect("read"), b"precious");
     assert_eq!(crate::program::names(&at("bob")), ["folder", "x.json"]);
     // A new folder is root's own, wherever it is.
-    let (code, told) = run(&[]);
-    assert!(code == Some(0) && told.contains("kept in"), "{told}");
+    let (code, printed) = run(&[]);
+    assert!(code == Some(0) && printed.contains("kept in"), "{printed}");
 }

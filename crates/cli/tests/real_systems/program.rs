@@ -104,13 +104,13 @@ impl Bench {
 
 impl Run {
     /// Everything it said.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn printed(&self) -> String {
         format!("{}\n{}", self.stdout, self.stderr)
     }
 
     /// The result, of a run that must have ended well.
     pub(crate) fn result(&self) -> RunResult {
-        assert_eq!(self.code, Some(0), "{}", self.told());
+        assert_eq!(self.code, Some(0), "{}", self.printed());
         RunResult::read(&self.json).expect("a result")
     }
 }

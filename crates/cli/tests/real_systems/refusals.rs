@@ -32,7 +32,7 @@ fn wrong_options_are_told_with_their_bounds_and_touch_nothing() {
     for (what, options, code, words) in WRONG_OPTIONS {
         let folder = folder();
         let run = Bench::new(folder.path(), options).run();
-        assert_eq!(run.code, Some(code), "{what}: {}", run.told());
+        assert_eq!(run.code, Some(code), "{what}: {}", run.printed());
         for word in words {
             assert!(run.stderr.contains(word), "{what}: {:?} does not say {word}", run.stderr);
         }
@@ -46,9 +46,12 @@ fn a_full_output_is_an_error_and_a_reader_that_left_is_none() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
     let methods = || std::process::Command::new(env!("CARGO_BIN_EXE_seawall"));
     let run = methods().arg("methods").stdout(full).output().expect("starts");
-    let told = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(1), "{told}");
-    assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{told}");
+    let printed = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{printed}");
+    assert!(
+        printed.contains("cannot write to standard output") && !printed.contains("panicked"),
+        "{printed}"
+    );
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let run = methods().arg("methods").stdout(writer).output().expect("starts");
@@ -60,8 +63,8 @@ fn a_run_that_measured_nothing_is_no_success() {
     let folder = folder();
     // Whatever the reason: here there is no such CPU.
     let run = Bench::new(folder.path(), &[&SMALL[..], &["--pin", "900"]].concat()).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
-    assert!(run.told().contains("900"), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
+    assert!(run.printed().contains("900"), "{}", run.printed());
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -73,7 +76,7 @@ fn a_place_that_is_no_folder_is_named_with_a_remedy() {
     std::fs::write(&file, "precious").expect("a file");
     for (place, words) in [(&missing, "does not exist"), (&file, "is not a folder")] {
         let run = Bench::new(place, &SMALL).run();
-        assert_eq!(run.code, Some(1), "{}", run.told());
+        assert_eq!(run.code, Some(1), "{}", run.printed());
         let name = place.display().to_string();
         assert!(run.stderr.contains(&name) && run.stderr.contains(words), "{}", run.stderr);
         assert!(run.stderr.contains("name "), "{:?} has no remedy", run.stderr);
@@ -89,9 +92,9 @@ fn results_that_cannot_be_kept_are_told_before_anything_is_measured() {
     std::fs::write(&file, "").expect("a file");
     let arguments = ["bench", ".", "--no-progress", "--out", "file/below"];
     let output = Command::new(SEAWALL).args(arguments).current_dir(folder.path()).output().expect("started");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("file/below") && told.contains("--out"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("file/below") && printed.contains("--out"), "{printed}");
     assert_eq!(names(folder.path()), ["file"]);
 }
 
@@ -105,7 +108,7 @@ fn a_read_only_folder_is_told_as_such() {
     std::fs::create_dir(&real).expect("a folder");
     let _mount = Mount::read_only(&real, &mounted);
     let run = Bench::new(&mounted, &SMALL).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("read-only"), "{}", run.stderr);
     assert_eq!(names(&mounted), Vec::<String>::new());
 }
@@ -131,9 +134,9 @@ fn a_folder_without_permission_is_named() {
         .current_dir(folder.path())
         .output()
         .expect("setpriv");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains(closed.to_str().expect("UTF-8")) && told.contains("ermission"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains(closed.to_str().expect("UTF-8")) && printed.contains("ermission"), "{printed}");
     assert_eq!(names(&closed), Vec::<String>::new());
 }
 
@@ -148,7 +151,7 @@ fn a_full_disk_is_told_before_the_run() {
     let ground = Ground::new("ext4", 16, "defaults");
     let before = names(ground.path());
     let run = Bench::new(ground.path(), &["--journal", "64MiB", "--time", "1s"]).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("free") && run.stderr.contains("--journal"), "{}", run.stderr);
     assert_eq!(names(ground.path()), before);
 }
@@ -170,7 +173,7 @@ fn a_disk_that_fills_up_while_the_journal_is_made_leaves_no_file() {
     let journal = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1", "--file-state", "unwritten"];
     let run =
         with_fault(folder.path(), "fallocate:error=ENOSPC", &aside.path().join("trace"), &journal).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("No space left"), "{}", run.stderr);
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
@@ -244,8 +247,8 @@ fn interrupted(signal: &str) {
     let sent = Command::new("kill").args([signal, &process]).status().expect("kill");
     assert!(sent.success(), "it was still running");
     let run = bench.ended(&child.wait_with_output().expect("its end"));
-    assert_eq!(run.code, Some(130), "{}", run.told());
-    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.told());
+    assert_eq!(run.code, Some(130), "{}", run.printed());
+    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.printed());
 }
 
 #[test]
@@ -265,9 +268,9 @@ fn a_raw_device_must_be_a_device_and_a_file_given_for_one_is_spared() {
     File::create(&file).and_then(|file| file.set_len(4 << 20)).expect("a file");
     let arguments = ["bench", "--no-out", "--no-progress", "--journal", "1MiB", "--raw-device-overwrite"];
     let output = Command::new(SEAWALL).args(arguments).arg(&file).output().expect("started");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("not a block device") && told.contains("disk.img"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("not a block device") && printed.contains("disk.img"), "{printed}");
     assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 0));
 }
 
@@ -283,10 +286,10 @@ fn device_is_spared(device: &str, words: &[&str]) {
         let mut command = Command::new(SEAWALL);
         command.args(arguments).args(SMALL).args(more);
         let output = command.current_dir(folder.path()).output().expect("started");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
         for word in words.iter().copied().chain([device]) {
-            assert!(told.contains(word), "{told:?} does not say {word}");
+            assert!(printed.contains(word), "{printed:?} does not say {word}");
         }
         assert!(output.stdout.is_empty(), "nothing was measured or previewed");
     }
@@ -312,8 +315,8 @@ fn a_mounted_raw_device_is_never_overwritten() {
         "umount -l /proc; mount -t tmpfs none /proc; exec {SEAWALL} bench --no-out --no-progress --journal 1MiB --time 1s --raw-device-overwrite {device}"
     );
     let output = Command::new("unshare").args(["--mount", "sh", "-c", &hidden]).output().expect("unshare");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && told.contains("exclusively"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && printed.contains("exclusively"), "{printed}");
 }
 
 #[test]
@@ -357,9 +360,9 @@ fn a_raw_device_that_nobody_uses_is_named_with_its_content_and_overwritten_only_
         let mut command = Command::new(SEAWALL);
         command.args(arguments).args(SMALL).args(["--methods", "direct+dsync"]).args(more);
         let output = command.current_dir(folder.path()).output().expect("started");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{told}");
-        assert!(told.contains("ext4") && told.contains("DESTROYS the first 1 MiB"), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{printed}");
+        assert!(printed.contains("ext4") && printed.contains("DESTROYS the first 1 MiB"), "{printed}");
         std::fs::read(&attached.path).expect("the device")
     };
     assert!(run(&["--dry-run"]) == before, "a dry run writes nothing");
@@ -377,14 +380,14 @@ fn what_a_killed_run_left_is_removed_by_the_next_one_which_says_so() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let beside = Bench::new(folder.path(), &[&SMALL[..], &["--methods", "buffered"]].concat()).run();
-    assert_eq!(beside.code, Some(0), "{}", beside.told());
+    assert_eq!(beside.code, Some(0), "{}", beside.printed());
     assert!(has_scratch(folder.path(), "seawall-journal"), "a run that lives loses nothing");
     child.kill().expect("it was still running");
     child.wait().expect("its end");
     let left = names(folder.path());
     assert_eq!(left.len(), 1, "{left:?}");
     let next = Bench::new(folder.path(), &[&SMALL[..], &["--methods", "buffered"]].concat()).run();
-    assert!(next.stderr.contains(&left[0]) && next.stderr.contains("killed"), "{}", next.told());
+    assert!(next.stderr.contains(&left[0]) && next.stderr.contains("killed"), "{}", next.printed());
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -398,7 +401,7 @@ fn a_thread_that_cannot_be_started_ends_the_run_with_an_error_and_leaves_no_file
         let wrapper = [&wrapper[..], &["-e", "inject=clone3,clone:error=EAGAIN:when=6+"]].concat();
         let options = [options, &["--time", "5s", "--allow-memory"]].concat();
         let run = Bench::scenario(scenario, folder.path(), &options).under(&wrapper).run();
-        assert_eq!(run.code, Some(1), "{scenario}: {}", run.told());
+        assert_eq!(run.code, Some(1), "{scenario}: {}", run.printed());
         assert!(run.stderr.contains("start a thread") && run.stderr.contains("ulimit -u"), "{}", run.stderr);
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{scenario}");
     }
@@ -414,18 +417,18 @@ fn outputs_are_tried_before_the_run_and_two_formats_do_not_share_standard_output
         let output = command.output().expect("started");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, told) = bench(&["--json", "missing/x.json"]);
-    assert!(code == Some(1) && told.contains("missing/x.json") && !told.contains("Will "), "{told}");
-    let (code, told) = bench(&["--json", "-", "--csv", "-"]);
-    assert!(code == Some(2) && told.contains("--json") && told.contains("--csv"), "{told}");
+    let (code, printed) = bench(&["--json", "missing/x.json"]);
+    assert!(code == Some(1) && printed.contains("missing/x.json") && !printed.contains("Will "), "{printed}");
+    let (code, printed) = bench(&["--json", "-", "--csv", "-"]);
+    assert!(code == Some(2) && printed.contains("--json") && printed.contains("--csv"), "{printed}");
     std::fs::write(folder.path().join("kept.json"), "old").expect("written");
-    let (code, told) = bench(&["--json", "kept.json", "--csv", "missing/x.csv"]);
-    assert!(code == Some(1) && told.contains("x.csv"), "{told}");
+    let (code, printed) = bench(&["--json", "kept.json", "--csv", "missing/x.csv"]);
+    assert!(code == Some(1) && printed.contains("x.csv"), "{printed}");
     assert_eq!(std::fs::read_to_string(folder.path().join("kept.json")).expect("read"), "old");
     for same in ["kept.json", "./kept.json", "new.json"] {
         let first = if same == "new.json" { "./new.json" } else { "kept.json" };
-        let (code, told) = bench(&["--json", first, "--csv", same]);
-        assert!(code == Some(2) && told.contains("same file") && told.contains("--csv"), "{told}");
+        let (code, printed) = bench(&["--json", first, "--csv", same]);
+        assert!(code == Some(2) && printed.contains("same file") && printed.contains("--csv"), "{printed}");
     }
     assert_eq!(names(folder.path()), ["kept.json"]);
 }
@@ -451,7 +454,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_leaves_none() {
     let wrapper = ["sh", "-c", "ulimit -f 512; exec \"$@\"", "sh"];
     let options = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1"];
     let run = Bench::new(folder.path(), &options).under(&wrapper).run();
-    assert_eq!(run.code, Some(1), "{}", run.told());
+    assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("too large"), "{}", run.stderr);
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }

@@ -77,7 +77,7 @@ fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     assert!(count("writeback-only", "append") > 0);
     assert_eq!(count("writeback-only", "sync"), 0);
     assert_eq!(count("writeback-only", "in_flight"), 0);
-    assert!(!table(&result).facts.is_empty(), "the writeback settings are told");
+    assert!(!table(&result).facts.is_empty(), "the writeback settings are printed");
 }
 
 #[test]
@@ -176,22 +176,22 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
 /// Starts the program in `work`; exit code and everything it said.
 fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(SEAWALL).args(arguments).current_dir(work).output().expect("started");
-    let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    (output.status.code(), told.join("\n"))
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.code(), printed.join("\n"))
 }
 
 #[test]
 fn the_list_names_every_scenario_and_measures_nothing() {
     let work = folder();
-    let (code, told) = seawall(work.path(), &["bench", "--list"]);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, printed) = seawall(work.path(), &["bench", "--list"]);
+    assert_eq!(code, Some(0), "{printed}");
     for scenario in &SCENARIOS {
-        assert!(told.contains(scenario.name), "{told}");
+        assert!(printed.contains(scenario.name), "{printed}");
     }
     for word in ["defaults:", "--rounds"] {
-        assert_eq!(told.matches(word).count(), SCENARIOS.len(), "{told}");
+        assert_eq!(printed.matches(word).count(), SCENARIOS.len(), "{printed}");
     }
-    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
     assert_eq!(names(work.path()), Vec::<String>::new());
 }
 
@@ -208,10 +208,10 @@ fn a_word_that_is_no_scenario_and_an_option_of_another_one_are_refused() {
         (&["all", "--json", "-"], &["--json", "bench all"]),
     ];
     for (arguments, words) in cases {
-        let (code, told) = seawall(work.path(), &[&["bench"], arguments].concat());
-        assert_eq!(code, Some(2), "{told}");
+        let (code, printed) = seawall(work.path(), &[&["bench"], arguments].concat());
+        assert_eq!(code, Some(2), "{printed}");
         for word in words {
-            assert!(told.contains(word), "{told:?} does not say {word}");
+            assert!(printed.contains(word), "{printed:?} does not say {word}");
         }
     }
     assert_eq!(names(work.path()), ["stall"]);
@@ -222,22 +222,22 @@ fn a_folder_that_is_called_like_a_scenario_is_written_with_its_place() {
     let work = folder();
     std::fs::create_dir(work.path().join("stall")).expect("a folder");
     for (word, announced) in [("./stall", "commit transactions"), ("stall", "Will run `stall`")] {
-        let (code, told) = seawall(work.path(), &["bench", word, "--dry-run", "--allow-memory"]);
-        assert!(code == Some(0) && told.contains(announced), "{word}: {told}");
+        let (code, printed) = seawall(work.path(), &["bench", word, "--dry-run", "--allow-memory"]);
+        assert!(code == Some(0) && printed.contains(announced), "{word}: {printed}");
     }
 }
 
 #[test]
 fn a_preview_of_everything_measures_nothing() {
     let work = folder();
-    let (code, told) = seawall(work.path(), &["bench", "all", "--dry-run", "--allow-memory"]);
-    assert_eq!(code, Some(0), "{told}");
-    assert_eq!(told.matches("Will ").count(), 1, "one announcement: {told}");
-    assert!(told.contains("one after the other, about "), "{told}");
+    let (code, printed) = seawall(work.path(), &["bench", "all", "--dry-run", "--allow-memory"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert_eq!(printed.matches("Will ").count(), 1, "one announcement: {printed}");
+    assert!(printed.contains("one after the other, about "), "{printed}");
     for scenario in &SCENARIOS {
         let alone = scenario.study.is_some_and(|study| !study.alone.is_empty());
         let what = if alone { "Leaves out " } else { "" };
-        assert!(told.contains(&format!("{what}`{}`", scenario.name)), "{told}");
+        assert!(printed.contains(&format!("{what}`{}`", scenario.name)), "{printed}");
     }
     assert_eq!(names(work.path()), Vec::<String>::new());
 }
@@ -259,8 +259,8 @@ fn ctrl_c_in_the_middle_leaves_neither_file_nor_log() {
     let sent = Command::new("kill").args(["-INT", &process]).status().expect("kill");
     assert!(sent.success(), "it was still running");
     let run = bench.ended(&child.wait_with_output().expect("its end"));
-    assert_eq!(run.code, Some(130), "{}", run.told());
-    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.told());
+    assert_eq!(run.code, Some(130), "{}", run.printed());
+    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.printed());
 }
 
 /// strace's lines of one call on the file whose name begins with `file`.

@@ -7,7 +7,7 @@
 
 use crate::figures::percent;
 use crate::findings::{self, CPU_WAIT_SHARE_MAX, Severity};
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 
 /// Why nothing can be advised, in words without an end mark; `None` if the run was its own.
 #[must_use]
@@ -28,7 +28,7 @@ pub(super) fn wait(row: &Ranked<'_>) -> Option<f64> {
 
 /// The best method waited for a CPU, or half of those that can be advised did.
 fn cpu_wait(ranking: &Ranking<'_>) -> Option<String> {
-    let rows: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).collect();
+    let rows: Vec<&Ranked<'_>> = ranking.of(EffectiveClass::PowerLoss).collect();
     let waiting: Vec<(&Ranked<'_>, f64)> = rows.iter().filter_map(|row| Some((*row, wait(row)?))).collect();
     let (worst, share) = waiting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let best_waited = rows.first().is_some_and(|best| wait(best).is_some());
@@ -48,7 +48,7 @@ fn found(ranking: &Ranking<'_>) -> Option<String> {
     if says("busy") {
         Some("other work was on the CPUs when it began".to_owned())
     } else if says("same-within-noise") {
-        Some("it was too noisy to tell the methods apart".to_owned())
+        Some("it was too noisy to rank the methods".to_owned())
     } else {
         None
     }

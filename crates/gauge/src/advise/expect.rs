@@ -21,7 +21,7 @@
 
 use super::{COMMITS_MIN, disturbed};
 use crate::figures::{duration_ns, plural, rate, round_duration, significant};
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use seawall_sys::durability::FileState;
 use serde::Serialize;
 
@@ -237,7 +237,7 @@ pub fn expectations(ranking: &Ranking<'_>) -> Vec<Expectation> {
 
 fn expectation(ranking: &Ranking<'_>, demand: &Demand) -> Option<Expectation> {
     let sound = |row: &&Ranked<'_>| {
-        row.standing == Standing::PowerLoss
+        row.class == EffectiveClass::PowerLoss
             && row.measured.commits >= COMMITS_MIN
             && disturbed::wait(row).is_none()
     };

@@ -15,7 +15,7 @@ pub fn caveats(comparison: &Comparison) -> Vec<String> {
     caveats
 }
 
-/// What a row asks of the device, in words.
+/// What a row requests of the device, in words.
 #[must_use]
 pub fn asks(depth: Depth) -> &'static str {
     match depth {
@@ -60,19 +60,19 @@ fn base_and(line: &Line, index: usize) -> Option<(&Row, &Row)> {
 fn differing(line: &Line) -> Vec<(usize, String)> {
     let differs = |index: usize| {
         let (base, other) = base_and(line, index)?;
-        if base.standing == other.standing && base.depth == other.depth {
+        if base.class == other.class && base.depth == other.depth {
             return None;
         }
         if let Some((base, other)) = base.depth.zip(other.depth).filter(|(base, other)| base != other) {
             return Some((index, format!("{}, A {}", asks(other), asks(base))));
         }
-        let name = |row: &Row| row.standing.map_or("unknown", crate::rank::Standing::name);
+        let name = |row: &Row| row.class.map_or("unknown", crate::rank::EffectiveClass::name);
         Some((index, format!("outlives: {}, A outlives: {}", name(other), name(base))))
     };
     (1..line.cells.len()).filter_map(differs).collect()
 }
 
-/// Sides that were not asked for the same, or did other things.
+/// Sides with other settings, or that did other things.
 fn conditions(comparison: &Comparison) -> Vec<String> {
     let mut out = Vec::new();
     let Some((base, rest)) = comparison.sides.split_first() else { return out };

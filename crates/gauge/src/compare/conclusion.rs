@@ -5,7 +5,7 @@
 
 use super::{Comparison, Difference, text};
 use crate::figures::plural;
-use crate::rank::Standing;
+use crate::rank::EffectiveClass;
 
 /// One sentence for each side beside the base that has a row in common with it.
 #[must_use]
@@ -14,18 +14,18 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
 }
 
 fn conclusion(comparison: &Comparison, side: usize) -> Option<String> {
-    let all: Vec<(&str, Option<Standing>, Difference)> = comparison
+    let all: Vec<(&str, Option<EffectiveClass>, Difference)> = comparison
         .rows
         .iter()
         .filter_map(|line| {
             let cell = line.cells.get(side)?.as_ref()?;
             let difference = cell.difference.filter(|difference| difference.same_promise)?;
-            Some((text::name(line), cell.row.standing, difference))
+            Some((text::name(line), cell.row.class, difference))
         })
         .collect();
-    let durable = all.iter().any(|(_, standing, _)| *standing == Some(Standing::PowerLoss));
+    let durable = all.iter().any(|(_, class, _)| *class == Some(EffectiveClass::PowerLoss));
     let counted: Vec<_> =
-        all.iter().filter(|(_, standing, _)| !durable || *standing == Some(Standing::PowerLoss)).collect();
+        all.iter().filter(|(_, class, _)| !durable || *class == Some(EffectiveClass::PowerLoss)).collect();
     if counted.is_empty() {
         return None;
     }
@@ -38,7 +38,7 @@ fn conclusion(comparison: &Comparison, side: usize) -> Option<String> {
         rows
     };
     let (more_word, less_word) = comparison.measure.more_and_less();
-    let sentence = |rows: Vec<&(&str, Option<Standing>, Difference)>, word: &str| {
+    let sentence = |rows: Vec<&(&str, Option<EffectiveClass>, Difference)>, word: &str| {
         let (id, _, difference) = rows.first()?;
         let most = if rows.len() > 1 { "most: " } else { "" };
         Some(format!("{} {word} ({most}{id} {})", rows.len(), text::percent(difference.percent())))

@@ -139,7 +139,7 @@ fn csv_lines(comparison: &Comparison) -> String {
                 sign(comparison.measure.unit).to_owned(),
                 figure.map_or(String::new(), |figure| figure.value.to_string()),
                 figure.and_then(|figure| figure.printed.clone()).unwrap_or_default(),
-                cell.row.standing.map_or(String::new(), |standing| standing.name().to_owned()),
+                cell.row.class.map_or(String::new(), |class| class.name().to_owned()),
                 difference.map_or(String::new(), |difference| difference.percent().to_string()),
                 bound(|interval| interval.low),
                 bound(|interval| interval.high),
@@ -212,7 +212,7 @@ fn json_cell(comparison: &Comparison, side: usize, cell: &Cell) -> Value {
     json!({
         "side": Comparison::letter(side),
         "id": cell.row.id,
-        "outlives": cell.row.standing.map(crate::rank::Standing::name),
+        "outlives": cell.row.class.map(crate::rank::EffectiveClass::name),
         "asks": cell.row.depth,
         "value": cell.figure.as_ref().map(|figure| figure.value),
         "printed": cell.figure.as_ref().and_then(|figure| figure.printed.clone()),

@@ -17,7 +17,7 @@
 use super::families::Families;
 use super::side::Row;
 use super::{Cell, Comparison, difference, text};
-use crate::rank::Standing;
+use crate::rank::EffectiveClass;
 use crate::require::duration;
 use crate::{Error, Result};
 
@@ -156,14 +156,14 @@ fn pairs<'a>(comparison: &'a Comparison, gate: &Gate) -> Vec<(String, &'a Row, &
         let Some(base) = line.cells.first().and_then(Option::as_ref) else { continue };
         for (side, cell) in line.cells.iter().enumerate().skip(1) {
             let Some(cell) = cell else { continue };
-            let asked = match &gate.method {
+            let applies = match &gate.method {
                 Some(method) => *method == cell.row.id || *method == base.row.id,
                 None => {
-                    cell.row.standing == base.row.standing
-                        && cell.row.standing.is_none_or(|standing| standing == Standing::PowerLoss)
+                    cell.row.class == base.row.class
+                        && cell.row.class.is_none_or(|class| class == EffectiveClass::PowerLoss)
                 }
             };
-            if asked {
+            if applies {
                 pairs.push((Comparison::letter(side), &base.row, cell));
             }
         }

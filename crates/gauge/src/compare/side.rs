@@ -7,7 +7,7 @@ use super::measure::{Measure, OWN};
 use super::published::{self, PREFIX, Table};
 use crate::figures::{bytes, count};
 use crate::lookup;
-use crate::rank::{Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranking};
 use crate::report::facts;
 use crate::result::RunResult;
 use crate::row::{self, Measured, Round};
@@ -31,7 +31,7 @@ pub struct Side {
     pub published: bool,
     /// Writes of a commit.
     pub writes: u32,
-    /// What was asked for, as far as it decides the figures: label and words.
+    /// The settings, as far as they decide the figures: label and words.
     pub settings: Vec<(String, String)>,
     /// Its rows.
     pub rows: Vec<Row>,
@@ -47,7 +47,7 @@ pub struct Row {
     /// Its calls, or its name as printed.
     pub calls: String,
     /// What a commit outlives, if that can be said.
-    pub standing: Option<Standing>,
+    pub class: Option<EffectiveClass>,
     /// How deep its calls reach, if they are known.
     pub depth: Option<Depth>,
     /// Its figures.
@@ -87,7 +87,7 @@ impl Side {
             Row {
                 id: row_id(study, row),
                 calls: if study.ranked { &row.what } else { &row.label }.clone(),
-                standing: ranked.map(|ranked| ranked.standing),
+                class: ranked.map(|ranked| ranked.class),
                 depth: method.map(|method| method.reach().data),
                 figures: figures(study, row, measured),
             }
@@ -95,7 +95,7 @@ impl Side {
         let ran = |(_, measured): &(&row::Row, &Measured)| !study.ranked || measured.main().count() > 0;
         let mut remarks = study.notes.clone();
         if !result.complete {
-            remarks.push("the run was interrupted: fewer rounds than asked for".to_owned());
+            remarks.push("the run was interrupted: fewer rounds than planned".to_owned());
         }
         remarks.extend(crate::findings::headline(&ranking));
         Self {
@@ -247,14 +247,14 @@ fn printed_row(table: &Table, row: &published::Row) -> Row {
     Row {
         id: row.method.clone(),
         calls: row.name.clone(),
-        standing: method.zip(table.file_state).map(|(method, state)| standing(method, state)),
+        class: method.zip(table.file_state).map(|(method, state)| class(method, state)),
         depth: method.map(|method| method.reach().data),
         figures: table.columns.iter().filter_map(figure).collect(),
     }
 }
 
 /// What the calls promise on a device of which nothing is known: the source states no more.
-fn standing(method: &Method, file_state: FileState) -> Standing {
+fn class(method: &Method, file_state: FileState) -> EffectiveClass {
     let around = Surroundings {
         medium: Medium::Block,
         copy_on_write: false,
@@ -268,8 +268,8 @@ fn standing(method: &Method, file_state: FileState) -> Standing {
         lies: Vec::new(),
     };
     match classify(method, &around).class {
-        Class::PowerLoss => Standing::PowerLoss,
-        Class::SystemCrash => Standing::SystemCrash,
-        Class::ProcessCrash => Standing::ProcessCrash,
+        Class::PowerLoss => EffectiveClass::PowerLoss,
+        Class::SystemCrash => EffectiveClass::SystemCrash,
+        Class::ProcessCrash => EffectiveClass::ProcessCrash,
     }
 }

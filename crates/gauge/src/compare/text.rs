@@ -5,7 +5,7 @@
 
 use super::families::Families;
 use super::{Comparison, Difference, Line, caveats, conclusion, published};
-use crate::rank::Standing;
+use crate::rank::EffectiveClass;
 use crate::report::markdown::add;
 use crate::report::text::{Page, elided, width_of, wrapped};
 use crate::report::{Role, Style, WIDTH_MIN};
@@ -157,7 +157,7 @@ struct PairRow {
 /// Under which heading a pair's row stands, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    Outlives(Standing),
+    Outlives(EffectiveClass),
     NotTheSame,
     NoCommits,
 }
@@ -165,11 +165,11 @@ enum Group {
 impl Group {
     fn heading(self) -> Option<(Role, String)> {
         match self {
-            Self::Outlives(Standing::PowerLoss) => {
+            Self::Outlives(EffectiveClass::PowerLoss) => {
                 Some((Role::Heading, "both outlive POWER LOSS".to_owned()))
             }
-            Self::Outlives(standing) => {
-                Some((Role::Caution, format!("both outlive a {} at most", standing.name().to_uppercase())))
+            Self::Outlives(class) => {
+                Some((Role::Caution, format!("both outlive a {} at most", class.name().to_uppercase())))
             }
             Self::NotTheSame => Some((Role::Bad, "NOT THE SAME PROMISE: see the caveats".to_owned())),
             Self::NoCommits => None,
@@ -268,8 +268,8 @@ fn pair_row(
     if base.row.id != other.row.id {
         names.push(format!("  {}: {}", Comparison::letter(side), other.row.id));
     }
-    let group = match base.row.standing.filter(|_| difference.same_promise) {
-        Some(standing) => Group::Outlives(standing),
+    let group = match base.row.class.filter(|_| difference.same_promise) {
+        Some(class) => Group::Outlives(class),
         None if difference.same_promise => Group::NoCommits,
         None => Group::NotTheSame,
     };

@@ -6,7 +6,7 @@ use super::machine::tail_wait;
 use super::{Found, Severity, say};
 use crate::evidence;
 use crate::figures::{bytes, duration_ns, listing, significant};
-use crate::rank::{self, Ranked, Ranking, Standing};
+use crate::rank::{self, EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use seawall_sys::durability::FileState;
 
@@ -19,7 +19,7 @@ pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
         tail_wait(row).is_none()
             && p99_ns.is_some_and(|p99_ns| row.measured.main().max_ns() > p99_ns.saturating_mul(TIMES_MAX))
     };
-    let stalled: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(stall).collect();
+    let stalled: Vec<&Ranked<'_>> = ranking.of(EffectiveClass::PowerLoss).filter(stall).collect();
     let worst = stalled.iter().max_by_key(|row| row.measured.main().max_ns())?;
     let round = worst.measured.rounds.iter().max_by_key(|round| round.max_ns)?;
     let p99_ns = worst.measured.main().percentile(99.0).ns()?;
@@ -49,7 +49,7 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
     }
     // The least of all durable methods: a neighbour that wakes up during one block is not the file system.
     let least = ranking
-        .of(Standing::PowerLoss)
+        .of(EffectiveClass::PowerLoss)
         .filter_map(|row| Some((row, row.evidence.per_commit.filter(|each| !each.baseline_matters)?.writes)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
     let (row, writes) =
@@ -97,7 +97,7 @@ pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
         return None;
     }
     let dear = |row: &Ranked<'_>| times(row).is_some_and(|times| times > TIMES_MAX * unavoidable.max(1.0));
-    let rows: Vec<&Ranked<'_>> = ranking.of(Standing::PowerLoss).filter(|row| dear(row)).collect();
+    let rows: Vec<&Ranked<'_>> = ranking.of(EffectiveClass::PowerLoss).filter(|row| dear(row)).collect();
     let worst = rows.iter().max_by(|a, b| times(a).unwrap_or(0.0).total_cmp(&times(b).unwrap_or(0.0)))?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let remedy = if plan.fill_bytes > 4096 && ids.iter().any(|id| id.starts_with("mmap")) {
@@ -148,7 +148,7 @@ pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
 pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
     let writes = ranking.result.plan.writes;
     let needed = |row: &Ranked<'_>| evidence::flushes_needed(ranking.result, row.row);
-    let best = |flushes: u32| ranking.of(Standing::PowerLoss).find(|row| needed(row) == flushes);
+    let best = |flushes: u32| ranking.of(EffectiveClass::PowerLoss).find(|row| needed(row) == flushes);
     let (each, once) = (best(writes)?, best(1).filter(|_| writes > 1)?);
     let ratio = rank::ratio(each.measured, once.measured).filter(|ratio| ratio.low > 1.0)?;
     say(
@@ -169,7 +169,7 @@ pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
 pub(super) fn fsync_dearer(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.15;
     let (full, data) = (ranking.find("buffered+fsync")?, ranking.find("buffered+fdatasync")?);
-    if full.standing != Standing::PowerLoss || data.standing != Standing::PowerLoss {
+    if full.class != EffectiveClass::PowerLoss || data.class != EffectiveClass::PowerLoss {
         return None;
     }
     let ratio = rank::ratio(full.measured, data.measured).filter(|ratio| ratio.low > TIMES_MAX)?;

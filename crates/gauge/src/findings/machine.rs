@@ -6,7 +6,7 @@ use super::{Found, Severity, say, shown};
 use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
 use crate::latency::Percentile;
-use crate::rank::{Ranked, Ranking, Standing, ToBest};
+use crate::rank::{EffectiveClass, Ranked, Ranking, ToBest};
 use crate::row::Round;
 use crate::study::Study;
 use seawall_sys::durability::{DeviceCache, Medium};
@@ -24,11 +24,11 @@ pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
 /// The rows whose slow commits waited for a CPU, with the share. Baselines that never leave memory wait for
 /// nothing else, so they count only where nothing durable was measured.
 pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, f64)> {
-    let durable = ranking.rows.iter().any(|row| row.standing <= Standing::NotConfirmed);
+    let durable = ranking.rows.iter().any(|row| row.class <= EffectiveClass::NotConfirmed);
     ranking
         .rows
         .iter()
-        .filter(|row| !durable || row.standing <= Standing::NotConfirmed)
+        .filter(|row| !durable || row.class <= EffectiveClass::NotConfirmed)
         .filter_map(|row| Some((row, tail_wait(row)?)))
         .collect()
 }
@@ -200,7 +200,7 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
         return None;
     }
-    let claims = |row: &&Ranked<'_>| row.standing <= Standing::NotConfirmed;
+    let claims = |row: &&Ranked<'_>| row.class <= EffectiveClass::NotConfirmed;
     let blurred = ranking
         .rows
         .iter()
@@ -257,11 +257,11 @@ pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
 pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let latency = best.measured.main();
-    let standing = latency.percentile(99.9);
-    if matches!(standing, Percentile::Sound(_)) {
+    let sample = latency.percentile(99.9);
+    if matches!(sample, Percentile::Sound(_)) {
         return None;
     }
-    let mark = if standing == Percentile::Refused { "refused (-)" } else { "uncertain (~)" };
+    let mark = if sample == Percentile::Refused { "refused (-)" } else { "uncertain (~)" };
     say(
         Severity::Note,
         format!(
@@ -280,7 +280,7 @@ pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
     }
     say(
         Severity::Note,
-        "One round cannot tell a difference from noise: the ratios have no interval.".to_owned(),
+        "One round cannot show whether a difference is noise: the ratios have no interval.".to_owned(),
         "give --rounds 5 or more",
     )
 }
@@ -340,27 +340,27 @@ fn is_wide(to_best: &ToBest) -> bool {
 
 /// Whether most of the ratios among the durable methods say next to nothing.
 pub(super) fn is_too_noisy(ranking: &Ranking<'_>) -> bool {
-    let same = ranking.of(Standing::PowerLoss).skip(1).filter(|row| row.to_best.within_noise()).count();
-    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    let same = ranking.of(EffectiveClass::PowerLoss).skip(1).filter(|row| row.to_best.within_noise()).count();
+    let wide = ranking.of(EffectiveClass::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
     same > 0 && wide * 2 > same
 }
 
-/// Several methods are as good as the best, or the run cannot tell.
+/// Several methods are as good as the best, or the run is too noisy to rank them.
 pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
-        .of(Standing::PowerLoss)
+        .of(EffectiveClass::PowerLoss)
         .skip(1)
         .filter(|row| row.to_best.within_noise())
         .map(Ranked::id)
         .collect();
     let best = ranking.best_durable().filter(|_| !same.is_empty())?;
-    let wide = ranking.of(Standing::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
+    let wide = ranking.of(EffectiveClass::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
     if is_too_noisy(ranking) {
         return say(
             Severity::Caution,
             format!(
-                "Too noisy to rank: {wide} of {} ratios are known to no better than ±50 %, and {} cannot be told from {} (≈).",
-                ranking.of(Standing::PowerLoss).count() - 1,
+                "Too noisy to rank: {wide} of {} ratios are known to no better than ±50 %, with {} within noise of {} (≈).",
+                ranking.of(EffectiveClass::PowerLoss).count() - 1,
                 plural(same.len() as u64, "method", "methods"),
                 best.id()
             ),
@@ -369,11 +369,7 @@ pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     }
     say(
         Severity::Note,
-        format!(
-            "{} cannot be told from {} (≈ in the table): same within noise.",
-            listing(&same, 3),
-            best.id()
-        ),
+        format!("Same within noise as {} (≈ in the table): {}.", best.id(), listing(&same, 3)),
         "choose among them by what your software supports, or add --rounds",
     )
 }

@@ -1,7 +1,7 @@
 //! A finding about raw devices: the kernel flushes them where it would send a write to a file with FUA alone.
 
 use super::{Found, Severity, say};
-use crate::evidence::{Verdict, forces_each_write};
+use crate::evidence::{EvidenceOutcome, forces_each_write};
 use crate::figures::listing;
 use crate::rank::Ranking;
 
@@ -21,11 +21,12 @@ pub(super) fn raw_flushes(ranking: &Ranking<'_>) -> Found {
         .rows
         .iter()
         .filter(forced)
-        .filter(|row| row.evidence.verdict == Verdict::Confirmed && each(row) >= ONE_EACH)
+        .filter(|row| row.evidence.verdict == EvidenceOutcome::Confirmed && each(row) >= ONE_EACH)
         .collect();
     let first = flushed.first()?;
     let ids: Vec<&str> = flushed.iter().map(|row| row.id()).collect();
-    let unflushed = ranking.rows.iter().filter(forced).find(|row| row.evidence.verdict == Verdict::ByFua);
+    let unflushed =
+        ranking.rows.iter().filter(forced).find(|row| row.evidence.verdict == EvidenceOutcome::ByFua);
     let instead = unflushed.map_or_else(
         || "measure a folder on ext4 or xfs on this device beside it".to_owned(),
         |row| {

@@ -4,10 +4,10 @@
 
 use super::machine::tail_wait;
 use super::{Found, Severity, say, shown};
-use crate::evidence::{self, BYTES_MISSING, NEIGHBOUR, Verdict};
+use crate::evidence::{self, BYTES_MISSING, EvidenceOutcome, NEIGHBOUR};
 use crate::figures::{bytes, duration_ns, listing, significant};
 use crate::ranges::{self, MEMORY_NS};
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::row::Outcome;
 use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
 
@@ -26,7 +26,7 @@ pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
             let what = match found.lie {
                 Lie::Preload => "a preloaded library swallows sync calls",
                 Lie::BarriersOff => "the file system is mounted with barriers off and sends no flushes",
-                Lie::SyncDisabled => "the file system is told to ignore syncs",
+                Lie::SyncDisabled => "the file system is set to ignore syncs",
                 Lie::WineFlags => "Wine ignores WRITE_THROUGH and NO_BUFFERING",
             };
             format!("{what} ({})", found.evidence)
@@ -73,7 +73,7 @@ pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
 
 /// Methods that claim a flush which the device never saw.
 pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
-    let rows: Vec<_> = ranking.of(Standing::NotConfirmed).collect();
+    let rows: Vec<_> = ranking.of(EffectiveClass::NotConfirmed).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let each = first.evidence.per_commit?;
@@ -83,7 +83,7 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Wrong,
         format!(
-            "The {what} never reached the device: {} asked for it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
+            "The {what} never reached the device: {} requested it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
             listing(&ids, 3),
             each.writes,
             each.flushes,
@@ -117,10 +117,10 @@ pub(super) fn bytes_missing(ranking: &Ranking<'_>) -> Found {
 pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     let direct = ranking.find("direct")?;
     let flushed = ["direct+fdatasync", "buffered+fdatasync"].iter().find_map(|id| ranking.find(id))?;
-    let told = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
+    let sound = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
     let is_flushed =
-        flushed.evidence.verdict == Verdict::Confirmed && flushed.standing == Standing::PowerLoss;
-    if !is_flushed || ![direct, flushed].iter().all(told) || direct.measured.letter != Some('O') {
+        flushed.evidence.verdict == EvidenceOutcome::Confirmed && flushed.class == EffectiveClass::PowerLoss;
+    if !is_flushed || ![direct, flushed].iter().all(sound) || direct.measured.letter != Some('O') {
         return None;
     }
     // One write around the cache is one round trip to the device. A flush carries no data, so that half of it is the
@@ -134,7 +134,7 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Caution,
         format!(
-            "A flush costs next to nothing: {} takes {}, {} more than {}'s {}, which is less than half of a round trip to the device. Either its cache outlives a power cut, or whoever answers the flush does nothing.",
+            "A flush costs next to nothing: {} takes {}, {} more than {}'s {}, which is less than half of a round trip to the device. Either its cache outlives a power cut, or the layer that answers the flush does nothing.",
             flushed.id(),
             duration_ns(whole_ns),
             duration_ns(flush_ns),
@@ -160,7 +160,7 @@ pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The extents are not in the state that was asked for.
+/// The extents are not in the requested state.
 pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
     let (plan, journal) = (&ranking.result.plan, &ranking.result.journal);
     let layout =
@@ -210,7 +210,7 @@ fn is_device_error(error: &str) -> bool {
         .any(|words| error.contains(words))
 }
 
-/// Durability rests on somebody else's word.
+/// Durability is promised by a hypervisor or server, not by a device of this machine.
 pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
@@ -237,7 +237,7 @@ pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
         Promiser::Unknown => say(
             Severity::Caution,
             format!(
-                "No block device shows under {}: who promises durability cannot be told.",
+                "No block device shows under {}: who promises durability cannot be sound.",
                 environment.file_system.kind
             ),
             "measure on a file system whose disk this machine can see",
@@ -274,7 +274,7 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
         return None;
     }
-    let Verdict::CannotTell(reason) = best.evidence.verdict else { return None };
+    let EvidenceOutcome::CannotTell(reason) = best.evidence.verdict else { return None };
     if reason == NEIGHBOUR {
         return None;
     }
@@ -291,7 +291,7 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let fast = ranking
         .rows
         .iter()
-        .filter(|row| row.standing > Standing::NotConfirmed && row.measured.letter == Some('O'))
+        .filter(|row| row.class > EffectiveClass::NotConfirmed && row.measured.letter == Some('O'))
         .filter(|row| row.p50_ns() > 0 && row.p50_ns() < durable.p50_ns())
         // Direct I/O alone is the one that people take for durable.
         .min_by_key(|row| (!["direct", "no-buffering"].contains(&row.id()), row.p50_ns()))?;
@@ -307,7 +307,7 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
             fast.id(),
             significant(times),
             durable.id(),
-            fast.standing.name()
+            fast.class.name()
         ),
         format!("do not commit by {} alone; it is a baseline", fast.id()),
     )

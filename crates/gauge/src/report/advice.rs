@@ -1,6 +1,6 @@
 //! Renders the advice as text or JSON: every product in one line, or in full with settings, reason and expected rate.
 //!
-//! Invariants: pure; no line is wider than asked for; text and JSON say the same; what all rates stand on is stated once;
+//! Invariants: pure; no line is wider than the given width; text and JSON say the same; the basis of all rates is stated once;
 //! a product that gets no setting is named with the reason; after a disturbed run there is one sentence and no more.
 
 use super::text::{Page, elided, width_of};
@@ -251,6 +251,6 @@ fn setting_json(setting: &Setting) -> Value {
 
 fn legend() -> String {
     format!(
-        "Rates are of one client and the transaction named, on an otherwise idle disk: most by the method's median, least by its 90th percentile and the product's own work. A range of more than a factor of {SPREAD_MAX} is not told. Clients that commit together share syncs: how many do is not known before it is measured. Every setting here outlives a power cut unless it says otherwise."
+        "Rates are of one client and the transaction named, on an otherwise idle disk: most by the method's median, least by its 90th percentile and the product's own work. A range of more than a factor of {SPREAD_MAX} is not given. Clients that commit together share syncs: how many do is not known before it is measured. Every setting here outlives a power cut unless it says otherwise."
     )
 }

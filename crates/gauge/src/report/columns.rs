@@ -70,7 +70,7 @@ pub const COLUMNS: [Column; 23] = [
 /// The judged columns of a table whose rows are not ranked, after its own.
 #[rustfmt::skip]
 pub const JUDGED: [Column; 2] = [
-    Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.standing.name().to_owned() },
+    Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.class.name().to_owned() },
     Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
 ];
 
@@ -78,7 +78,7 @@ fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
     row.evidence.per_commit.map_or(UNKNOWN.to_owned(), |each| format!("{:.2}", figure(&each)))
 }
 
-/// A percentile with its standing.
+/// A percentile with how sound it is.
 #[must_use]
 pub fn percentile(latency: &Latency, percent: f64) -> String {
     match latency.percentile(percent) {
@@ -118,7 +118,7 @@ fn switches(row: &Ranked<'_>) -> Option<f64> {
     Some(switches as f64 / row.measured.commits.max(1) as f64)
 }
 
-/// `best`, the range `1.41–1.45×`, `≈0.98–1.04×` where it cannot be told from the best, or `noisy` where it says nothing.
+/// `best`, the range `1.41–1.45×`, `≈0.98–1.04×` where it does not differ from the best, or `noisy` where it says nothing.
 #[must_use]
 pub fn to_best(to_best: &ToBest) -> String {
     match to_best {

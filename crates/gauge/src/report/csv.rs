@@ -17,7 +17,7 @@ type Field = (&'static str, fn(&Ranked<'_>) -> Option<String>);
 
 #[rustfmt::skip]
 const FIELDS: [Field; 45] = [
-    ("outlives",                 |r| Some(r.standing.name().to_owned())),
+    ("outlives",                 |r| Some(r.class.name().to_owned())),
     ("promised_by",              |r| Some(promiser(r.durability.promised_by).to_owned())),
     ("reach",                    |r| r.measured.letter.map(|letter| letter.to_string())),
     ("evidence",                 |r| Some(r.evidence.verdict.to_string())),

@@ -10,7 +10,7 @@
 
 use super::columns::{self, COLUMNS, JUDGED, Need, UNKNOWN};
 use super::table::heading;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::row::{FAILED, Row};
 use crate::study::{Column, Study};
 
@@ -46,7 +46,7 @@ pub struct Section<'a> {
     /// The heading; empty if there is none.
     pub heading: String,
     /// What all its rows outlive, where that is what they have in common.
-    pub standing: Option<Standing>,
+    pub class: Option<EffectiveClass>,
     /// The rows.
     pub lines: Vec<Line<'a>>,
 }
@@ -119,7 +119,7 @@ impl<'a> Grid<'a> {
             let judged = ranking.rows.iter().find(|ranked| std::ptr::eq(ranked.row, row));
             Line { row, cells: sources.iter().map(|source| source.cell(row, judged)).collect() }
         };
-        let sections = if study.ranked { by_standing(ranking, line) } else { by_group(study, line) };
+        let sections = if study.ranked { by_class(ranking, line) } else { by_group(study, line) };
         let heads = sources.iter().map(Source::head).collect();
         let mut grid = Self { row_title: &study.row_title, heads, sections };
         grid.leave_out_what_says_nothing();
@@ -147,16 +147,16 @@ fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
     all.retain(|_| kept.next().copied().unwrap_or(false));
 }
 
-fn by_standing<'a>(ranking: &Ranking<'a>, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Section<'a>> {
-    let section = |standing: Standing| {
-        let rows: Vec<&Ranked<'a>> = ranking.of(standing).collect();
+fn by_class<'a>(ranking: &Ranking<'a>, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Section<'a>> {
+    let section = |class: EffectiveClass| {
+        let rows: Vec<&Ranked<'a>> = ranking.of(class).collect();
         let lines: Vec<Line<'a>> = rows.iter().map(|ranked| line(ranked.row)).collect();
         (!lines.is_empty()).then(|| {
-            let heading = heading(ranking.result, standing, &rows);
-            Section { heading, standing: Some(standing), lines }
+            let heading = heading(ranking.result, class, &rows);
+            Section { heading, class: Some(class), lines }
         })
     };
-    Standing::ALL.into_iter().filter_map(section).collect()
+    EffectiveClass::ALL.into_iter().filter_map(section).collect()
 }
 
 /// The rows of each group, in order of first appearance.
@@ -168,7 +168,7 @@ fn by_group<'a>(study: &'a Study, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Sec
             section.lines.push(line(row));
         } else {
             let lines = vec![line(row)];
-            sections.push(Section { heading: row.group.clone(), standing: None, lines });
+            sections.push(Section { heading: row.group.clone(), class: None, lines });
         }
     }
     sections

@@ -11,7 +11,7 @@ use crate::figures::{capital, count, rate};
 use crate::findings;
 use crate::plan::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
 use crate::ranges;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use crate::row::Measured;
 use crate::study::Study;
@@ -201,7 +201,7 @@ fn published(ranking: &Ranking<'_>) -> String {
     let unsafe_ids: Vec<String> = ranking
         .rows
         .iter()
-        .filter(|row| row.standing > Standing::PowerLoss)
+        .filter(|row| row.class > EffectiveClass::PowerLoss)
         .map(|row| format!("`{}`", row.id()))
         .collect();
     if !unsafe_ids.is_empty() {

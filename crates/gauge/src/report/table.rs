@@ -23,7 +23,7 @@ use crate::advise::{self, Advice};
 use crate::figures::rate;
 use crate::findings::{self, Severity};
 use crate::ranges;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use crate::row::FAILED;
 
@@ -110,7 +110,7 @@ fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: O
         }
         let mut drawn = false;
         for section in &grid.sections {
-            if section.standing > Some(Standing::PowerLoss) && !drawn {
+            if section.class > Some(EffectiveClass::PowerLoss) && !drawn {
                 if page.width < WIDTH_NARROW {
                     page.say(Role::Bad, "── ", "below, a power cut loses acknowledged commits");
                 } else {
@@ -121,7 +121,7 @@ fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: O
                 drawn = true;
             }
             if !section.heading.is_empty() {
-                page.say(section.standing.map_or(Role::Heading, role), "", &section.heading);
+                page.say(section.class.map_or(Role::Heading, role), "", &section.heading);
             }
             for line in &section.lines {
                 let best = recommended == Some(&line.row.id);
@@ -133,26 +133,26 @@ fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: O
     legend(page, ranking, grid, &layout);
 }
 
-fn role(standing: Standing) -> Role {
-    match standing {
-        Standing::PowerLoss => Role::Heading,
-        Standing::NotConfirmed => Role::Bad,
-        Standing::SystemCrash | Standing::ProcessCrash => Role::Caution,
+fn role(class: EffectiveClass) -> Role {
+    match class {
+        EffectiveClass::PowerLoss => Role::Heading,
+        EffectiveClass::NotConfirmed => Role::Bad,
+        EffectiveClass::SystemCrash | EffectiveClass::ProcessCrash => Role::Caution,
     }
 }
 
-/// A standing's heading; with the reason why it is not higher, if all its rows share one.
-pub(super) fn heading(result: &RunResult, standing: Standing, rows: &[&Ranked<'_>]) -> String {
+/// A class's heading; with the reason why it is not higher, if all its rows share one.
+pub(super) fn heading(result: &RunResult, class: EffectiveClass, rows: &[&Ranked<'_>]) -> String {
     let first = rows.first().and_then(|row| row.durability.because.first());
     let shared = first.filter(|first| rows.iter().all(|row| row.durability.because.contains(first)));
     let because = shared.map_or(String::new(), |reason| format!(": {reason}"));
-    match standing {
-        Standing::PowerLoss => format!("outlives POWER LOSS, {}", facts::condition(result)),
-        Standing::NotConfirmed => {
+    match class {
+        EffectiveClass::PowerLoss => format!("outlives POWER LOSS, {}", facts::condition(result)),
+        EffectiveClass::NotConfirmed => {
             "claims power loss, NOT CONFIRMED: the device's counters disagree".to_owned()
         }
-        Standing::SystemCrash => format!("outlives a SYSTEM CRASH only{because}"),
-        Standing::ProcessCrash => format!("outlives a PROCESS CRASH only{because}"),
+        EffectiveClass::SystemCrash => format!("outlives a SYSTEM CRASH only{because}"),
+        EffectiveClass::ProcessCrash => format!("outlives a PROCESS CRASH only{because}"),
     }
 }
 
@@ -218,7 +218,7 @@ impl Layout {
         {
             columns.remove(last);
         }
-        let is_ranked = grid.sections.iter().any(|section| section.standing.is_some());
+        let is_ranked = grid.sections.iter().any(|section| section.class.is_some());
         // The first goes before a name is cut, the others after.
         let name_cut = |gone: usize| match gone {
             _ if width < WIDTH_DEFAULT => name_width.saturating_sub(width / 2),
@@ -372,7 +372,7 @@ fn settings(page: &mut Page, advice: &Advice) {
         page.say(
             Role::Plain,
             "also         ",
-            &format!("`seawall advise RESULT.json` tells of {}", others.join(", ")),
+            &format!("`seawall advise RESULT.json` lists {}", others.join(", ")),
         );
     }
     for words in advice.withheld_words() {

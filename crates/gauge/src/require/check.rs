@@ -6,7 +6,7 @@ use super::{Condition, Figure, Requirement};
 use crate::figures::{count, duration, percent, rate, significant};
 use crate::findings::CPU_WAIT_SHARE_MAX;
 use crate::latency::{Latency, Percentile};
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::require::Preset;
 
 /// What became of a condition.
@@ -102,7 +102,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         ));
     };
     // A preset is about a database's journal: fast and not durable does not meet it.
-    let durable_enough = preset.is_none() || row.standing == Standing::PowerLoss;
+    let durable_enough = preset.is_none() || row.class == EffectiveClass::PowerLoss;
     let waited = row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX);
     let outcome = match (within(condition, value), durable_enough, waited) {
         (true, true, _) => Outcome::Met,
@@ -122,10 +122,10 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
         .filter(|_| outcome != Outcome::NotJudged)
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
-    let class = match row.standing {
-        Standing::PowerLoss => String::new(),
-        standing if preset.is_some() => format!("; its class is not enough: {}", standing.name()),
-        standing => format!("; note its class: {}", standing.name()),
+    let class = match row.class {
+        EffectiveClass::PowerLoss => String::new(),
+        class if preset.is_some() => format!("; its class is not enough: {}", class.name()),
+        class => format!("; note its class: {}", class.name()),
     };
     let name = condition.figure.name();
     let why = match (outcome, waited) {

@@ -1,6 +1,6 @@
 //! Divides a run's time among its blocks, net of what each block costs beyond its measuring.
 //!
-//! Invariant: a block is never shorter than [`BLOCK_MIN_NS`], because a few samples tell nothing; a run of many
+//! Invariant: a block is never shorter than [`BLOCK_MIN_NS`], because a few samples prove nothing; a run of many
 //! blocks in little time is therefore longer than requested.
 
 use super::BlockStart;

@@ -25,7 +25,7 @@ use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
 use crate::result::RunResult;
 use crate::row::{CallTally, Measured, NamedLatency, Row};
-use crate::study::{Better, Column, Fact, Place, Point, Study, Unit};
+use crate::study::{Better, Column, Fact, MeasuredFolder, Point, Study, Unit};
 use crate::testbed::{Machine, Testbed};
 use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
@@ -56,7 +56,7 @@ pub const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
 
 /// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order {
+pub struct BlockRequest {
     /// Which folder.
     pub place: usize,
     /// How the file is read before.
@@ -90,10 +90,10 @@ pub struct Trace {
     pub counts: Option<Counts>,
 }
 
-/// The largest file that is made unless one is asked for, bytes.
+/// The largest file that is made by default, bytes.
 const FILE_BYTES_DEFAULT: u64 = 1 << 30;
 
-/// The size of the file: what was asked for, or what memory and space allow.
+/// The size of the file: as given, or what memory and space allow.
 #[must_use]
 pub fn file_bytes(settings: &Settings, available_memory_bytes: Option<u64>, free_bytes: u64) -> u64 {
     let allowed = FILE_BYTES_DEFAULT.min(available_memory_bytes.unwrap_or(u64::MAX) / 2).min(free_bytes / 4);
@@ -121,7 +121,7 @@ pub fn run(
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let ((place, read_in), until) = (cases[turn.index], turn.until);
         block += 1;
-        let order = Order {
+        let request = BlockRequest {
             place,
             read_in,
             file_bytes,
@@ -131,8 +131,8 @@ pub fn run(
             cpu: settings.pin_to.first().copied(),
         };
         let trace = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
-            Machine::Sim(sim) => sim::run(sim, &order, until),
+            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
+            Machine::Sim(sim) => sim::run(sim, &request, until),
         };
         Ok(tally(trace, file_bytes))
     })
@@ -168,7 +168,7 @@ pub const SYNC: &str = "fsync";
 /// The write's.
 pub const WRITE: &str = "write";
 
-/// Calls whose CPU time is told by itself: the name of its sum, and of its share of one rewrite.
+/// Calls whose CPU time has a column of its own: the name of its sum, and of its share of one rewrite.
 const CPU_OF: [(&str, &str, &str); 2] =
     [(WRITE, "write_cpu_ns", "cpu_per_write_ns"), (SYNC, "sync_cpu_ns", "cpu_per_sync_ns")];
 
@@ -199,7 +199,7 @@ fn finish(study: &mut Study) {
 }
 
 fn study(settings: &Settings, testbed: &dyn Testbed, file_bytes: u64) -> Study {
-    let places: Vec<Place> = (0..testbed.places())
+    let places: Vec<MeasuredFolder> = (0..testbed.places())
         .map(|place| {
             let environment = testbed.environment(place).clone();
             let kind = &environment.file_system.kind;
@@ -207,7 +207,7 @@ fn study(settings: &Settings, testbed: &dyn Testbed, file_bytes: u64) -> Study {
                 .filter(|other| testbed.environment(*other).file_system.kind == *kind)
                 .count();
             let label = if alike > 1 { format!("{kind} {}", place + 1) } else { kind.clone() };
-            Place { label, environment }
+            MeasuredFolder { label, environment }
         })
         .collect();
     let several = places.len() > 1;
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_bounded_by_memory_and_space_unless_asked_for() {
+    fn the_file_is_bounded_by_memory_and_space_unless_given() {
         let settings = Settings::default();
         let cases = [
             (Some(100 << 30), 100 << 30, 1 << 30),
@@ -371,7 +371,7 @@ mod tests {
         for (memory, free, expected) in cases {
             assert_eq!(file_bytes(&settings, memory, free), expected);
         }
-        let asked = Settings { file_bytes: Some(16 << 30), ..settings };
-        assert_eq!(file_bytes(&asked, Some(0), 0), 16 << 30);
+        let given = Settings { file_bytes: Some(16 << 30), ..settings };
+        assert_eq!(file_bytes(&given, Some(0), 0), 16 << 30);
     }
 }

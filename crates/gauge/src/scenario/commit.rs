@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_commits_exactly_what_was_asked_in_a_new_order_each_round() {
+    fn every_method_commits_exactly_what_was_planned_in_a_new_order_each_round() {
         let plan = plan(101);
         let mut watcher = Watcher::default();
         let result = run_sim(&plan, Vec::new(), &mut watcher).expect("a result");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_cpu_is_told_from_a_stall_of_the_device() {
+    fn a_wait_for_a_cpu_is_distinguished_from_a_stall_of_the_device() {
         let id = plan(1).methods.iter().find(|method| method.splits()).expect("a method with a sync").id;
         let stall = Plant::Stall { method: id, every: 200, ns: 5_000_000 };
         let wait = Plant::CpuWait { method: id, every: 200, ns: 5_000_000 };
@@ -361,7 +361,7 @@ mod tests {
             let result = run_sim(&plan(4000), vec![plant], &mut Watcher::default()).expect("a result");
             row(&result, id).tail.wait_share().expect("slow commits")
         };
-        assert!(share(stall) < 0.01, "a stall of the device is nobody's wait for a CPU");
+        assert!(share(stall) < 0.01, "a stall of the device is no wait for a CPU");
         assert!(share(wait) > 0.8, "the planted wait is found");
     }
 
@@ -386,7 +386,7 @@ mod tests {
         plant_spawn_failure(Some(11));
         let outcome = run_sim(&plan, Vec::new(), &mut Watcher::default());
         plant_spawn_failure(None);
-        let refusal = outcome.expect_err("no run of fewer writers than asked for").to_string();
+        let refusal = outcome.expect_err("no run of fewer writers than requested").to_string();
         assert!(refusal.contains("writer 4 of 8") && refusal.contains("ulimit -u"), "{refusal}");
     }
 

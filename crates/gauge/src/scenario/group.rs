@@ -52,7 +52,7 @@ pub const SHARINGS: [(Sharing, &str, &str); 3] = [
 
 /// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct BlockRequest<'a> {
     /// What the writers share.
     pub sharing: Sharing,
     /// How many.
@@ -100,8 +100,8 @@ pub fn run(
     let course = Course::new(NAME, settings, file_bytes(settings), study);
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let (sharing, writers) = cases[turn.index];
-        let block = block(testbed, &Order { sharing, writers, method, settings }, turn.until)?;
-        // The log opens only with a method of the class that was asked of it.
+        let block = block(testbed, &BlockRequest { sharing, writers, method, settings }, turn.until)?;
+        // The log opens only with a method of the requested class.
         let durability = (sharing != Sharing::Log).then(|| durability.clone());
         Ok(Measured { durability, ..tally(&block, settings.bytes as u64) })
     })
@@ -110,12 +110,12 @@ pub fn run(
 /// A block of the scenario; `replicated` has such rows too.
 pub(crate) fn block(
     testbed: &mut dyn Testbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
     match testbed.machine() {
-        Machine::Real(real) => real.block(|real| real::run(real, order, until)),
-        Machine::Sim(sim) => sim::run(sim, order, until),
+        Machine::Real(real) => real.block(|real| real::run(real, request, until)),
+        Machine::Sim(sim) => sim::run(sim, request, until),
     }
 }
 

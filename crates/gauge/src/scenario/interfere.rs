@@ -33,7 +33,7 @@ use seawall_sys::method::Method;
 /// The scenario's name.
 pub const NAME: &str = "interfere";
 
-/// What goes on beside the commits.
+/// The load that runs during the commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Nothing.
@@ -62,8 +62,8 @@ pub const JOURNAL_BYTES: u64 = 64 << 20;
 
 /// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
-    /// What goes on beside the commits.
+pub struct BlockRequest<'a> {
+    /// The load that runs during the commits.
     pub load: Load,
     /// How commits are made.
     pub method: &'static Method,
@@ -91,10 +91,10 @@ pub fn run(
     let course = Course::new(NAME, settings, JOURNAL_BYTES, study(settings));
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let ((method, load, id), until) = (&cases[turn.index], turn.until);
-        let order = Order { load: *load, method, id, settings };
+        let request = BlockRequest { load: *load, method, id, settings };
         let block = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
-            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
+            Machine::Sim(sim) => sim::run(sim, &request, until)?,
         };
         let mut measured = tally(&block, settings.bytes as u64);
         measured.durability = Some(classify(method, &around));
@@ -208,7 +208,7 @@ fn against_none(study: &Study, row: &Row) -> Option<(f64, f64, f64)> {
 /// What a load does to commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Nothing that anybody would notice.
+    /// No noticeable effect.
     Harmless,
     /// Measurable by the users of the log, and within what databases ask of a disk.
     Felt,
@@ -269,7 +269,7 @@ pub fn judge(study: &Study) -> Vec<Finding> {
                 significant(ratio),
                 duration(added_ns)
             ),
-            remedy: "Give the journal a device of its own, or bound the other work (io.max of its cgroup, vm.dirty_bytes); `cpu wait` tells whether the CPU was short instead.".to_owned(),
+            remedy: "Give the journal a device of its own, or bound the other work (io.max of its cgroup, vm.dirty_bytes); `cpu wait` shows whether the CPU was short instead.".to_owned(),
         });
     }
     if findings.is_empty() && judged > 0 {

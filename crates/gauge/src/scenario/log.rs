@@ -1,4 +1,4 @@
-//! Scenario `log`: the log's own workloads, each beside a plain loop that does the least that any log must do.
+//! Scenario `log`: the log's own workloads, each with a plain loop that does the least that any log must do.
 //!
 //! ```text
 //!   group   floor · bare · W1 · W1g       the same bytes by the same method: turns in random order within a round
@@ -204,9 +204,9 @@ fn simulated(
         return Err(OpenError::Unavailable(Unavailable(reason.to_owned())).into());
     }
     let sharing = if case.by.shares { Sharing::Log } else { Sharing::File };
-    let order = group::Order { sharing, writers: case.in_flight(), method, settings };
+    let request = group::BlockRequest { sharing, writers: case.in_flight(), method, settings };
     // Its commits are of one block.
-    let mut measured = tally(&group::block(testbed, &order, until)?, case.bytes.min(4096) as u64);
+    let mut measured = tally(&group::block(testbed, &request, until)?, case.bytes.min(4096) as u64);
     measured.set("cpu_ns", (measured.cpu.user_ns + measured.cpu.system_ns) as f64);
     if let Some(counts) = measured.counts.filter(|_| case.by.shares) {
         measured.set("records", measured.commits as f64);

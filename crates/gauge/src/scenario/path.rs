@@ -74,7 +74,7 @@ impl Way {
 
 /// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order {
+pub struct BlockRequest {
     /// The way of writing.
     pub way: Way,
     /// When the next write begins.
@@ -104,7 +104,7 @@ pub struct Trace {
     pub times: Times,
     /// What slow writes waited for.
     pub tail: Tail,
-    /// What the devices counted, where that was asked for.
+    /// What the devices counted, where the block asks for it.
     pub counts: Option<Counts>,
     /// Leaving one file for the next, where that is a question.
     pub roll: Option<Latency>,
@@ -131,7 +131,7 @@ pub fn run(
     rounds::run(course, testbed, observer, &|_| {}, &mut |testbed, turn| {
         let (pace, call) = cases[turn.index];
         let cpu = settings.pin_to.first().copied();
-        let order = Order {
+        let request = BlockRequest {
             way: Way::Call(call),
             pace,
             interval_ns: settings.write_sleep_ns,
@@ -140,15 +140,15 @@ pub fn run(
             settle: false,
             cpu,
         };
-        block(testbed, &order, turn.until).map(tally)
+        block(testbed, &request, turn.until).map(tally)
     })
 }
 
 /// A block of the scenario.
-fn block(testbed: &mut dyn Testbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
+fn block(testbed: &mut dyn Testbed, request: &BlockRequest, until: Until<'_>) -> Result<Trace, BlockError> {
     match testbed.machine() {
-        Machine::Real(real) => real.block(|real| real::run(real, order, until)),
-        Machine::Sim(sim) => sim::run(sim, order, until),
+        Machine::Real(real) => real.block(|real| real::run(real, request, until)),
+        Machine::Sim(sim) => sim::run(sim, request, until),
     }
 }
 

@@ -40,7 +40,7 @@ pub const IN_FLIGHT: [usize; 2] = [1, 64];
 
 /// What a block is to do with an engine.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct BlockRequest<'a> {
     /// Index into the testbed's [`Engines`].
     pub engine: usize,
     /// Records sent and not yet acknowledged, at most.
@@ -61,7 +61,7 @@ pub trait Engine {
     ///
     /// # Errors
     /// A record was refused, or its acknowledgement did not come in time.
-    fn run(&mut self, order: &Order<'_>, until: Until<'_>) -> Result<Sample, EngineError>;
+    fn run(&mut self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample, EngineError>;
 
     /// Removes what it created in the cluster.
     ///
@@ -116,7 +116,7 @@ struct Case {
 }
 
 /// The rows to come that have one committer.
-struct Kind {
+struct CommitterRows {
     committer: Committer,
     id: String,
     group: String,
@@ -144,17 +144,18 @@ pub fn run(
     let course = Course::new(NAME, settings, group::file_bytes(settings), study);
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let (case, until) = (&cases[turn.index], turn.until);
-        let order = |sharing, method| group::Order { sharing, writers: case.in_flight, method, settings };
+        let request =
+            |sharing, method| group::BlockRequest { sharing, writers: case.in_flight, method, settings };
         let block = match case.committer {
-            Committer::Method(method) => group::block(testbed, &order(Sharing::File, method), until)?,
+            Committer::Method(method) => group::block(testbed, &request(Sharing::File, method), until)?,
             // The log chooses its own method; this one only fills the field.
-            Committer::Log => group::block(testbed, &order(Sharing::Log, settings.methods[0]), until)?,
+            Committer::Log => group::block(testbed, &request(Sharing::Log, settings.methods[0]), until)?,
             Committer::Engine(engine) => {
-                let order = Order { engine, in_flight: case.in_flight, id: &case.id, settings };
+                let request = BlockRequest { engine, in_flight: case.in_flight, id: &case.id, settings };
                 match testbed.machine() {
                     // A cluster that fails leaves the files here as they were.
-                    Machine::Real(real) => real::run(real, &order, until)?,
-                    Machine::Sim(sim) => sim::run(sim, &engines[engine], &order, until)?,
+                    Machine::Real(real) => real::run(real, &request, until)?,
+                    Machine::Sim(sim) => sim::run(sim, &engines[engine], &request, until)?,
                 }
             }
         };
@@ -204,12 +205,12 @@ fn table(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) ->
 }
 
 /// Local methods first, then the log, then the engines.
-fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) -> Vec<Kind> {
+fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) -> Vec<CommitterRows> {
     let around = testbed.environment(0).surroundings(FileState::ZeroFilled);
     let mut kinds = Vec::new();
     for method in &settings.methods {
         let durability = classify(method, &around);
-        kinds.push(Kind {
+        kinds.push(CommitterRows {
             committer: Committer::Method(method),
             id: method.id.to_owned(),
             group: format!("{}, here · synced: before", method.id),
@@ -220,7 +221,7 @@ fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) ->
     }
     // The log opens only with a method that is as durable as those.
     let durable = settings.methods.iter().map(|method| classify(method, &around)).max_by_key(|one| one.class);
-    kinds.extend(durable.map(|durability| Kind {
+    kinds.extend(durable.map(|durability| CommitterRows {
         committer: Committer::Log,
         id: "seawall-log".to_owned(),
         group: "Seawall log, here · synced: before".to_owned(),
@@ -228,7 +229,7 @@ fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) ->
         outlives: outlives_here(&durability),
         durability: None,
     }));
-    kinds.extend(engines.iter().enumerate().map(|(engine, facts)| Kind {
+    kinds.extend(engines.iter().enumerate().map(|(engine, facts)| CommitterRows {
         committer: Committer::Engine(engine),
         id: facts.id.clone(),
         group: heading(facts),
@@ -240,7 +241,7 @@ fn kinds(settings: &Settings, testbed: &dyn Testbed, engines: &[EngineFacts]) ->
 }
 
 /// A row that has not run yet, with its promise.
-fn promised(kind: &Kind) -> Outcome {
+fn promised(kind: &CommitterRows) -> Outcome {
     let mut measured = Measured { durability: kind.durability.clone(), ..Measured::default() };
     let all = [kind.outlives.process, kind.outlives.machine, kind.outlives.power_cut];
     for (name, outlived) in OUTLIVED.iter().zip(all) {
@@ -392,7 +393,7 @@ fn beside_local(study: &Study, rows: &[&Row]) -> Option<Finding> {
     })
 }
 
-/// Engines that acknowledge before they sync; the remedy's price is told if it was measured.
+/// Engines that acknowledge before they sync; the remedy's price is given if it was measured.
 fn not_synced(study: &Study, engines: &[Vec<&Row>]) -> Option<Finding> {
     let later: Vec<&Row> = engines
         .iter()

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Mended: appends arrive on schedule and are charged from there; appends are separated by whether a sync was in
-//! flight between arrival and end; designs that avoid the stall are measured beside the one that has it.
+//! flight between arrival and end; designs that avoid the stall are measured together with the one that has it.
 //!
 //! Invariants: [`analyse`] is pure and the same for a real and a simulated trace; an append that was never made because
 //! the run ended is counted as missed, not forgotten.
@@ -111,7 +111,7 @@ pub const DESIGNS: [Design; 6] = [
 
 /// What a block of a design is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct BlockRequest<'a> {
     /// The design.
     pub design: &'static Design,
     /// The parameters.
@@ -170,12 +170,12 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     let course = Course::new(NAME, settings, 0, study(settings, testbed));
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
-        let (order, until) = (Order { design: &DESIGNS[turn.index], settings }, turn.until);
+        let (request, until) = (BlockRequest { design: &DESIGNS[turn.index], settings }, turn.until);
         let trace = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
-            Machine::Sim(sim) => sim::run(sim, &order, until)?,
+            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
+            Machine::Sim(sim) => sim::run(sim, &request, until)?,
         };
-        Ok(analyse(&trace, order.design))
+        Ok(analyse(&trace, request.design))
     })
 }
 
@@ -359,7 +359,7 @@ fn blocked(study: &Study) -> Option<Finding> {
     found(Severity::Caution, sentence, remedy)
 }
 
-/// The worst single append of each design that nobody expects to stall.
+/// The worst single append of each design that is not expected to stall.
 fn longest(study: &Study) -> Option<Finding> {
     let mut stalled: Vec<(&str, u64)> = study
         .measured()

@@ -32,7 +32,7 @@ pub(crate) use lane::{RealLane, RecordLane, UNTIMED, put_stamp};
 /// This machine.
 pub struct RealTestbed {
     places: Vec<Spot>,
-    /// A block device that nobody else uses and that may be overwritten, in place of a journal's file.
+    /// A block device that no other program uses and that may be overwritten, in place of a journal's file.
     device: Option<RawDevice>,
     journal: Option<Journal>,
     /// Files that are kept from block to block.

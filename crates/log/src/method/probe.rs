@@ -69,7 +69,7 @@ pub struct Tried {
 /// What a probe can say to a demand on the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum ProbeOutcome {
     /// No commit took longer. So few commits cannot show more.
     NothingAgainst,
     /// Some took longer, but not half of them.
@@ -78,7 +78,7 @@ pub enum Verdict {
     TooSlow,
 }
 
-impl Verdict {
+impl ProbeOutcome {
     /// Its name in words.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -103,13 +103,13 @@ impl Tried {
 
     /// Holds the figures against a demand on the 99th percentile.
     #[must_use]
-    pub fn against(&self, p99_max: Duration) -> Verdict {
+    pub fn against(&self, p99_max: Duration) -> ProbeOutcome {
         if self.max < p99_max {
-            Verdict::NothingAgainst
+            ProbeOutcome::NothingAgainst
         } else if self.p50 < p99_max {
-            Verdict::Doubtful
+            ProbeOutcome::Doubtful
         } else {
-            Verdict::TooSlow
+            ProbeOutcome::TooSlow
         }
     }
 }
@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn a_verdict_says_no_more_than_few_commits_can_show() {
         let demand = Duration::from_millis(10);
-        assert_eq!(tried(1, 9).against(demand), Verdict::NothingAgainst);
-        assert_eq!(tried(1, 10).against(demand), Verdict::Doubtful);
-        assert_eq!(tried(10, 10).against(demand), Verdict::TooSlow);
+        assert_eq!(tried(1, 9).against(demand), ProbeOutcome::NothingAgainst);
+        assert_eq!(tried(1, 10).against(demand), ProbeOutcome::Doubtful);
+        assert_eq!(tried(10, 10).against(demand), ProbeOutcome::TooSlow);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Node {
 
 /// Whether a cluster's nodes run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum NodesUp {
     /// All of them.
     All,
     /// So many of them.
@@ -46,16 +46,16 @@ pub enum Standing {
 
 /// How many nodes run.
 #[must_use]
-pub fn state_of(state: &State) -> Standing {
+pub fn state_of(state: &State) -> NodesUp {
     match state.nodes.iter().filter(|node| node.process.runs()).count() {
-        0 => Standing::None,
-        n if n == super::NODES => Standing::All,
-        n => Standing::Some(n),
+        0 => NodesUp::None,
+        n if n == super::NODES => NodesUp::All,
+        n => NodesUp::Some(n),
     }
 }
 
 pub(super) fn any_runs(state: &State) -> bool {
-    state_of(state) != Standing::None
+    state_of(state) != NodesUp::None
 }
 
 /// A node to start.
@@ -175,8 +175,8 @@ pub(super) fn name(node: usize) -> String {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::Kind;
-    use crate::cluster::{NODES, NotOwn, Order, Sync, down};
+    use crate::EngineKind;
+    use crate::cluster::{ClusterSpec, NODES, NotOwn, Sync, down};
 
     fn plan(node: usize, command: &[&str]) -> Plan {
         Plan {
@@ -189,9 +189,13 @@ mod tests {
     }
 
     fn started(home: &Path, commands: [&[&str]; NODES]) -> State {
-        let order =
-            Order { kind: Kind::Nats, sync: Sync::Default, folder: home.to_path_buf(), first_port: None };
-        let mut state = State::new(&order, &[0; 9]);
+        let spec = ClusterSpec {
+            kind: EngineKind::Nats,
+            sync: Sync::Default,
+            folder: home.to_path_buf(),
+            first_port: None,
+        };
+        let mut state = State::new(&spec, &[0; 9]);
         let plans: Vec<Plan> = (1..).zip(commands).map(|(node, command)| plan(node, command)).collect();
         let stop = AtomicBool::new(false);
         start(&plans, home, &mut state, &mut |_| {}, &stop).expect("started");
@@ -204,12 +208,12 @@ mod tests {
         let deaf = ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"];
         let stopped = ["sh", "-c", "kill -STOP $$; sleep 600"];
         let state = started(home.path(), [&["sleep", "600"], &deaf, &stopped]);
-        assert_eq!(state_of(&state), Standing::All);
+        assert_eq!(state_of(&state), NodesUp::All);
         assert!(died(&state, home.path()).is_none());
         let written = state::read(home.path()).expect("readable").expect("written");
         assert_eq!(written, state, "each node is stored");
         down(home.path(), &written).expect("ended");
-        assert_eq!(state_of(&state), Standing::None);
+        assert_eq!(state_of(&state), NodesUp::None);
         assert!(!home.path().join("node-1").exists() && home.path().join("node-1.log").exists());
         assert_eq!(state::read(home.path()).expect("readable"), None);
     }
@@ -231,7 +235,7 @@ mod tests {
         let mut read = state::read(&planted_home).expect("readable").expect("is one");
         read.nodes.truncate(1);
         down(&planted_home, &read).expect("nothing to end");
-        assert!(bystander.try_wait().expect("asked").is_none(), "the bystander goes on");
+        assert!(bystander.try_wait().expect("its status").is_none(), "the bystander goes on");
         bystander.kill().and_then(|()| bystander.wait()).expect("ended");
         // The true file, where others could have written it.
         let path = home.path().join("cluster.json");

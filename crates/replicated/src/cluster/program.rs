@@ -12,7 +12,7 @@
 //! was noted when it was put there.
 
 use super::{checksum, owned};
-use crate::{Error, Kind, Result};
+use crate::{EngineKind, Error, Result};
 use seawall_sys::process::start_apart;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,12 @@ const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
 "#;
 
 /// The program of `kind`: NATS' server, or the folder with Kafka's archives.
-pub(super) fn provide(kind: Kind, report: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf> {
+pub(super) fn provide(kind: EngineKind, report: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf> {
     let engines = owned::programs()?;
     owned::provide_folder(&engines)?;
     match kind {
-        Kind::Nats => nats(&engines, report, stop),
-        Kind::Kafka => kafka(&engines, report, stop),
+        EngineKind::Nats => nats(&engines, report, stop),
+        EngineKind::Kafka => kafka(&engines, report, stop),
     }
 }
 

@@ -6,8 +6,8 @@
 use super::nodes::Node;
 use super::owned::{self, Thing};
 use super::ports::PER_NODE;
-use super::{NODES, Order};
-use crate::{Error, Kind, Named, Result};
+use super::{ClusterSpec, NODES};
+use crate::{EngineKind, Error, Named, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -31,18 +31,18 @@ pub struct State {
 }
 
 impl State {
-    pub(super) fn new(order: &Order, ports: &[u16]) -> Self {
+    pub(super) fn new(spec: &ClusterSpec, ports: &[u16]) -> Self {
         let each = |offset: usize, scheme: &str| {
             let at = |node: usize| format!("{scheme}127.0.0.1:{}", ports[node * PER_NODE + offset]);
             (0..NODES).map(at).collect::<Vec<_>>().join(",")
         };
-        let (address, monitors) = match order.kind {
-            Kind::Nats => (each(0, "nats://"), each(2, "")),
-            Kind::Kafka => (each(0, ""), String::new()),
+        let (address, monitors) = match spec.kind {
+            EngineKind::Nats => (each(0, "nats://"), each(2, "")),
+            EngineKind::Kafka => (each(0, ""), String::new()),
         };
         Self {
-            engine: order.kind.known().name.to_owned(),
-            sync: order.sync.name(),
+            engine: spec.kind.known().name.to_owned(),
+            sync: spec.sync.name(),
             address,
             monitors,
             nodes: Vec::new(),
@@ -53,7 +53,7 @@ impl State {
     #[must_use]
     pub fn named(&self, ack_timeout: Duration) -> Named {
         let mut named = Named { ack_timeout, ..Named::default() };
-        if self.engine == Kind::Kafka.known().name {
+        if self.engine == EngineKind::Kafka.known().name {
             named.kafka.push(self.address.clone());
         } else {
             named.nats.push(self.address.clone());
@@ -125,7 +125,11 @@ pub(super) fn forget(home: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The file that cannot be read, or the folder or file that is not the caller's own.
-pub fn find(folder: &Path, engine: Option<Kind>, sync: Option<super::Sync>) -> Result<Vec<(PathBuf, State)>> {
+pub fn find(
+    folder: &Path,
+    engine: Option<EngineKind>,
+    sync: Option<super::Sync>,
+) -> Result<Vec<(PathBuf, State)>> {
     if !owned::is_own_folder(folder)? {
         return Ok(Vec::new());
     }
@@ -149,34 +153,39 @@ mod tests {
     use super::super::Sync;
     use super::*;
 
-    fn order(folder: &Path) -> Order {
-        Order { kind: Kind::Nats, sync: Sync::Always, folder: folder.to_path_buf(), first_port: None }
+    fn spec(folder: &Path) -> ClusterSpec {
+        ClusterSpec {
+            kind: EngineKind::Nats,
+            sync: Sync::Always,
+            folder: folder.to_path_buf(),
+            first_port: None,
+        }
     }
 
     #[test]
     fn a_cluster_is_found_as_it_was_written_and_its_folder_is_taken_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let order = order(folder.path());
-        let state = State::new(&order, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let spec = spec(folder.path());
+        let state = State::new(&spec, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(
             state.options(),
             "--nats nats://127.0.0.1:1,nats://127.0.0.1:4,nats://127.0.0.1:7 --nats-monitor 127.0.0.1:3,127.0.0.1:6,127.0.0.1:9"
         );
-        claim(&order.home(), &state).expect("taken");
-        assert!(claim(&order.home(), &state).is_err_and(|error| error.to_string().contains("another")));
+        claim(&spec.home(), &state).expect("taken");
+        assert!(claim(&spec.home(), &state).is_err_and(|error| error.to_string().contains("another")));
         let found = |engine, sync| find(folder.path(), engine, sync).expect("readable");
-        assert_eq!(found(None, None), [(order.home(), state.clone())]);
-        assert_eq!(found(Some(Kind::Nats), Some(Sync::Always)).len(), 1);
-        assert_eq!(found(Some(Kind::Kafka), None).len(), 0);
+        assert_eq!(found(None, None), [(spec.home(), state.clone())]);
+        assert_eq!(found(Some(EngineKind::Nats), Some(Sync::Always)).len(), 1);
+        assert_eq!(found(Some(EngineKind::Kafka), None).len(), 0);
         assert_eq!(found(None, Some(Sync::Default)).len(), 0);
-        forget(&order.home()).expect("removed");
+        forget(&spec.home()).expect("removed");
         assert_eq!(found(None, None).len(), 0);
     }
 
     #[test]
     fn a_damaged_file_is_an_error_and_not_taken_for_no_cluster() {
         let folder = tempfile::tempdir().expect("a folder");
-        let home = order(folder.path()).home();
+        let home = spec(folder.path()).home();
         std::fs::create_dir_all(&home).expect("made");
         std::fs::write(home.join(FILE), "{").expect("written");
         assert!(find(folder.path(), None, None).is_err_and(|error| error.to_string().contains("damaged")));

@@ -3,12 +3,12 @@
 //! Invariant: each picture has the table of its figures behind it.
 
 use super::escape::{Id, Text};
-use super::picture::{self, Axis, Kind};
+use super::picture::{self, Axis, AxisUnit};
 use super::{Caption, Page, table};
 use crate::figures::{count, duration, tight};
 use crate::latency::Latency;
 use crate::lookup;
-use crate::rank::{Ranked, Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::report::columns::{percentile, shown};
 use crate::row::{Measured, Round, Row, Series};
 use crate::study::{Better, Column, Study, Unit, Value};
@@ -119,12 +119,12 @@ fn axis_picture(page: &mut Page, study: &Study, column: &Column, curves: &[pictu
     );
 }
 
-fn kind(unit: Unit) -> Kind {
+fn kind(unit: Unit) -> AxisUnit {
     match unit {
-        Unit::Nanoseconds => Kind::Ns,
-        Unit::Bytes => Kind::Bytes,
-        Unit::Share => Kind::Share,
-        Unit::Count | Unit::PerSecond | Unit::Ratio | Unit::Outlived => Kind::Number,
+        Unit::Nanoseconds => AxisUnit::Ns,
+        Unit::Bytes => AxisUnit::Bytes,
+        Unit::Share => AxisUnit::Share,
+        Unit::Count | Unit::PerSecond | Unit::Ratio | Unit::Outlived => AxisUnit::Number,
     }
 }
 
@@ -203,7 +203,7 @@ pub(super) fn percentile_table(curves: &[(String, &Latency, bool)]) -> String {
     )
 }
 
-/// Up to so many rows are told apart in a picture.
+/// So many rows at most are shown at first in a picture.
 const MANY: usize = 16;
 /// And so many of ranked methods, whose names are long.
 const METHODS_MANY: usize = 7;
@@ -238,7 +238,7 @@ fn shown_at_first<'a>(
         let is_published = |row: &&Ranked<'_>| {
             lookup::method(ranking.result, row.row).is_some_and(|method| method.set == Set::Published)
         };
-        let best = Standing::ALL.into_iter().filter_map(|standing| ranking.of(standing).next());
+        let best = EffectiveClass::ALL.into_iter().filter_map(|class| ranking.of(class).next());
         best.chain(ranking.rows.iter().filter(is_published)).for_each(|ranked| add(ranked.row));
         first.truncate(METHODS_MANY);
         return first;
@@ -302,9 +302,9 @@ fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
             vec![name.clone(), count(points.len() as u64), tight(longest), duration(at * 1e9)]
         });
         let table = table("Latency over time", &["", "Spans", "Longest", "At"], rows);
-        let x = Axis::new("time since the run began", Kind::Seconds, false);
+        let x = Axis::new("time since the run began", AxisUnit::Seconds, false);
         page.picture(
-            picture::curves(id, x, Axis::new(what, Kind::Ns, true), &series, false)
+            picture::curves(id, x, Axis::new(what, AxisUnit::Ns, true), &series, false)
                 .broken(&breaks),
             &Caption {
                 title: "Latency over time",
@@ -389,11 +389,11 @@ fn split(page: &mut Page, ranking: &Ranking<'_>) {
                  <ul class=\"key\"><li><i class=\"p-write\"></i>write</li><li><i class=\"p-sync\"></i>sync</li>\
                  <li><i class=\"p-whole\"></i>write and sync in one call</li><li><i class=\"p-wait\"></i>waiting for a CPU</li></ul>\n\
                  <div class=\"bars\">\n";
-    let mut standing = None;
+    let mut class = None;
     for row in &ranking.rows {
-        if standing != Some(row.standing) {
-            standing = Some(row.standing);
-            page.add(&format!("<h4>outlives: {}</h4>\n", Text(row.standing.name())));
+        if class != Some(row.class) {
+            class = Some(row.class);
+            page.add(&format!("<h4>outlives: {}</h4>\n", Text(row.class.name())));
         }
         bar(page, row, most);
     }

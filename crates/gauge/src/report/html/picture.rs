@@ -29,7 +29,7 @@ pub(super) struct Picture {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Axis {
     pub(super) label: String,
-    pub(super) kind: Kind,
+    pub(super) kind: AxisUnit,
     pub(super) log: bool,
     /// Whether its marks stand at the values themselves.
     pub(super) at_points: bool,
@@ -38,7 +38,7 @@ pub(super) struct Axis {
 /// What the values of an axis are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum AxisUnit {
     Ns,
     Seconds,
     Nines,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
 }
 
 impl Axis {
-    pub(super) fn new(label: &str, kind: Kind, log: bool) -> Self {
+    pub(super) fn new(label: &str, kind: AxisUnit, log: bool) -> Self {
         Self { label: label.to_owned(), kind, log, at_points: false }
     }
 }
@@ -122,8 +122,8 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
     };
     Picture {
         id,
-        x: Axis::new("share that took no longer", Kind::Nines, false),
-        y: Axis::new("latency", Kind::Ns, true),
+        x: Axis::new("share that took no longer", AxisUnit::Nines, false),
+        y: Axis::new("latency", AxisUnit::Ns, true),
         series: curves.iter().enumerate().map(line).collect(),
         xs,
     }
@@ -153,8 +153,8 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
     let series = rows.iter().enumerate().map(line).collect();
     Picture {
         id,
-        x: Axis::new("time since the run began", Kind::Seconds, false),
-        y: Axis::new("latency", Kind::Ns, true),
+        x: Axis::new("time since the run began", AxisUnit::Seconds, false),
+        y: Axis::new("latency", AxisUnit::Ns, true),
         xs,
         series,
     }
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_line_is_broken_where_it_pauses_and_its_values_stay() {
-        let axis = || Axis::new("", Kind::Seconds, false);
+        let axis = || Axis::new("", AxisUnit::Seconds, false);
         let named = [("a".into(), vec![(1.0, 5.0), (4.0, 6.0)]), ("b".into(), vec![(2.0, 7.0)])];
         let picture = curves("c".into(), axis(), axis(), &named, false).broken(&[vec![2.5], Vec::new()]);
         assert_eq!(picture.xs, [1.0, 2.0, 2.5, 4.0]);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn curves_meet_on_shared_x_values() {
-        let axis = || Axis::new("", Kind::Number, false);
+        let axis = || Axis::new("", AxisUnit::Number, false);
         let picture = curves(
             "c".into(),
             axis(),

@@ -7,7 +7,7 @@ use super::charts::{group, label};
 use super::escape::{Id, Text};
 use super::{Page, facts as fact_list, scroll, table};
 use crate::figures::{count, tight};
-use crate::rank::{Ranking, Standing};
+use crate::rank::{EffectiveClass, Ranking};
 use crate::report::columns::Need;
 use crate::report::grid::{Grid, Head, Line, Section};
 use crate::row::{Measured, Row};
@@ -79,17 +79,17 @@ fn class(head: &Head<'_>) -> &'static str {
 
 /// The heading of a section, below the line if it is the first of those that lose commits.
 fn heading(page: &mut Page, section: &Section<'_>, across: usize, drawn: &mut bool) {
-    if section.standing > Some(Standing::PowerLoss) && !*drawn {
+    if section.class > Some(EffectiveClass::PowerLoss) && !*drawn {
         *drawn = true;
         page.add(&format!(
             "<tr class=\"line\"><th scope=\"rowgroup\" colspan=\"{across}\"><span>below this line a power cut loses acknowledged commits</span></th></tr>\n"
         ));
     }
-    let class = match section.standing {
+    let class = match section.class {
         None => "",
-        Some(Standing::PowerLoss) => " class=\"good\"",
-        Some(Standing::NotConfirmed) => " class=\"bad\"",
-        Some(Standing::SystemCrash | Standing::ProcessCrash) => " class=\"caution\"",
+        Some(EffectiveClass::PowerLoss) => " class=\"good\"",
+        Some(EffectiveClass::NotConfirmed) => " class=\"bad\"",
+        Some(EffectiveClass::SystemCrash | EffectiveClass::ProcessCrash) => " class=\"caution\"",
     };
     if !section.heading.is_empty() {
         page.add(&format!(
@@ -170,7 +170,7 @@ fn explained_as<'a>(study: &Study, row: &'a Row) -> &'a str {
     group(study, row).filter(|_| study.rows.iter().all(alike)).unwrap_or(&row.label)
 }
 
-/// Call by call, as `truss -c` would tell it.
+/// Call by call, as `truss -c` prints it.
 pub(super) fn calls(page: &mut Page, study: &Study, contents: &mut Vec<(String, String)>, nav: bool) {
     let with: Vec<(&Row, &Measured)> =
         study.measured().filter(|(_, measured)| !measured.calls.is_empty()).collect();

@@ -12,7 +12,7 @@ use crate::lookup;
 use crate::result::RunResult;
 use crate::study::Unit;
 
-/// The figures of a commit run that are told, as far as all sides have them; the first one that they share in any case.
+/// The figures of a commit run that are compared, as far as all sides have them; the first one that they share in any case.
 const MEASURES: [&str; 4] = ["cost", "p50", "p99", "max"];
 
 /// Of sides without a study of their own: so many figures more than the first.
@@ -36,7 +36,7 @@ pub(super) fn section(
         .filter(|(_, side)| !side.published)
         .filter_map(|(index, side)| Some((index, results.iter().find(|named| named.name == side.name)?)))
         .collect();
-    let others = first.others.iter().filter(|measure| tells(first, &compared, &measure.id));
+    let others = first.others.iter().filter(|measure| is_compared(first, &compared, &measure.id));
     let others = others.filter_map(|measure| Comparison::new(first.sides.clone(), Some(&measure.id)).ok());
     for comparison in std::iter::once(first.clone()).chain(others) {
         differences(page, &comparison);
@@ -46,7 +46,7 @@ pub(super) fn section(
 }
 
 /// Whether that figure has a table of its own: those of [`MEASURES`], and of a study what its narrow table shows.
-fn tells(first: &Comparison, compared: &[(usize, &Named<'_>)], id: &str) -> bool {
+fn is_compared(first: &Comparison, compared: &[(usize, &Named<'_>)], id: &str) -> bool {
     if MEASURES.contains(&id) {
         return true;
     }
@@ -183,8 +183,8 @@ fn promise(line: &crate::compare::Line) -> String {
     if differs {
         return "<small class=\"bad\">not the same promise</small>".to_owned();
     }
-    let standing = line.cells.iter().flatten().find_map(|cell| cell.row.standing);
-    standing.map_or(String::new(), |standing| format!("<small>outlives: {}</small>", Text(standing.name())))
+    let class = line.cells.iter().flatten().find_map(|cell| cell.row.class);
+    class.map_or(String::new(), |class| format!("<small>outlives: {}</small>", Text(class.name())))
 }
 
 fn notes(page: &mut Page, comparison: &Comparison) {

@@ -3,7 +3,7 @@
 //! Invariants: the file starts each block uncached; the cached share is then measured; the CPU clock is read outside
 //! the timed calls; every call's result is checked and its failures counted before the block ends with them.
 
-use super::{Order, ReadIn, SYNC, Trace, WRITE};
+use super::{BlockRequest, ReadIn, SYNC, Trace, WRITE};
 use crate::row::CallTally;
 use crate::testbed::real::{Content, RealTestbed};
 use crate::testbed::{BlockError, Until};
@@ -19,31 +19,37 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(testbed: &mut RealTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
-    let path = testbed.file(order.place, "cached", Content::Written(order.file_bytes), until)?;
+pub(super) fn run(
+    testbed: &mut RealTestbed,
+    request: &BlockRequest,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
+    let path = testbed.file(request.place, "cached", Content::Written(request.file_bytes), until)?;
     let mut file = File::options()
         .read(true)
         .write(true)
         .open(&path)
         .map_err(|error| Error::new("open", &path, error))?;
     sync_and_evict(&file, &path, true)?;
-    match order.read_in {
+    match request.read_in {
         ReadIn::Nothing => {}
         ReadIn::Around => read_around(&path, until)?,
-        ReadIn::Through(percent) => read_through(&mut file, &path, order.file_bytes / 100 * percent, until)?,
+        ReadIn::Through(percent) => {
+            read_through(&mut file, &path, request.file_bytes / 100 * percent, until)?
+        }
     }
     let cached = cached_bytes(&file, &path)?;
-    let before = testbed.counts_of(order.place);
+    let before = testbed.counts_of(request.place);
     // A thread of its own, because its accounts are the block's and the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
-        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, order, until));
+        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, request, until));
         Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
     })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    let counts = testbed.counts_of(order.place);
+    let counts = testbed.counts_of(request.place);
     trace.counts = before.zip(counts).map(|(before, after)| after.since(&before));
     trace.cached_bytes = cached;
     Ok(trace)
@@ -84,24 +90,24 @@ fn read_through(file: &mut File, path: &Path, bytes: u64, until: Until<'_>) -> R
 /// The calls of a rewrite, in the order of the table.
 const CALLS: [&str; 4] = ["lseek", "read", WRITE, SYNC];
 
-fn rewrite(file: &mut File, path: &Path, order: &Order, until: Until<'_>) -> Result<Trace, Error> {
-    if let Some(cpu) = order.cpu {
+fn rewrite(file: &mut File, path: &Path, request: &BlockRequest, until: Until<'_>) -> Result<Trace, Error> {
+    if let Some(cpu) = request.cpu {
         pin(cpu)?;
     }
-    let mut random = fastrand::Rng::with_seed(order.seed);
-    let data = Aligned::incompressible(order.bytes, order.seed);
-    let mut buffer = Aligned::zeroed(order.bytes);
-    let places = (order.file_bytes / order.bytes as u64).max(1);
+    let mut random = fastrand::Rng::with_seed(request.seed);
+    let data = Aligned::incompressible(request.bytes, request.seed);
+    let mut buffer = Aligned::zeroed(request.bytes);
+    let places = (request.file_bytes / request.bytes as u64).max(1);
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut trace = Trace::default();
     let mut counter = Counter::new();
     let start_ns = clock::monotonic_ns();
-    for _ in 0..order.rewrites {
+    for _ in 0..request.rewrites {
         if until.stop.load(Ordering::Relaxed) {
             break;
         }
-        let at = SeekFrom::Start(random.u64(..places) * order.bytes as u64);
+        let at = SeekFrom::Start(random.u64(..places) * request.bytes as u64);
         counter.call(path, 0, || file.seek(at))?;
         counter.call(path, 1, || file.read_exact(buffer.as_mut_slice()))?;
         // The original went back for each write, too.

@@ -1,19 +1,19 @@
 //! Computes a block of the `cached` scenario, in which calls cost what is planted for each cached KiB.
 
-use super::{Order, ReadIn, SYNC, Trace, WRITE};
+use super::{BlockRequest, ReadIn, SYNC, Trace, WRITE};
 use crate::row::CallTally;
 use crate::testbed::Until;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, times};
 use seawall_sys::counters::Counts;
 
-pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Trace {
+pub(super) fn run(sim: &mut SimTestbed, request: &BlockRequest, until: Until<'_>) -> Trace {
     let mut state = sim.state();
     let [search_ns_per_kib, folio_ns_per_kib] = state.cache_walks();
-    let cached_bytes = match order.read_in {
+    let cached_bytes = match request.read_in {
         ReadIn::Nothing | ReadIn::Around => 0,
-        ReadIn::Through(percent) => order.file_bytes / 100 * percent,
+        ReadIn::Through(percent) => request.file_bytes / 100 * percent,
     };
-    state.now_ns += order.file_bytes / 4;
+    state.now_ns += request.file_bytes / 4;
     let (start_ns, before) = (state.now_ns, state.counts);
     let mut trace = Trace { cached_bytes: Some(cached_bytes), ..Trace::default() };
     let search_ns = cached_bytes / 1024 * search_ns_per_kib;
@@ -24,7 +24,7 @@ pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Trac
         .map(|(call, ..)| CallTally { call: (*call).to_owned(), cpu_ns: Some(0), ..CallTally::default() })
         .collect();
     calls.push(CallTally { call: SYNC.to_owned(), cpu_ns: Some(0), ..CallTally::default() });
-    for _ in 0..order.rewrites {
+    for _ in 0..request.rewrites {
         if until.stop.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }

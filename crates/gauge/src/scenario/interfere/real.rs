@@ -1,9 +1,9 @@
-//! Runs a block of the `interfere` scenario: a load in a thread and file of its own beside the commits.
+//! Runs a block of the `interfere` scenario: a load in a thread and file of its own during the commits.
 //!
 //! Invariants: the load runs from before the first timed commit until after the last; a load that fails ends the
 //! block with its error, because the figures would claim a load that was absent.
 
-use super::{JOURNAL_BYTES, LOAD_BYTES, Load, Order};
+use super::{BlockRequest, JOURNAL_BYTES, LOAD_BYTES, Load};
 use crate::testbed::real::{Content, RealLane, RealTestbed};
 use crate::testbed::writers::{Crew, run as commit, slice};
 use crate::testbed::{Block, BlockError, Until};
@@ -17,21 +17,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
-    let settings = order.settings;
+    let settings = request.settings;
     let journal = testbed.file(0, "journal", Content::Written(JOURNAL_BYTES), until)?;
     let load_path = testbed.file(0, "load", Content::Written(LOAD_BYTES), until)?;
     let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
-    prove(order.method, &target)?;
-    let lane = RealLane::open(order.method, &target)?;
+    prove(request.method, &target)?;
+    let lane = RealLane::open(request.method, &target)?;
     let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
     let lanes = vec![(lane, slice(0, JOURNAL_BYTES / settings.bytes as u64, until))];
     let (done, moved) = (AtomicBool::new(false), AtomicU64::new(0));
     let block = std::thread::scope(|scope| {
         let (done, moved) = (&done, &moved);
-        let mut worker = Worker::open(order.load, &load_path, settings.seed)?;
+        let mut worker = Worker::open(request.load, &load_path, settings.seed)?;
         let start = |mut worker: Worker| spawn_scoped(scope, "the load", move || worker.work(done, moved));
         let thread = worker.take().map(start).transpose().map_err(BlockError::run)?;
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -51,7 +51,7 @@ pub(super) fn run(
         }
         block.map(|block| Block { load_bytes: after - before, ..block })
     });
-    if order.load != Load::None {
+    if request.load != Load::None {
         RealTestbed::settle_file(&load_path)?;
     }
     RealTestbed::settle_file(&journal)?;

@@ -4,15 +4,19 @@
 //!   a load: buffered adds 1 ms to every flush, random 200 µs, reads 20 µs
 //! ```
 
-use super::{Load, Order};
+use super::{BlockRequest, Load};
 use crate::measure::Sample;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, attribute, times};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::counters::Counts;
 
-pub(super) fn run(sim: &mut SimTestbed, order: &Order<'_>, until: Until<'_>) -> Result<Block, BlockError> {
+pub(super) fn run(
+    sim: &mut SimTestbed,
+    request: &BlockRequest<'_>,
+    until: Until<'_>,
+) -> Result<Block, BlockError> {
     let mut state = sim.state();
-    let (load_ns, load_bytes_per_s) = match order.load {
+    let (load_ns, load_bytes_per_s) = match request.load {
         Load::None => (0, 0),
         Load::Buffered => (1_000_000, 400 << 20),
         Load::RandomDirect => (200_000, 40 << 20),
@@ -22,7 +26,7 @@ pub(super) fn run(sim: &mut SimTestbed, order: &Order<'_>, until: Until<'_>) -> 
     let mut sample = Sample::default();
     let mut wait_ns = 0;
     while state.now_ns < start_ns + until.block_ns {
-        let extra = state.extra(order.id)?;
+        let extra = state.extra(request.id)?;
         let began_ns = state.now_ns;
         state.now_ns +=
             COPY_NS + TRANSFER_NS + FLUSH_NS + load_ns + state.jitter() + extra.device_ns + extra.wait_ns;

@@ -12,7 +12,7 @@ use seawall_sys::{CommitHandle, OpenError, Target, open};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Size of a segment of every log that has segments, bytes: what Seawall has unless told otherwise.
+/// Size of a segment of every log that has segments, bytes: Seawall's default.
 pub const SEGMENT_BYTES: u32 = 32 << 20;
 
 /// One that commits.

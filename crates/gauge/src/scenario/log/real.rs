@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// For what a contestant does by itself when nobody commits.
+/// For what a contestant does by itself between commits.
 const REST: Duration = Duration::from_millis(10);
 /// Written before the first block: more than all files of any contestant.
 const WARM_UP_RECORDS: u64 = 384;

@@ -135,7 +135,7 @@ pub(crate) const WORKLOADS: &[Workload] = workloads! {
     "W8"         "W8"             PACE 256,        PACED   Work::Paced, "paced appends while commits run", &[("commit_p99_9_ns", 20_000.0)];
 };
 
-/// The names that are asked for; floors come with them.
+/// The workloads of these names, with their floors.
 pub(crate) fn names() -> Vec<&'static str> {
     WORKLOADS.iter().filter(|one| !one.is_floor()).map(|one| one.id).collect()
 }

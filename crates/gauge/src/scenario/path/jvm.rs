@@ -13,11 +13,11 @@
 //! everything is at rest; a row that cannot run states the reason, and a durable row is not run where no row is
 //! durable.
 
+mod analysis;
 mod real;
 mod sim;
-mod tell;
 
-pub use tell::judge;
+pub use analysis::judge;
 
 use super::super::rounds::{self, Course, RunBlock};
 use super::super::settings::Settings;
@@ -33,10 +33,10 @@ use seawall_sys::write_call::WriteCall;
 use seawall_sys::{OpenError, methods};
 use std::path::PathBuf;
 
-/// Time of a run with JVMs unless told otherwise, nanoseconds: it has some 150 rows.
+/// Time of a run with JVMs by default, nanoseconds: it has some 150 rows.
 pub const TIME_NS: u64 = 150_000_000_000;
 
-/// Counted iterations unless told otherwise.
+/// Counted iterations by default.
 pub const ROUNDS: u32 = 30;
 
 /// Iterations before those.
@@ -89,7 +89,7 @@ pub enum Shape {
 
 /// What a JVM's block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct BlockRequest<'a> {
     /// Index into [`Settings::jvms`].
     pub machine: usize,
     /// The way of writing.
@@ -112,7 +112,7 @@ pub trait Machine {
     /// Unavailable, with the reason, or the failed call.
     fn write(
         &mut self,
-        order: &Order<'_>,
+        request: &BlockRequest<'_>,
         file_bytes: u64,
         files: &[PathBuf],
         until: Until<'_>,
@@ -129,7 +129,7 @@ enum Case<'a> {
     Jvm(Pace, usize, &'a JvmRow),
 }
 
-/// How far a row's writes go; rows are told in groups by it.
+/// How far a row's writes go; rows are grouped by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     Memory,
@@ -205,7 +205,7 @@ pub(super) fn run(
     let mut warmed = vec![0; cases.len()];
     let beside = beside(&cases, &study);
     let course = Course::new(NAME, settings, FILE_BYTES, study);
-    let finish = move |study: &mut Study| tell::finish(study, &beside);
+    let finish = move |study: &mut Study| analysis::finish(study, &beside);
     let block: RunBlock<'_> = &mut |testbed, turn| {
         let (index, until) = (turn.index, turn.until);
         let (depth, case) = cases[index];
@@ -213,7 +213,7 @@ pub(super) fn run(
         warmed[index] += 1;
         let trace = match case {
             Case::Native(pace, way) => {
-                let order = super::Order {
+                let request = super::BlockRequest {
                     way,
                     pace,
                     interval_ns: interval_ns(settings, pace, depth),
@@ -222,10 +222,10 @@ pub(super) fn run(
                     settle: true,
                     cpu: None,
                 };
-                super::block(testbed, &order, until)?
+                super::block(testbed, &request, until)?
             }
             Case::Jvm(pace, machine, row) => {
-                let order = Order {
+                let request = BlockRequest {
                     machine,
                     row,
                     pace: (!warming).then_some(pace),
@@ -234,12 +234,12 @@ pub(super) fn run(
                     fill_bytes: settings.fill_bytes,
                 };
                 match testbed.machine() {
-                    testbed::Machine::Real(real) => real.block(|real| real::run(real, &order, until))?,
-                    testbed::Machine::Sim(sim) => sim::run(sim, &order, until)?,
+                    testbed::Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
+                    testbed::Machine::Sim(sim) => sim::run(sim, &request, until)?,
                 }
             }
         };
-        let mut measured = tell::tally(trace);
+        let mut measured = analysis::tally(trace);
         measured.durability.clone_from(&classes[index]);
         if measured.durability.is_some() {
             measured.commits = measured.main().count();
@@ -330,9 +330,9 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], testbed
             .chain([native_clock, Fact::new("fill", "files filled by writes of", bytes(settings.fill_bytes))])
             .chain(clocks)
             .collect(),
-        columns: tell::columns(),
+        columns: analysis::columns(),
         rows: rows.collect(),
-        notes: tell::notes(settings),
+        notes: analysis::notes(settings),
         ..Study::default()
     }
 }

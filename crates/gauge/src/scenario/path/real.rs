@@ -3,7 +3,7 @@
 //! Invariant: files are opened before; between the two readings of the clock lies one write, with its sync if the way
 //! has one, and nothing else.
 
-use super::{FILE_BYTES, Order, Pace, Trace, Way};
+use super::{BlockRequest, FILE_BYTES, Pace, Trace, Way};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::testbed::real::{Content, RealTestbed};
@@ -16,51 +16,60 @@ use seawall_sys::write_call::WriteCall;
 use seawall_sys::{CommitHandle, Error, Target, clock};
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(testbed: &mut RealTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
-    let bytes = order.bytes as u64;
+pub(super) fn run(
+    testbed: &mut RealTestbed,
+    request: &BlockRequest,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
+    let bytes = request.bytes as u64;
     let file_bytes = FILE_BYTES.max(bytes);
-    let filled = Content::Filled { bytes: file_bytes, fill_bytes: order.fill_bytes };
-    let path = match order.way {
+    let filled = Content::Filled { bytes: file_bytes, fill_bytes: request.fill_bytes };
+    let path = match request.way {
         // It grows, so each block has a new one.
         Way::Call(WriteCall::Append) => testbed.fresh_file("append", Content::Growing, until)?,
         // A direct write drops the pages of what it writes; no other way is to pay for that.
         Way::Commit(method) if method.needs_alignment() => testbed.file(0, "direct", filled, until)?,
         _ => testbed.file(0, "path", filled, until)?,
     };
-    let target = Target { path, journal_bytes: file_bytes, write_bytes: order.bytes };
-    let mut writer = match order.way {
+    let target = Target { path, journal_bytes: file_bytes, write_bytes: request.bytes };
+    let mut writer = match request.way {
         Way::Call(call) => call.open(&target)?,
         Way::Commit(method) => seawall_sys::open(method, &target)?,
     };
     writer.warm(0..file_bytes)?;
-    let before = order.settle.then(|| testbed.counts_of(0)).flatten();
+    let before = request.settle.then(|| testbed.counts_of(0)).flatten();
     // A thread of its own, because the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
         let thread =
-            spawn_scoped(scope, "the writer", || time(&mut *writer, order, file_bytes / bytes, until));
+            spawn_scoped(scope, "the writer", || time(&mut *writer, request, file_bytes / bytes, until));
         Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
     })?;
     let mut trace = match timed {
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    if order.settle {
+    if request.settle {
         trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
         RealTestbed::rest(&target.path)?;
     }
     Ok(trace)
 }
 
-fn time(writer: &mut dyn CommitHandle, order: &Order, places: u64, until: Until<'_>) -> Result<Trace, Error> {
-    if let Some(cpu) = order.cpu {
+fn time(
+    writer: &mut dyn CommitHandle,
+    request: &BlockRequest,
+    places: u64,
+    until: Until<'_>,
+) -> Result<Trace, Error> {
+    if let Some(cpu) = request.cpu {
         pin(cpu)?;
     }
-    let block = Aligned::incompressible(order.bytes, 1);
+    let block = Aligned::incompressible(request.bytes, 1);
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut attribution = Attribution::new(None, accounts.wait_ns());
-    let synced = matches!(order.way, Way::Commit(method) if method.sync != Sync::None);
-    let scheduled = order.pace == Pace::Scheduled;
+    let synced = matches!(request.way, Way::Commit(method) if method.sync != Sync::None);
+    let scheduled = request.pace == Pace::Scheduled;
     let mut trace = Trace { response: scheduled.then(Latency::new), ..Trace::default() };
     let start_ns = clock::monotonic_ns();
     let end_ns = start_ns + until.block_ns;
@@ -69,7 +78,7 @@ fn time(writer: &mut dyn CommitHandle, order: &Order, places: u64, until: Until<
     let mut done = 0;
     while due_ns < end_ns && done_ns < end_ns && !until.stop.load(Ordering::Relaxed) {
         clock::sleep_until(due_ns);
-        let offset = done % places * order.bytes as u64;
+        let offset = done % places * request.bytes as u64;
         let t0 = clock::monotonic_ns();
         writer.write(offset, block.as_slice())?;
         if synced {
@@ -82,7 +91,7 @@ fn time(writer: &mut dyn CommitHandle, order: &Order, places: u64, until: Until<
             response.record(done_ns - due_ns);
         }
         attribution.after(done_ns - t0, done, &trace.service, || accounts.wait_ns());
-        due_ns = if scheduled { due_ns } else { done_ns } + order.interval_ns;
+        due_ns = if scheduled { due_ns } else { done_ns } + request.interval_ns;
     }
     trace.elapsed_ns = done_ns - start_ns;
     trace.times = accounts.times().since(&times);

@@ -1,22 +1,26 @@
 //! Computes a block of the `path` scenario: writes of a fixed cost, one after the other or on a schedule.
 
-use super::{Order, PACES, Pace, Trace, Way};
+use super::{BlockRequest, PACES, Pace, Trace, Way};
 use crate::latency::Latency;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, State, TRANSFER_NS, attribute, times};
 use crate::testbed::{BlockError, Until};
 use seawall_sys::write_call::WriteCall;
 
-pub(super) fn run(sim: &mut SimTestbed, order: &Order, until: Until<'_>) -> Result<Trace, BlockError> {
-    let base_ns = match order.way {
+pub(super) fn run(
+    sim: &mut SimTestbed,
+    request: &BlockRequest,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
+    let base_ns = match request.way {
         Way::Call(WriteCall::SeekWrite) => 1_400,
         Way::Call(WriteCall::Pwrite | WriteCall::Pwritev2) => 900,
         Way::Call(WriteCall::Append) => 1_000,
         Way::Call(WriteCall::Mapped) => 300,
         Way::Commit(_) => COPY_NS + TRANSFER_NS + FLUSH_NS,
     };
-    let id = PACES.iter().find(|(pace, ..)| *pace == order.pace).map_or("", |(_, name, _)| *name);
-    let id = format!("{}/{id}", order.way.id());
-    writes(&mut sim.state(), &id, base_ns, order.interval_ns, Some(order.pace), until)
+    let id = PACES.iter().find(|(pace, ..)| *pace == request.pace).map_or("", |(_, name, _)| *name);
+    let id = format!("{}/{id}", request.way.id());
+    writes(&mut sim.state(), &id, base_ns, request.interval_ns, Some(request.pace), until)
 }
 
 /// Writes that take `base_ns` each; `pace`: `None`, one after the other.

@@ -22,7 +22,7 @@ pub enum SyncPolicy {
     Before,
     /// After it: by a timer, by amount, or when the kernel thinks fit.
     After,
-    /// The engine did not tell.
+    /// The engine does not report it.
     Unknown,
 }
 
@@ -31,14 +31,14 @@ impl SyncPolicy {
     pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::Unknown];
 }
 
-/// What an engine tells of itself.
+/// What an engine reports of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineFacts {
     /// Unique among the engines of a run, the same in every run alike; the start of its rows' ids.
     pub id: String,
     /// What it is called, with what decides its promise, such as `NATS JetStream, 3 replicas`.
     pub name: String,
-    /// Its version, if it tells.
+    /// Its version, if it reports one.
     pub version: Option<String>,
     /// Copies of each record.
     pub copies: usize,
@@ -65,7 +65,7 @@ pub enum Outlived {
     IfApart,
     /// It is not.
     No,
-    /// The engine did not tell what decides it.
+    /// The engine does not report the setting that decides it.
     Unknown,
 }
 

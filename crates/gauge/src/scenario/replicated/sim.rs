@@ -5,7 +5,7 @@
 //!   that syncs first, a transfer and a flush of each node for all records in flight
 //! ```
 
-use super::Order;
+use super::BlockRequest;
 use super::promise::{EngineFacts, SyncPolicy};
 use crate::measure::Sample;
 use crate::testbed::sim::{FLUSH_NS, SimTestbed, TRANSFER_NS};
@@ -20,7 +20,7 @@ const NEXT_RECORD_NS: u64 = 40_000;
 pub(super) fn run(
     sim: &mut SimTestbed,
     facts: &EngineFacts,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
     let mut state = sim.state();
@@ -29,11 +29,11 @@ pub(super) fn run(
     let (start_ns, before) = (state.now_ns, state.counts);
     let mut sample = Sample::default();
     while state.now_ns < start_ns + until.block_ns {
-        let extra = state.extra(order.id)?;
+        let extra = state.extra(request.id)?;
         let sync_ns = if synced { TRANSFER_NS + FLUSH_NS } else { 0 };
         let sent_ns = state.now_ns;
         state.now_ns += EXCHANGE_NS + sync_ns + state.jitter() + extra.device_ns + extra.wait_ns;
-        for _ in 0..order.in_flight {
+        for _ in 0..request.in_flight {
             sample.commits += 1;
             sample.latency.record(state.now_ns - sent_ns);
             state.now_ns += NEXT_RECORD_NS;
@@ -50,7 +50,7 @@ pub(super) fn run(
     })
 }
 
-/// Two engines, each as it comes and told to sync first.
+/// Two engines, each with its default and with a sync before each acknowledgement.
 pub(super) fn engines() -> Vec<EngineFacts> {
     let rows = [
         ("kafka/default", "Kafka, acks=all, 2 of 3 copies", SyncPolicy::After, "flush.messages never"),

@@ -3,7 +3,7 @@
 //! Invariants: the appending thread allocates nothing and makes no call but its append between two readings of the
 //! clock; the syncing thread ends when the appending one has; the first error of either is the block's.
 
-use super::{Append, Appends, Order, Span, Syncs, Trace};
+use super::{Append, Appends, BlockRequest, Span, Syncs, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::row::Tail;
@@ -30,16 +30,16 @@ const APPENDS_MAX: u64 = 1 << 22;
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
     let desk = Desk::default();
-    let (mut writer, paths) = appender(testbed, order, &desk, until)?;
-    let mut helper = syncer(testbed, order, &desk, &paths)?;
+    let (mut writer, paths) = appender(testbed, request, &desk, until)?;
+    let mut helper = syncer(testbed, request, &desk, &paths)?;
     let done = AtomicBool::new(false);
     let before = testbed.counts_of(0);
     let (trace, spans) = std::thread::scope(|scope| {
-        let (done, pause_ns) = (&done, order.settings.sync_sleep_ns);
+        let (done, pause_ns) = (&done, request.settings.sync_sleep_ns);
         let syncing = match helper.as_mut() {
             Some(helper) => {
                 let work = move || sync_loop(&mut **helper, pause_ns, done);
@@ -48,7 +48,7 @@ pub(super) fn run(
             None => None,
         };
         let appending =
-            spawn_scoped(scope, "the appending thread", || append_loop(&mut *writer, order, until));
+            spawn_scoped(scope, "the appending thread", || append_loop(&mut *writer, request, until));
         let trace = appending.map(ScopedJoinHandle::join).map_err(BlockError::run);
         // Whatever became of the appends, the syncing thread must end.
         done.store(true, Ordering::Relaxed);
@@ -89,19 +89,19 @@ struct Desk {
 
 fn appender(
     testbed: &mut RealTestbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     desk: &Desk,
     until: Until<'_>,
 ) -> Result<(Box<dyn Appender>, Vec<PathBuf>), BlockError> {
-    let bytes = order.settings.bytes;
-    let record = Aligned::incompressible(bytes, order.settings.seed);
+    let bytes = request.settings.bytes;
+    let record = Aligned::incompressible(bytes, request.settings.seed);
     let grow = |path: &PathBuf| {
         let target = Target { path: path.clone(), journal_bytes: 0, write_bytes: bytes };
         let row = methods::find("buffered");
         let row = row.ok_or_else(|| unavailable("this system has no buffered writes in its table"))?;
         Ok::<_, OpenError>(Growing { commit: seawall_sys::open(row, &target)?, bytes: 0 })
     };
-    match order.design.appends {
+    match request.design.appends {
         Appends::Buffered => {
             let path = testbed.fresh_file("stall", Content::Growing, until)?;
             Ok((Box::new(OneFile { file: grow(&path)?, record }), vec![path]))
@@ -120,7 +120,7 @@ fn appender(
             let target =
                 Target { path: path.clone(), journal_bytes: WRITE_THROUGH_BYTES, write_bytes: whole };
             let commit = seawall_sys::open(write_through()?, &target)?;
-            let record = Aligned::incompressible(whole, order.settings.seed);
+            let record = Aligned::incompressible(whole, request.settings.seed);
             Ok((Box::new(WriteThrough { commit, record }), vec![path]))
         }
         Appends::Log => Ok((Box::new(IntoLog { log: testbed.log()?, record }), Vec::new())),
@@ -177,7 +177,7 @@ struct TwoSegments {
 
 impl Appender for TwoSegments {
     fn append(&mut self, nth: u64) -> Result<(), Error> {
-        // Whoever turns the segment must see either the old one busy or this append in the new one.
+        // The thread that turns the segment must see either the old one busy or this append in the new one.
         let current = loop {
             let current = self.desk.current.load(Ordering::SeqCst);
             self.desk.busy.store(current + 1, Ordering::SeqCst);
@@ -221,11 +221,11 @@ impl Appender for IntoLog {
 
 fn syncer(
     testbed: &mut RealTestbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     desk: &Desk,
     paths: &[PathBuf],
 ) -> Result<Option<Box<dyn Syncer>>, BlockError> {
-    Ok(match order.design.syncs {
+    Ok(match request.design.syncs {
         Syncs::Never => None,
         Syncs::SameFile(flush) => Some(Box::new(SameFile(Flusher::open(&paths[0], flush)?))),
         Syncs::OtherSegment => {
@@ -270,11 +270,15 @@ impl Syncer for CommitLog {
     }
 }
 
-fn append_loop(appender: &mut dyn Appender, order: &Order<'_>, until: Until<'_>) -> Result<Trace, Error> {
-    if let Some(cpu) = order.settings.pin_to.first() {
+fn append_loop(
+    appender: &mut dyn Appender,
+    request: &BlockRequest<'_>,
+    until: Until<'_>,
+) -> Result<Trace, Error> {
+    if let Some(cpu) = request.settings.pin_to.first() {
         pin(*cpu)?;
     }
-    let interval_ns = order.settings.write_sleep_ns;
+    let interval_ns = request.settings.write_sleep_ns;
     let due = (until.block_ns / interval_ns.max(1)).clamp(1, APPENDS_MAX);
     let mut appends = Vec::with_capacity(usize::try_from(due).unwrap_or(0));
     let accounts = Accounts::open();

@@ -4,7 +4,7 @@
 //!   a sync of a file that is appended to takes 2 ms, and holds up the appends that come meanwhile
 //! ```
 
-use super::{Append, Appends, Order, Span, Syncs, Trace};
+use super::{Append, Appends, BlockRequest, Span, Syncs, Trace};
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, attribute, times};
 use crate::testbed::{BlockError, Until};
 use seawall_sys::counters::Counts;
@@ -13,10 +13,14 @@ use seawall_sys::flush::Flush;
 /// A sync of a file with dirty pages: they are written first.
 const FILE_SYNC_NS: u64 = 2_000_000;
 
-pub(super) fn run(sim: &mut SimTestbed, order: &Order<'_>, until: Until<'_>) -> Result<Trace, BlockError> {
+pub(super) fn run(
+    sim: &mut SimTestbed,
+    request: &BlockRequest<'_>,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
     let mut state = sim.state();
-    let (design, interval_ns) = (order.design, order.settings.write_sleep_ns);
-    let pause_ns = order.settings.sync_sleep_ns;
+    let (design, interval_ns) = (request.design, request.settings.write_sleep_ns);
+    let pause_ns = request.settings.sync_sleep_ns;
     let start_ns = state.now_ns;
     let end_ns = start_ns + until.block_ns;
     let sync_ns = match design.syncs {

@@ -4,7 +4,7 @@
 //! removes no file.
 
 use super::super::{FILE_BYTES, Trace};
-use super::{Order, Shape, StartedJvms};
+use super::{BlockRequest, Shape, StartedJvms};
 use crate::testbed::real::{Content, RealTestbed};
 use crate::testbed::{BlockError, Until};
 use seawall_sys::Error;
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    order: &Order<'_>,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
-    let file_bytes = FILE_BYTES.max(order.bytes as u64);
-    let filled = Content::Filled { bytes: file_bytes, fill_bytes: order.fill_bytes };
-    let files: Vec<PathBuf> = match order.row.shape {
+    let file_bytes = FILE_BYTES.max(request.bytes as u64);
+    let filled = Content::Filled { bytes: file_bytes, fill_bytes: request.fill_bytes };
+    let files: Vec<PathBuf> = match request.row.shape {
         Shape::Growing => vec![testbed.fresh_file("jvm-append", Content::Growing, until)?],
         // A direct write drops the pages of what it writes; no other way is to pay for that.
         Shape::Aligned => pair(testbed, ["jvm-direct-0", "jvm-direct-1"], filled, until)?,
@@ -28,13 +28,13 @@ pub(super) fn run(
     let before = testbed.counts_of(0);
     let machine = testbed
         .attached::<StartedJvms>()
-        .and_then(|machines| machines.0.get_mut(order.machine))
+        .and_then(|machines| machines.0.get_mut(request.machine))
         .ok_or_else(|| {
             let absent = io::Error::other("no such JVM was started");
             Error::new("start", "java", absent)
         })?;
     let seen: Vec<PathBuf> = files.iter().map(|file| for_children(file)).collect();
-    let mut trace = machine.write(order, file_bytes, &seen, until)?;
+    let mut trace = machine.write(request, file_bytes, &seen, until)?;
     trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
     for file in &files {
         RealTestbed::rest(file)?;
