@@ -126,6 +126,11 @@ pub enum Error {
         /// The first LSN that is left.
         first: Lsn,
     },
+    /// No record starts at the LSN, or none ends there, whichever was requested: it lies inside a record.
+    NoRecord {
+        /// The requested LSN.
+        lsn: Lsn,
+    },
     /// The LSN lies past the end of the log.
     BeyondEnd {
         /// The requested LSN.
@@ -264,6 +269,9 @@ impl std::fmt::Display for Error {
             }
             Self::WouldBlock => f.write_str("the memory for appends is full"),
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
+            Self::NoRecord { lsn } => {
+                write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
+            }
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
             Self::BeyondPromise { asked, promised } => write!(
                 f,

@@ -28,7 +28,8 @@ use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
-use crate::read::reader::{Follower, Reader};
+use crate::read::index::{RecordIndex, Wanted};
+use crate::read::reader::{Follower, Reader, Record};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -85,6 +86,8 @@ pub struct Log {
     opened: Opened,
     threads: Mutex<Vec<JoinHandle<()>>>,
     staged_memory: Mutex<Vec<Vec<u8>>>,
+    /// Where single records are.
+    index: RecordIndex,
     /// Held as long as the log is open.
     lock: Arc<Lock>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
@@ -198,6 +201,7 @@ impl Log {
             opened,
             threads: Mutex::default(),
             staged_memory: Mutex::default(),
+            index: RecordIndex::default(),
             lock: Arc::new(lock),
             handed_over: HandedOver::default(),
         };
@@ -392,6 +396,33 @@ impl Log {
     pub fn read(&self, from: Lsn) -> Result<Reader> {
         self.group.status().check_process()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
+    }
+
+    /// Reads the durable record that starts at `lsn`: where the record before it ended, which is what its append returned.
+    ///
+    /// The first read in a segment walks through it once, and what became durable since is added as it is needed; then a
+    /// record is read with the blocks that it lies in, each checked. That index takes 0.4 % of what it covers (in batches
+    /// of one block of 4 KiB) and at most 128 MiB and 64 descriptors for a log; what was used least goes first.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,
+    /// [`Error::Corrupt`], [`Error::Io`].
+    pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
+        self.group.status().check_process()?;
+        self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))
+    }
+
+    /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; so, one after the other, the log
+    /// backwards. Costs as much as [`Log::read_at`].
+    ///
+    /// # Errors
+    /// As [`Log::read_at`].
+    pub fn read_before(&self, end: Lsn) -> Result<Option<Record>> {
+        self.group.status().check_process()?;
+        if end == self.first_lsn() {
+            return Ok(None);
+        }
+        self.index.read(&self.group, &self.dir, Wanted::EndsAt(end)).map(Some)
     }
 
     /// As [`Log::read`], but waits for more at the end.

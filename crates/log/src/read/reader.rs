@@ -4,7 +4,7 @@
 //! continues where it stopped. A [`Follower`] waits for more records. The bytes of a record lie in the buffer they
 //! were read into, which lives as long as the record does.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use seawall_sys::directory::Directory;
@@ -19,19 +19,47 @@ use crate::read::scan::{Scan, ScannedBatch, Source};
 use crate::read::segment_file::SegmentFile;
 use seawall_sys::planted;
 
-/// The bytes of one record. `{:?}` prints their number, not the bytes.
+/// Where the bytes of a record lie.
 #[derive(Clone)]
-pub struct Payload {
-    buf: Arc<AlignedBuf>,
-    start: usize,
-    end: usize,
+enum Bytes {
+    /// In the buffer that its batch was read into, with what was read with it.
+    Batch(Arc<AlignedBuf>, Range<usize>),
+    /// In memory of their own.
+    Own(Arc<[u8]>),
+}
+
+/// The bytes of one record. `{:?}` prints their number, not the bytes.
+///
+/// What a reader returns lies in the buffer that it was read into, and keeps all of that, megabytes, in memory:
+/// [`Payload::detach`] what is to be kept for long.
+#[derive(Clone)]
+pub struct Payload(Bytes);
+
+impl Payload {
+    /// A copy of these bytes.
+    pub(crate) fn own(bytes: &[u8]) -> Self {
+        Self(Bytes::Own(bytes.into()))
+    }
+
+    /// The same bytes in memory of their own, copied unless they lie there already.
+    #[must_use]
+    pub fn detach(self) -> Self {
+        match self.0 {
+            Bytes::Own(_) => self,
+            Bytes::Batch(..) => Self::own(&self),
+        }
+    }
 }
 
 impl Deref for Payload {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.buf.bytes()[self.start..self.end]
+        match &self.0 {
+            Bytes::Batch(buf, range) => &buf.bytes()[range.clone()],
+            Bytes::Own(bytes) => bytes,
+        }
     }
 }
 
@@ -155,7 +183,7 @@ impl Unpacked {
         let lsn = self.lsn;
         self.lsn = lsn.saturating_add((end - self.at) as u64);
         self.at = end;
-        let payload = Payload { buf: Arc::clone(&batch.buf), start, end };
+        let payload = Payload(Bytes::Batch(Arc::clone(&batch.buf), start..end));
         Some(Record { lsn, end: self.lsn, ends_transaction: !raw.more, payload })
     }
 }

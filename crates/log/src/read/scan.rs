@@ -84,9 +84,14 @@ pub(crate) struct Scan {
 impl Scan {
     /// Starts at the beginning of a segment; reads `read_bytes` at a time.
     pub(crate) fn new(segment: SegmentHeader, read_bytes: usize) -> Self {
+        Self::at(Cursor::start(segment), read_bytes)
+    }
+
+    /// Starts where an earlier one stood.
+    pub(crate) fn at(cursor: Cursor, read_bytes: usize) -> Self {
         let read_bytes = read_bytes.next_multiple_of(4096);
         Self {
-            cursor: Cursor::start(segment),
+            cursor,
             buf: Arc::new(AlignedBuf::zeroed(read_bytes)),
             read_bytes,
             start: 0,
