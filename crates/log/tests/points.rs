@@ -140,13 +140,13 @@ fn damage_behind_the_first_read_is_noticed_where_it_lies() {
     let mut lsns = vec![Lsn::ZERO];
     for number in 0..20 {
         let mut record = payload(number, 6000);
-        record[..8].copy_from_slice(&(0xFEED_0000_u64 + number as u64).to_be_bytes());
+        record[..8].copy_from_slice(&(0xFEED_0000_u64 + number as u64).to_le_bytes());
         lsns.push(log.append_commit(&record).expect("commits"));
     }
     for lsn in &lsns[..20] {
         log.read_at(*lsn).expect("reads");
     }
-    damage(dir.path(), &0xFEED_0007_u64.to_be_bytes());
+    damage(dir.path(), &0xFEED_0007_u64.to_le_bytes());
     for (number, lsn) in lsns[..20].iter().enumerate() {
         let read = log.read_at(*lsn);
         let corrupt = matches!(&read, Err(Error::Corrupt(damage)) if damage.lsn == *lsn);
