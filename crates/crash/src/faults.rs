@@ -23,7 +23,7 @@ use seawall::oracle::{Issued, Ledger, judge_records};
 use seawall::sim::outside::record_bytes;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
-use crate::blocks::campaign::{self, Finding, Search, Tally};
+use crate::blocks::campaign::{self, DiskPool, Finding, Search, Tally};
 use crate::blocks::file::Failing;
 use crate::blocks::volume::{FileSystem, Mounted, Volume};
 use crate::blocks::window::Recording;
@@ -370,7 +370,8 @@ pub(crate) fn failed_then_cut(
         second.run(binary).map_err(|error| io::Error::other(format!("the log did not open again: {error}")))
     })?;
     let (one_in, only, nested) = (1, None, false);
-    let search = Search { recording: &recording, file_system, jobs, one_in, only, nested, tally };
+    let pool = DiskPool::new(file_system);
+    let search = Search { recording: &recording, pool: &pool, jobs, one_in, only, nested, tally };
     let found = search.run()?;
     Ok((recording, found))
 }

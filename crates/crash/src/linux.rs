@@ -48,8 +48,8 @@ struct Common {
     /// Where recordings of findings are kept
     #[arg(long, value_name = "DIR", default_value = "target/crash", global = true)]
     keep: PathBuf,
-    /// File systems under the block recorder at the same time
-    #[arg(long, default_value_t = 2, global = true)]
+    /// States of the block recorder that are judged at the same time; each waits for its disk about half of the time
+    #[arg(long, default_value_t = 4, global = true)]
     jobs: usize,
     /// Judges every state of the block recorder; the campaign always does
     #[arg(long, global = true)]

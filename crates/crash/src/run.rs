@@ -9,10 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 
 use seawall_sys::clock::monotonic_ns;
 
-use crate::blocks::campaign::{self, Broken, Tally};
+use crate::blocks::campaign::{self, Broken, DiskPool, Tally};
 use crate::blocks::volume::FileSystem;
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
@@ -132,29 +133,40 @@ impl Run {
         layer: &mut Layer,
         tally: &Tally,
     ) -> io::Result<()> {
-        for scene in plan::block_scenes(seed) {
-            if !self.goes_on()? {
-                break;
+        let (pool, binary) = (DiskPool::new(file_system), self.binary.clone());
+        std::thread::scope(|scope| {
+            // The next victim is recorded while the states of this one are judged.
+            let (sender, recordings) = sync_channel(0);
+            scope.spawn(move || {
+                for scene in plan::block_scenes(seed) {
+                    let recording = campaign::record(file_system, &scene, &binary);
+                    if sender.send((scene, recording)).is_err() {
+                        return;
+                    }
+                }
+            });
+            while self.goes_on()? {
+                let Ok((scene, recording)) = recordings.recv() else { break };
+                let recording = recording?;
+                layer.recordings += 1;
+                if let Some(found) = self.search(&recording, &pool, tally).run()? {
+                    let what = format!("{scene} on {}: {found}", file_system.name);
+                    self.keep_blocks(file_system, &recording, scene.transactions, &found, &what)?;
+                }
             }
-            let recording = campaign::record(file_system, &scene, &self.binary)?;
-            layer.recordings += 1;
-            let search = self.search(&recording, file_system, tally);
-            if let Some(found) = search.run()? {
-                let what = format!("{scene} on {}: {found}", file_system.name);
-                self.keep_blocks(file_system, &recording, scene.transactions, &found, &what)?;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn search<'a>(
         &self,
         recording: &'a Recording,
-        file_system: &'static FileSystem,
+        pool: &'a DiskPool,
         tally: &'a Tally,
     ) -> campaign::Search<'a> {
-        let (jobs, one_in) = (self.jobs, if self.every_state { 1 } else { file_system.bounded_one_in });
-        campaign::Search { recording, file_system, jobs, one_in, only: None, nested: true, tally }
+        let (jobs, one_in) =
+            (self.jobs, if self.every_state { 1 } else { pool.file_system().bounded_one_in });
+        campaign::Search { recording, pool, jobs, one_in, only: None, nested: true, tally }
     }
 
     fn keep_blocks(
@@ -273,12 +285,12 @@ impl Run {
 
     /// The negative controls of the block recorder on one file system.
     pub(crate) fn block_controls(&mut self, file_system: &'static FileSystem, seed: u64) -> io::Result<()> {
+        let pool = DiskPool::new(file_system);
         for mistake in MISTAKES.iter().filter(|mistake| mistake.blocks.contains(&file_system.name)) {
             let scene = mistake.scene(seed);
             let recording = campaign::record(file_system, &scene, &self.binary)?;
             let tally = Tally::default();
-            let found =
-                campaign::Search { one_in: 1, ..self.search(&recording, file_system, &tally) }.run()?;
+            let found = campaign::Search { one_in: 1, ..self.search(&recording, &pool, &tally) }.run()?;
             // A mount that fails is no catch.
             let found = found.filter(|found| matches!(found.broken, Broken::Promise(_)));
             let states = tally.states.load(Ordering::Relaxed);
@@ -352,16 +364,9 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
         Tape::Blocks(name, start, events) => {
             let file_system = FileSystem::find(&name).map_err(io::Error::other)?;
             let recording = Recording { start, events, timeline, seed: kept.seed };
-            let (tally, only) = (Tally::default(), Some(state));
-            let search = campaign::Search {
-                recording: &recording,
-                file_system,
-                jobs: 1,
-                one_in: 1,
-                only,
-                nested: true,
-                tally: &tally,
-            };
+            let (tally, pool, only) = (Tally::default(), DiskPool::new(file_system), Some(state));
+            let (recording, pool, tally) = (&recording, &pool, &tally);
+            let search = campaign::Search { recording, pool, jobs: 1, one_in: 1, only, nested: true, tally };
             let found = search.run()?;
             if tally.states.load(Ordering::Relaxed) + tally.unmountable.load(Ordering::Relaxed) == 0 {
                 return Err(io::Error::other("the recording has no such state"));

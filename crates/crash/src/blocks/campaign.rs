@@ -1,8 +1,9 @@
 //! Recovers and judges every state in which recorded block writes may leave a real file system.
 //!
-//! A recording is made once per victim; its states are handed to workers, each with a disk and a loop device of its
+//! A recording is made once per victim; its states are handed to workers, each with disks and loop devices of its
 //! own, which put a state in place, mount it, run the real recovery in the mounted directory and judge. Some states
-//! are recorded in turn while they are mounted and recovered, and the crashes in *that* are judged as well.
+//! are recorded in turn while they are mounted and recovered, and the crashes in *that* are judged as well; those, and
+//! those that the library opens, are put on the recorded disk, all others on one that answers faster.
 //!
 //! A torn write of the superblock of ext4 (whose checksum covers 1024 bytes) can make the mount itself fail. No log
 //! can prevent that, so mounts that fail *in torn states* are counted apart; in any other state they are findings.
@@ -18,7 +19,7 @@ use seawall::sim::outside::judge;
 use seawall::sim::rng::mix;
 use seawall::{Log, Lsn, MethodChoice, Options};
 
-use super::volume::{FileSystem, Volume};
+use super::volume::{FileSystem, Mounted, StateVolume, Volume};
 use super::window::{Recording, State, Tear, walk};
 use crate::directory_disk::{DirectoryDisk, Sabotage, method};
 use crate::scene::Scene;
@@ -143,39 +144,102 @@ fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
     Ok(end)
 }
 
-/// Puts `state` in place, mounts and judges it; with `again` records that and returns the recording.
-fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Outcome, Option<Recording>)> {
-    volume.install(state.below.clone(), state.above.clone())?;
-    let start = again.then(|| volume.file().start_record());
-    let mounted = match volume.mount() {
+/// Whether the library's front end opens the log of `state`.
+fn is_for_library(state: &State) -> bool {
+    state.number.is_multiple_of(LIBRARY_ONE_IN)
+}
+
+/// Judges `state` on a disk that holds it and gives its log's end to `exposed`.
+fn judge_mounted(
+    mounted: io::Result<Mounted>,
+    state: &State,
+    exposed: impl FnOnce(Lsn),
+) -> io::Result<Outcome> {
+    let mounted = match mounted {
         Ok(mounted) => mounted,
-        Err(_) if state.torn.is_some() => {
-            volume.file().take_record();
-            return Ok((Outcome::Unmountable, None));
-        }
-        Err(error) => return Ok((Outcome::Broken(Broken::Mount(error)), None)),
+        Err(_) if state.torn.is_some() => return Ok(Outcome::Unmountable),
+        Err(error) => return Ok(Outcome::Broken(Broken::Mount(error))),
     };
     let method = method("buffered+fdatasync").map_err(io::Error::other)?;
     let dir = mounted.path().join(LOG);
-    let judged = if state.number.is_multiple_of(LIBRARY_ONE_IN) {
+    let judged = if is_for_library(state) {
         by_library(&dir, &state.ledger)
     } else {
         judge(&mut DirectoryDisk::new(&dir, method, Sabotage::None), &LAYOUT, &state.ledger, false)
     };
-    if let Ok(end) = judged {
-        volume.file().mark(format!("exposed {end}"));
-    }
+    let outcome = match judged {
+        Ok(end) => {
+            exposed(end);
+            Outcome::Kept
+        }
+        Err(violation) => Outcome::Broken(Broken::Promise(violation)),
+    };
     mounted.unmount()?;
-    let recording = start.map(|start| Recording {
-        start,
-        events: volume.file().take_record(),
-        timeline: Timeline::from_ledger((*state.ledger).clone()),
-        seed: mix(state.number),
-    });
-    Ok(match judged {
-        Ok(_) => (Outcome::Kept, recording),
-        Err(violation) => (Outcome::Broken(Broken::Promise(violation)), None),
-    })
+    Ok(outcome)
+}
+
+/// Judges `state` and records that; gives the recording if the state was mounted and kept every promise.
+fn judge_recorded(volume: &Volume, state: &State) -> io::Result<(Outcome, Option<Recording>)> {
+    volume.install(state)?;
+    let start = volume.file().start_record();
+    let outcome = judge_mounted(volume.mount(), state, |end| volume.file().mark(format!("exposed {end}")))?;
+    let events = volume.file().take_record();
+    let timeline = Timeline::from_ledger((*state.ledger).clone());
+    let recording = Recording { start, events, timeline, seed: mix(state.number) };
+    let kept = matches!(outcome, Outcome::Kept);
+    Ok((outcome, kept.then_some(recording)))
+}
+
+/// What one worker judges states on.
+#[derive(Debug)]
+struct Disks {
+    plain: StateVolume,
+    /// For states whose recovery is recorded, and for the library, which refuses what lies in memory.
+    recorded: Volume,
+}
+
+impl Disks {
+    fn new(file_system: &'static FileSystem) -> io::Result<Self> {
+        Ok(Self { plain: StateVolume::new(file_system)?, recorded: Volume::new(file_system, 0)? })
+    }
+
+    fn judge(&self, state: &State) -> io::Result<Outcome> {
+        if is_for_library(state) {
+            self.recorded.install(state)?;
+            return judge_mounted(self.recorded.mount(), state, |_| {});
+        }
+        self.plain.install(state)?;
+        judge_mounted(self.plain.mount(), state, |_| {})
+    }
+}
+
+/// The disks of one file system that no worker uses now.
+#[derive(Debug)]
+pub(crate) struct DiskPool {
+    file_system: &'static FileSystem,
+    idle: Mutex<Vec<Disks>>,
+}
+
+impl DiskPool {
+    /// An empty one.
+    pub(crate) fn new(file_system: &'static FileSystem) -> Self {
+        Self { file_system, idle: Mutex::default() }
+    }
+
+    /// Their file system.
+    pub(crate) fn file_system(&self) -> &'static FileSystem {
+        self.file_system
+    }
+
+    fn take(&self) -> io::Result<Disks> {
+        let idle = self.idle.lock().map_err(|_| io::Error::other("a worker panicked"))?.pop();
+        idle.map_or_else(|| Disks::new(self.file_system), Ok)
+    }
+
+    fn give_back(&self, disks: Disks) -> io::Result<()> {
+        self.idle.lock().map_err(|_| io::Error::other("a worker panicked"))?.push(disks);
+        Ok(())
+    }
 }
 
 /// One search through the states of a recording.
@@ -183,9 +247,9 @@ fn try_state(volume: &Volume, state: &State, again: bool) -> io::Result<(Outcome
 pub(crate) struct Search<'a> {
     /// The recording.
     pub(crate) recording: &'a Recording,
-    /// Its file system.
-    pub(crate) file_system: &'static FileSystem,
-    /// Disks and loop devices at work at the same time.
+    /// Where the states of its file system are judged.
+    pub(crate) pool: &'a DiskPool,
+    /// States that are judged at the same time.
     pub(crate) jobs: usize,
     /// Judge one in so many states, spread over the whole recording by chance.
     pub(crate) one_in: u64,
@@ -232,12 +296,12 @@ impl Search<'_> {
         finding: &Mutex<Option<Finding>>,
         stop: &AtomicBool,
     ) -> io::Result<()> {
-        let mut volume = Volume::new(self.file_system, 0).inspect_err(|_| stop.store(true, Ordering::SeqCst));
+        let mut disks = self.pool.take().inspect_err(|_| stop.store(true, Ordering::SeqCst));
         loop {
             let next = states.lock().map_err(|_| io::Error::other("a worker panicked"))?.recv();
             // After an error states are still taken, otherwise the walk would wait for room for ever.
-            let Ok(state) = next else { return volume.map(drop) };
-            let Ok(ready) = &volume else { continue };
+            let Ok(state) = next else { return self.pool.give_back(disks?) };
+            let Ok(ready) = &disks else { continue };
             if stop.load(Ordering::SeqCst) {
                 continue;
             }
@@ -245,7 +309,7 @@ impl Search<'_> {
                 Ok(found) => found,
                 Err(error) => {
                     stop.store(true, Ordering::SeqCst);
-                    volume = Err(error);
+                    disks = Err(error);
                     continue;
                 }
             };
@@ -259,9 +323,10 @@ impl Search<'_> {
         }
     }
 
-    fn state(&self, volume: &Volume, state: &State) -> io::Result<Option<Finding>> {
+    fn state(&self, disks: &Disks, state: &State) -> io::Result<Option<Finding>> {
         let again = self.nested && mix(self.recording.seed ^ mix(state.number)).is_multiple_of(NESTED_ONE_IN);
-        let (outcome, recording) = try_state(volume, state, again)?;
+        let (outcome, recording) =
+            if again { judge_recorded(&disks.recorded, state)? } else { (disks.judge(state)?, None) };
         if let Some(broken) = self.count(state, outcome) {
             return Ok(Some(Finding { state: state.number, nested: None, broken, torn: state.torn }));
         }
@@ -275,7 +340,7 @@ impl Search<'_> {
         // Spread over the whole recovery.
         let step = usize::try_from((nested.len() as u64).div_ceil(NESTED_STATES_MAX)).unwrap_or(1).max(1);
         for second in nested.iter().step_by(step) {
-            let (outcome, _) = try_state(volume, second, false)?;
+            let outcome = disks.judge(second)?;
             self.tally.nested.fetch_add(1, Ordering::Relaxed);
             if let Some(broken) = self.count(second, outcome) {
                 let nested = Some(second.number);

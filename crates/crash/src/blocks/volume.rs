@@ -1,8 +1,12 @@
 //! Makes, mounts and releases an ext4, xfs or btrfs on a disk in memory.
 //!
 //! ```text
-//! mounted file system  ->  /dev/loopN (direct I/O)  ->  FUSE mount: disk, marks  ->  BlockFile
+//! Volume        mounted file system  ->  /dev/loopN (direct I/O)  ->  FUSE mount: disk, marks  ->  BlockFile
+//! StateVolume   mounted file system  ->  /dev/loopN (direct I/O)  ->  tmpfs: disk
 //! ```
+//!
+//! A [`Volume`] records what its disk is sent, and fails on demand. A [`StateVolume`] does neither: a crash state is
+//! judged there without a turn of this process for each request.
 //!
 //! Invariants: mounts and devices are released when the value is dropped, in the opposite order, also when a test
 //! fails half-way; the kernel's cache of the old contents is dropped before the next state is mounted. (The kernel
@@ -11,17 +15,19 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use super::event::Pages;
+use super::event::PAGE;
 use super::file::{BlockFile, DISK, MARKS};
+use super::window::State;
 use crate::error::Error;
 use crate::fuse::{Mount, Served};
 
@@ -36,6 +42,8 @@ pub(crate) struct FileSystem {
     pub(crate) bounded_one_in: u64,
     mkfs: &'static [&'static str],
     options: &'static str,
+    /// The options where nothing is recorded: without flushes, if the file system knows that. No state depends on them.
+    options_unrecorded: &'static str,
 }
 
 const MIB: u64 = 1 << 20;
@@ -50,6 +58,7 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
         bounded_one_in: 1,
         mkfs: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
         options: "",
+        options_unrecorded: "nobarrier",
     },
     FileSystem {
         name: "xfs",
@@ -57,6 +66,7 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
         bounded_one_in: 1,
         mkfs: &["-q", "-f", "-K"],
         options: "nouuid",
+        options_unrecorded: "nouuid",
     },
     FileSystem {
         name: "btrfs",
@@ -64,6 +74,7 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
         bounded_one_in: 5,
         mkfs: &["-q", "-f", "-K"],
         options: "",
+        options_unrecorded: "nobarrier",
     },
 ];
 
@@ -208,13 +219,48 @@ impl Drop for Mounted {
     }
 }
 
-/// A disk in memory with everything around it. Fields are dropped in this order.
+/// A loop device, and where its file system is mounted.
+#[derive(Debug)]
+struct Ground {
+    device: LoopDevice,
+    file_system: &'static FileSystem,
+    mount_point: PathBuf,
+}
+
+impl Ground {
+    /// A device over the file `disk`, to be mounted in the directory `root`.
+    fn new(disk: &Path, file_system: &'static FileSystem, root: &Path) -> io::Result<Self> {
+        let mount_point = root.join("mounted");
+        std::fs::create_dir(&mount_point)?;
+        Ok(Self { device: LoopDevice::attach(disk)?, file_system, mount_point })
+    }
+
+    /// Drops what the kernel has cached of the disk.
+    fn drop_cache(&self) -> io::Result<()> {
+        let device = std::fs::File::open(&self.device.path)?;
+        Ok(fadvise(&device, 0, None, Advice::DontNeed)?)
+    }
+
+    fn mount(&self, options: &str) -> io::Result<Mounted> {
+        let path = self.mount_point.clone();
+        let options = CString::new(options).map_err(io::Error::other)?;
+        let flags = MountFlags::NOATIME;
+        for _ in 0..BUSY_TRIES {
+            match mount(self.device.path.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended.map(|()| Mounted { path, up: true })?),
+            }
+        }
+        Err(rustix::io::Errno::BUSY.into())
+    }
+}
+
+/// A recorded disk in memory with everything around it. Fields are dropped in this order.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    device: LoopDevice,
+    ground: Ground,
     recorder: Mount,
     file: Arc<BlockFile>,
-    file_system: &'static FileSystem,
     root: TempDir,
 }
 
@@ -224,43 +270,28 @@ impl Volume {
         let root = crate::apart::scratch()?;
         let served = root.path().join("recorder");
         std::fs::create_dir(&served)?;
-        std::fs::create_dir(root.path().join("mounted"))?;
         let file = Arc::new(BlockFile::new(file_system.disk_bytes));
         let recorder = Mount::new(&served, Arc::clone(&file) as Arc<dyn Served>, seed)?;
-        let device = LoopDevice::attach(&served.join(DISK))?;
-        Ok(Self { device, recorder, file, file_system, root })
+        let ground = Ground::new(&served.join(DISK), file_system, root.path())?;
+        Ok(Self { ground, recorder, file, root })
     }
 
     /// Makes the file system.
     pub(crate) fn make(&self) -> io::Result<()> {
-        let mut arguments = self.file_system.mkfs.to_vec();
-        arguments.push(&self.device.path);
-        run(&format!("mkfs.{}", self.file_system.name), &arguments).map(drop)
+        let mut arguments = self.ground.file_system.mkfs.to_vec();
+        arguments.push(&self.ground.device.path);
+        run(&format!("mkfs.{}", self.ground.file_system.name), &arguments).map(drop)
     }
 
     /// Replaces the contents of the disk.
-    pub(crate) fn install(
-        &self,
-        below: Arc<Pages>,
-        above: impl IntoIterator<Item = (u64, Box<[u8]>)>,
-    ) -> io::Result<()> {
-        self.file.install(below, above);
-        let device = std::fs::File::open(&self.device.path)?;
-        Ok(fadvise(&device, 0, None, Advice::DontNeed)?)
+    pub(crate) fn install(&self, state: &State) -> io::Result<()> {
+        self.file.install(Arc::clone(&state.below), state.above.clone());
+        self.ground.drop_cache()
     }
 
     /// Mounts it.
     pub(crate) fn mount(&self) -> io::Result<Mounted> {
-        let path = self.root.path().join("mounted");
-        let options = CString::new(self.file_system.options).map_err(io::Error::other)?;
-        let flags = MountFlags::NOATIME;
-        for _ in 0..BUSY_TRIES {
-            match mount(self.device.path.as_str(), &path, self.file_system.name, flags, options.as_c_str()) {
-                Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
-                ended => return Ok(ended.map(|()| Mounted { path, up: true })?),
-            }
-        }
-        Err(rustix::io::Errno::BUSY.into())
+        self.ground.mount(self.ground.file_system.options)
     }
 
     /// The disk.
@@ -276,5 +307,47 @@ impl Volume {
     /// The control file.
     pub(crate) fn marks(&self) -> PathBuf {
         self.root.path().join("recorder").join(MARKS)
+    }
+}
+
+/// A disk in memory that is not recorded, for one state after another. Fields are dropped in this order.
+#[derive(Debug)]
+pub(crate) struct StateVolume {
+    ground: Ground,
+    disk: std::fs::File,
+    _memory: Mounted,
+    _root: TempDir,
+}
+
+impl StateVolume {
+    /// An empty disk for `file_system`.
+    pub(crate) fn new(file_system: &'static FileSystem) -> io::Result<Self> {
+        let root = crate::apart::scratch()?;
+        let path = root.path().join("recorder");
+        std::fs::create_dir(&path)?;
+        mount("seawall-crash", &path, "tmpfs", MountFlags::empty(), None)?;
+        let memory = Mounted { path, up: true };
+        let path = memory.path().join(DISK);
+        let disk = std::fs::File::options().read(true).write(true).create_new(true).open(&path)?;
+        disk.set_len(file_system.disk_bytes)?;
+        let ground = Ground::new(&path, file_system, root.path())?;
+        Ok(Self { ground, disk, _memory: memory, _root: root })
+    }
+
+    /// Replaces the contents of the disk.
+    pub(crate) fn install(&self, state: &State) -> io::Result<()> {
+        let everything = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.disk, everything, 0, self.ground.file_system.disk_bytes)?;
+        let below = state.below.iter().filter(|(number, _)| !state.above.contains_key(number));
+        let above = state.above.iter().map(|(number, page)| (number, &page[..]));
+        for (number, page) in below.map(|(number, page)| (number, &page[..])).chain(above) {
+            self.disk.write_all_at(page, number * PAGE as u64)?;
+        }
+        self.ground.drop_cache()
+    }
+
+    /// Mounts it.
+    pub(crate) fn mount(&self) -> io::Result<Mounted> {
+        self.ground.mount(self.ground.file_system.options_unrecorded)
     }
 }

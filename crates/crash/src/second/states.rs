@@ -26,7 +26,7 @@ use super::campaign::{Wishes, machine_error, results_name};
 use super::initramfs::{Kernel, METHODS, Orders, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::lock;
-use crate::blocks::campaign::{Search, Tally};
+use crate::blocks::campaign::{DiskPool, Search, Tally};
 use crate::blocks::event::{Event, PAGE, Pages, Payload};
 use crate::blocks::window::Recording;
 use crate::error::Result;
@@ -241,8 +241,8 @@ fn expect(machine: &mut Machine, wanted: &Message) -> Result<()> {
 
 /// Judges the states of a recording; gives the first broken promise.
 fn search(wishes: &Wishes, recording: &Recording, one_in: u64, tally: &Tally) -> Result<Option<String>> {
-    let search =
-        Search { recording, file_system: wishes.fs, jobs: 1, one_in, only: None, nested: true, tally };
+    let pool = DiskPool::new(wishes.fs);
+    let search = Search { recording, pool: &pool, jobs: 1, one_in, only: None, nested: true, tally };
     let found = search.run()?;
     Ok(found.map(|finding| format!("state {}: {finding}", finding.state)))
 }
