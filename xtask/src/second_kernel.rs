@@ -32,12 +32,18 @@ const KERNELS: [Kernel; 2] = [
 /// What is missing or failed.
 pub(crate) fn run(arguments: &[String]) -> Result {
     let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let victim = target().join(GUEST).join("release/seawall-crash").display().to_string();
     let mut kernel = &KERNELS[0];
     if let Some(at) = words.iter().position(|word| *word == "--linux") {
         let version = words.get(at + 1).copied().unwrap_or_default();
         let known = KERNELS.iter().find(|kernel| kernel.version == version);
         kernel = known.ok_or_else(|| Error::usage(format!("--linux is 6.1 or 6.12, not {version:?}")))?;
         words.drain(at..at + 2);
+    }
+    if words.contains(&"--states") {
+        let wanted = ["--package", "seawall-crash", "--features", "mutants", "--target", GUEST];
+        status(cargo(&[&["build", "--release", "--quiet"][..], &wanted].concat()))?;
+        words.extend(["--victim", &victim]);
     }
     status(with(kernel)?.cuts(&words))
 }

@@ -26,6 +26,9 @@ pub(crate) enum Error {
     /// There is no commit method of this id.
     #[error("no commit method {0}: `seawall methods` lists them")]
     NoMethod(String),
+    /// There is no planted bug of this name in this build.
+    #[error("no planted bug {0} in this build: build with the feature mutants")]
+    NoBug(String),
     /// There is no file system of this name among those that are tested.
     #[error("no file system {0}: name ext4, xfs or btrfs")]
     NoFileSystem(String),

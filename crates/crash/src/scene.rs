@@ -37,6 +37,7 @@ impl Scene {
     /// The orders for a victim in `dir`.
     pub(crate) fn orders(&self, dir: &Path, marks: Option<PathBuf>) -> Orders {
         Orders {
+            plant: None,
             dir: dir.to_owned(),
             marks,
             seed: self.seed,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seawall::sim::outside::{Layout, Writer};
 use seawall::sim::rng::{Rng, mix};
-use seawall::{Commit, Log, Lsn, MethodChoice, Options};
+use seawall::{Commit, Durability, Log, Lsn, MethodChoice, Options};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage};
 use crate::error::{Error, Result};
@@ -30,6 +30,8 @@ pub(crate) enum Engine {
     Core,
     /// The library as users call it, with several commits in flight.
     Library,
+    /// The library with one commit at a time, most of them to outlive the process only.
+    Relaxed,
     /// `seawall log append`, the release binary.
     Binary,
 }
@@ -74,6 +76,9 @@ pub(crate) struct Orders {
     /// What to leave out.
     #[arg(long, value_enum, default_value_t = Sabotage::None)]
     pub(crate) sabotage: Sabotage,
+    /// The bug that the log has, by its name; needs the feature `mutants`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plant: Option<String>,
     /// Whether the library recovers as on a system that cannot read past its page cache.
     #[arg(long)]
     pub(crate) cached_reads: bool,
@@ -163,6 +168,9 @@ impl Orders {
         if let Some(marks) = &self.marks {
             pair("marks", marks.to_string_lossy().into_owned());
         }
+        if let Some(bug) = &self.plant {
+            pair("plant", bug.clone());
+        }
         if self.cached_reads {
             arguments.push("--cached-reads".to_owned());
         }
@@ -183,15 +191,29 @@ impl Marks {
     }
 }
 
+/// From here on the log makes the mistake of this name.
+#[cfg(feature = "mutants")]
+fn plant(name: &str) -> Result<()> {
+    let known = seawall::mutant::Mutant::ALL.iter().find(|bug| format!("{bug:?}") == name);
+    seawall::mutant::set_everywhere(*known.ok_or_else(|| Error::NoBug(name.to_owned()))?);
+    Ok(())
+}
+
+#[cfg(not(feature = "mutants"))]
+fn plant(name: &str) -> Result<()> {
+    Err(Error::NoBug(name.to_owned()))
+}
+
 /// Follows the orders.
 ///
 /// # Errors
 /// The first failure; nothing was acknowledged after it.
 pub(crate) fn run(orders: &Orders) -> Result<()> {
+    orders.plant.as_deref().map_or(Ok(()), plant)?;
     let method = crate::directory_disk::method(&orders.method)?;
     let marks = orders.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
     let mut marks = Marks(marks);
-    if orders.engine == Engine::Library {
+    if matches!(orders.engine, Engine::Library | Engine::Relaxed) {
         return library(orders, &mut marks);
     }
     let disk = DirectoryDisk::new(&orders.dir, method, orders.sabotage);
@@ -231,32 +253,41 @@ pub(crate) fn run(orders: &Orders) -> Result<()> {
 const IN_FLIGHT_MAX: usize = 4;
 
 fn library(orders: &Orders, marks: &mut Marks) -> Result<()> {
+    let relaxed = orders.engine == Engine::Relaxed;
+    // A relaxed commit that lies in one batch with a strict one is strict itself.
+    let in_flight_max = if relaxed { 1 } else { IN_FLIGHT_MAX };
+    let class = if relaxed { Durability::PowerLoss } else { Durability::ProcessCrash };
     let options = Options::default()
         .segment_bytes(LAYOUT.segment_bytes)
         .batch_bytes(16 << 10)
         .memory_bytes(256 << 10)
         .idle_mark(Duration::from_millis(1))
         .method(MethodChoice::Named(orders.method.clone()))
-        .durability(seawall::Durability::ProcessCrash);
+        .durability(class);
     let options = if orders.cached_reads { options.cached_reads() } else { options };
     let log = Log::open(&orders.dir, options)?;
     let mut start = log.durable_lsn();
     marks.write(&format!("opened {} {start}", orders.life))?;
     let mut rng = Rng::new(mix(orders.seed ^ orders.life));
     let mut ends: Vec<Lsn> = vec![start];
-    let mut in_flight: std::collections::VecDeque<Commit> = std::collections::VecDeque::new();
+    let mut in_flight: std::collections::VecDeque<(Commit, bool)> = std::collections::VecDeque::new();
     for i in 0..orders.transactions {
         let records = transaction(orders.seed, orders.life, start);
         let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;
         if end != end_of(start, &records) {
             return Err(Error::End { start, end });
         }
-        in_flight.push_back(log.commit_async(end));
-        while in_flight.len() >= IN_FLIGHT_MAX || (i + 1 == orders.transactions && !in_flight.is_empty()) {
-            let Some(commit) = in_flight.pop_front() else { break };
+        let is_last = i + 1 == orders.transactions;
+        let strict = !relaxed || is_last || rng.one_in(3);
+        let asked = if strict { class } else { Durability::ProcessCrash };
+        in_flight.push_back((log.commit_async_as(end, asked)?, strict));
+        while in_flight.len() >= in_flight_max || (is_last && !in_flight.is_empty()) {
+            let Some((commit, strict)) = in_flight.pop_front() else { break };
             let durable = commit.wait()?;
-            ends.push(durable);
-            marks.write(&format!("acked {durable}"))?;
+            if strict {
+                ends.push(durable);
+                marks.write(&format!("acked {durable}"))?;
+            }
         }
         if rng.one_in(12) {
             let trim = ends[rng.index(ends.len())];

@@ -32,6 +32,7 @@ macro_rules! planted {
 #[cfg(feature = "mutants")]
 mod switch {
     use std::cell::Cell;
+    use std::sync::OnceLock;
 
     macro_rules! table {
         ($($name:ident)*) => {
@@ -122,10 +123,21 @@ mod switch {
         LossInSilence
         RenameReplaces
         OpenFailureIsFatal
+        TrustFlushOfFua
     }
 
     thread_local! {
         static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    static EVERYWHERE: OnceLock<Mutant> = OnceLock::new();
+
+    /// Switches one mistake on for every thread of this process, for good: for programs that run with one.
+    ///
+    /// # Panics
+    /// If one is on already.
+    pub fn set_everywhere(mutant: Mutant) {
+        EVERYWHERE.set(mutant).expect("a process makes one mistake");
     }
 
     /// Switches one mistake on for this thread, or all of them off.
@@ -138,9 +150,9 @@ mod switch {
     #[inline]
     #[must_use]
     pub fn is_on(mutant: Mutant) -> bool {
-        ACTIVE.with(Cell::get) == Some(mutant)
+        ACTIVE.with(Cell::get).as_ref().or(EVERYWHERE.get()) == Some(&mutant)
     }
 }
 
 #[cfg(feature = "mutants")]
-pub use switch::{Mutant, is_on, set};
+pub use switch::{Mutant, is_on, set, set_everywhere};

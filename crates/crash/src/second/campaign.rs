@@ -56,13 +56,21 @@ pub(crate) struct Wishes {
     /// The release binary, built static for x86_64-unknown-linux-musl
     #[arg(long, value_name = "FILE", default_value = "target/x86_64-unknown-linux-musl/release/seawall")]
     pub(super) guest_binary: PathBuf,
+    /// With --states: this program, built static with the feature mutants
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/x86_64-unknown-linux-musl/release/seawall-crash"
+    )]
+    pub(super) victim: PathBuf,
     /// A static busybox
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub(super) busybox: PathBuf,
     /// Commit methods in the machine; by default a few, drawn anew for each cut
     #[arg(long, value_name = "IDS")]
     pub(super) methods: Option<String>,
-    /// Records the traffic of `seawall log append` by each of the methods, and judges the states that it allows
+    /// Records the traffic of `seawall log append` and of relaxed commits by each of the methods, and judges the states that
+    /// it allows
     #[arg(long)]
     states: bool,
     /// Runs the rows that need FUA, poll queues and atomic writes once under strace; leaves their calls and results there

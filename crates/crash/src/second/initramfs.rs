@@ -168,6 +168,14 @@ pub(super) enum Task {
         /// Records, in the pieces in which they are given.
         input: Vec<Vec<u8>>,
     },
+    /// Waits for a word, then runs this harness's program as the victim with these words and the method, which says what it
+    /// commits on the virtual serial port.
+    Victim {
+        /// The program, built static.
+        program: PathBuf,
+        /// Its words, but for the method and the place of what it says.
+        words: String,
+    },
     /// Waits for a word, then measures rows under strace, whose lines go to the virtual serial port.
     Rows,
 }
@@ -218,6 +226,10 @@ fn script(modules: &[Module], orders: &Orders) -> String {
                  --segment-bytes {segment} --method $M /disk/log >$(echo /dev/vport*p1)\n"
             )
         }
+        Task::Victim { words, .. } => format!(
+            "mkdir /disk/log; sync; echo SEAWALL ready; read -r word\n\
+             /victim victim --dir /disk/log --marks $(echo /dev/vport*p1) --method $M {words}\n"
+        ),
         Task::Rows => format!(
             "sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{}",
             super::rows::script()
@@ -304,6 +316,7 @@ pub(super) fn build(
             files
                 .extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
         }
+        Task::Victim { program, .. } => files.push(("victim".to_owned(), PROGRAM, read(program)?)),
         Task::Rows => files.extend(with_libraries("strace")?),
     }
     let mut archive = Vec::new();

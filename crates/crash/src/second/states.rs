@@ -3,9 +3,9 @@
 //! `seawall log append` writes in the machine; its LSNs come back through a virtual serial port, in order with what the
 //! disk gets. The recording goes to the block layer's enumerator, which mounts each state here and recovers the log.
 //!
-//! A recording with FUA is judged twice more, for a bug that only FUA shows: each write with FUA becomes a plain write
-//! of its first sectors and one with FUA of its last, as a commit method would send it that trusts in a flush after
-//! FUA. Where the disk turns FUA into a flush nothing is lost; where it does not, the loss must be found.
+//! The same is done for the library with relaxed commits between strict ones, and again with a planted bug that only FUA
+//! shows: `TrustFlushOfFua` takes a durable write for a flush of what lies unsynced in front of it. Where the system
+//! turns FUA into a flush nothing may be lost; where the drive takes FUA, the loss must be found.
 //!
 //! Invariant: marks enter the record before what the machine sends after them.
 
@@ -27,7 +27,7 @@ use super::initramfs::{Kernel, METHODS, Orders, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::lock;
 use crate::blocks::campaign::{DiskPool, Search, Tally};
-use crate::blocks::event::{Event, PAGE, Pages, Payload};
+use crate::blocks::event::{Event, PAGE, Pages};
 use crate::blocks::window::Recording;
 use crate::error::Result;
 use crate::victim::Engine;
@@ -37,9 +37,36 @@ use crate::workload::{Timeline, end_of, transaction};
 const TRANSACTIONS: u64 = 120;
 /// Transactions that the program is given at a time.
 const GIVEN: u64 = 2;
-const SECTOR: u64 = 512;
 /// How long a task may take in the machine: emulation is slow, a shared host slower.
 const TASK_NS_MAX: u64 = 600_000_000_000;
+
+/// What writes in the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Program {
+    /// `seawall log append`.
+    #[default]
+    Append,
+    /// The library, with relaxed commits between strict ones.
+    Relaxed,
+    /// The same with the bug that only FUA shows.
+    Planted,
+}
+
+impl Program {
+    const ALL: [Self; 3] = [Self::Append, Self::Relaxed, Self::Planted];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Append => "`seawall log append`",
+            Self::Relaxed => "relaxed commits",
+            Self::Planted => "relaxed commits with the bug",
+        }
+    }
+}
+
+/// The planted bug that only FUA shows.
+const BUG: &str = "TrustFlushOfFua";
 
 /// One recording and what its states came to.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -58,16 +85,15 @@ struct Row {
     states: u64,
     nested: u64,
     torn: u64,
-    /// Whether the bug was found on this disk; nothing if no write had FUA.
-    planted: Option<bool>,
-    /// Whether it was found where FUA is a flush.
-    planted_flushed: Option<bool>,
+    #[serde(default)]
+    program: Program,
     finding: Option<String>,
 }
 
 impl Row {
+    /// Whether something was lost, or the bug not found where FUA shows it.
     fn failed(&self) -> bool {
-        self.finding.is_some() || self.planted == Some(false) || self.planted_flushed == Some(true)
+        self.finding.is_some() != (self.program == Program::Planted && self.forced > 0)
     }
 }
 
@@ -96,42 +122,6 @@ fn pages(image: &[u8]) -> Pages {
     used.map(|(number, page)| (number, Arc::from(page))).collect()
 }
 
-/// What a commit method would send that trusts in a flush after FUA; where FUA is a flush, with that flush.
-fn planted(events: &[Event], flushed: bool) -> Vec<Event> {
-    let mut numbers = events.len() as u64 * 4;
-    let forced: Vec<u64> = events
-        .iter()
-        .filter_map(|event| if let Event::Forced { number } = event { Some(*number) } else { None })
-        .collect();
-    let mut planted = Vec::new();
-    for event in events {
-        match event {
-            Event::Write { number, offset, payload: Payload::Data(data) }
-                if forced.contains(number) && data.len() as u64 > SECTOR =>
-            {
-                let last = data.len() - crate::bytes::index(SECTOR);
-                numbers += 1;
-                let payload = Payload::Data(data[..last].into());
-                planted.push(Event::Write { number: numbers, offset: *offset, payload });
-                planted.push(Event::Done { number: numbers });
-                let payload = Payload::Data(data[last..].into());
-                planted.push(Event::Write { number: *number, offset: offset + last as u64, payload });
-            }
-            Event::Forced { .. } if flushed => {}
-            Event::Done { number } if flushed && forced.contains(number) => {
-                numbers += 1;
-                planted.extend([
-                    event.clone(),
-                    Event::Flush { number: numbers },
-                    Event::Done { number: numbers },
-                ]);
-            }
-            _ => planted.push(event.clone()),
-        }
-    }
-    planted
-}
-
 /// Requests that were under way at the same time, at most.
 fn overlap(events: &[Event]) -> u64 {
     let (mut now, mut most) = (0_u64, 0);
@@ -146,17 +136,22 @@ fn overlap(events: &[Event]) -> u64 {
     most
 }
 
-/// Runs `seawall log append` in the machine and gives what its disk was sent.
-fn record(wishes: &Wishes, kernel: &Kernel, method: &str, seed: u64) -> Result<Recording> {
+/// Runs the program in the machine and gives what its disk was sent.
+fn record(wishes: &Wishes, kernel: &Kernel, program: Program, method: &str, seed: u64) -> Result<Recording> {
     let scratch = tempfile::tempdir()?;
     let disk = Disk::new(Nature::Honest, wishes.fs.image(scratch.path())?);
-    let task = Task::Record { input: input(seed) };
-    let opened = format!("opened {} 0", Engine::Binary.life());
+    let (task, first) = if program == Program::Append {
+        (Task::Record { input: input(seed) }, Some(format!("opened {} 0", Engine::Binary.life())))
+    } else {
+        let bug = if program == Program::Planted { format!("--plant {BUG}") } else { String::new() };
+        let words = format!("--engine relaxed --seed {seed} --transactions {TRANSACTIONS} {bug}");
+        (Task::Victim { program: wishes.victim.clone(), words }, None)
+    };
     let words = format!("{METHODS}{method}");
-    let Watched { start, events, console } = watch(wishes, kernel, disk, task, &words, Some(opened))?;
+    let Watched { start, events, console } = watch(wishes, kernel, disk, task, &words, first)?;
     // A method that the log refuses would be judged on nothing.
     if !events.iter().any(|event| matches!(event, Event::Write { .. })) {
-        return Err(machine_error(&format!("`seawall log append` by {method} wrote nothing"), console));
+        return Err(machine_error(&format!("{} by {method} wrote nothing", program.name()), console));
     }
     Ok(Recording { start, events, timeline: Timeline::new(seed, TRANSACTIONS), seed })
 }
@@ -259,37 +254,27 @@ fn judge(wishes: &Wishes, mut row: Row, recording: &Recording) -> Result<Row> {
     row.states = tally.states.load(Ordering::Relaxed);
     row.nested = tally.nested.load(Ordering::Relaxed);
     row.torn = tally.torn.load(Ordering::Relaxed);
-    if row.forced > 0 {
-        for (flushed, found) in [(false, &mut row.planted), (true, &mut row.planted_flushed)] {
-            let events = planted(&recording.events, flushed);
-            let planted = Recording { events, ..recording.clone() };
-            *found = Some(search(wishes, &planted, wishes.one_in.max(7), &Tally::default())?.is_some());
-        }
-    }
     Ok(row)
 }
 
 fn markdown(rows: &[Row]) -> String {
-    let mut text = "# States that the second kernel's traffic allows\n\nEach row is one recording of `seawall log append`; every \
-                    state was mounted and its log recovered and judged. \"Bug\" is a commit that trusts in a flush after \
-                    FUA: found on this disk, and where FUA is a flush.\n\n| kernel | bus | file system | method | seed | \
-                    build | writes | with FUA | flushes | at a time | states | of second cuts | torn | bug found | bug \
-                    found where FUA is a flush | finding |\n"
-        .to_owned();
-    text += "| --- | --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |\n";
-    let word = |found: Option<bool>| match found {
-        None => "-",
-        Some(true) => "yes",
-        Some(false) => "no",
-    };
+    let mut text = format!(
+        "# States that the second kernel's traffic allows\n\nEach row is one recording; every state was mounted and its log \
+         recovered and judged. The bug is `{BUG}`: a durable write is trusted to flush what lies unsynced in front of it. It \
+         must be found where writes have FUA, and must not be where each is followed by a flush; the search ends at the \
+         first finding.\n\n| kernel | bus | file system | program | method | seed | build | writes | with FUA | flushes | \
+         at a time | states | of second cuts | torn | finding |\n"
+    );
+    text += "| --- | --- | --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
     for row in rows {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.kernel,
             row.bus.name(),
             row.fs,
+            row.program.name(),
             row.method,
             row.seed,
             row.build,
@@ -300,13 +285,15 @@ fn markdown(rows: &[Row]) -> String {
             row.states,
             row.nested,
             row.torn,
-            word(row.planted),
-            word(row.planted_flushed),
             row.finding.as_deref().unwrap_or("none")
         );
     }
-    let states: u64 = rows.iter().filter(|row| row.forced > 0).map(|row| row.states).sum();
-    let _ = writeln!(text, "\n{states} states of recordings with FUA.");
+    let states: u64 = rows
+        .iter()
+        .filter(|row| row.forced > 0 && row.program != Program::Planted)
+        .map(|row| row.states)
+        .sum();
+    let _ = writeln!(text, "\n{states} states of recordings with FUA and without the bug.");
     text
 }
 
@@ -320,7 +307,8 @@ pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
     let mut rows: Vec<Row> = crate::campaign_file::load(&path)?.unwrap_or_default();
     let methods = wishes.methods.clone().unwrap_or_else(|| "direct+dsync".to_owned());
     let mut held = true;
-    for method in methods.split(',') {
+    let all = methods.split(',').flat_map(|method| Program::ALL.map(|program| (method, program)));
+    for (method, program) in all {
         if crate::interrupt::requested() {
             return Ok(false);
         }
@@ -328,17 +316,19 @@ pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
             kernel: kernel.release.clone(),
             bus: wishes.bus,
             fs: wishes.fs.name.to_owned(),
+            program,
             method: method.to_owned(),
             seed,
             build: wishes.build.clone().unwrap_or_default(),
             ..Row::default()
         };
         let seed = mix(seed ^ mix(rows.len() as u64));
-        let recording = record(wishes, &kernel, method, seed)?;
+        let recording = record(wishes, &kernel, program, method, seed)?;
         let row = judge(wishes, row, &recording)?;
         eprintln!(
-            "{} {method}: {} states, {} writes with FUA, {:?}",
+            "{} {} {method}: {} states, {} writes with FUA, {:?}",
             results_name(wishes, &kernel),
+            program.name(),
             row.states,
             row.forced,
             row.finding
@@ -354,32 +344,30 @@ pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{input, overlap, planted};
+    use super::{Program, Row, input, overlap};
     use crate::blocks::event::{Event, Payload};
 
     #[test]
-    fn the_planted_bug_forces_only_the_last_sector() {
-        let payload = Payload::Data(vec![3; 4096].into());
-        let events = [
-            Event::Write { number: 1, offset: 8192, payload },
-            Event::Forced { number: 1 },
-            Event::Done { number: 1 },
-        ];
-        let planted_events = planted(&events, false);
-        let [
-            Event::Write { offset: 8192, payload, .. },
-            Event::Done { .. },
-            Event::Write { number: 1, offset: 11_776, .. },
-            rest @ ..,
-        ] = &planted_events[..]
-        else {
-            panic!("{planted_events:?}");
-        };
-        assert_eq!((payload.bytes(), rest), (3584, &events[1..]));
-        let flushed = planted(&events, true);
-        assert!(flushed.iter().all(|event| !matches!(event, Event::Forced { .. })), "{flushed:?}");
-        assert!(matches!(flushed[4..], [Event::Flush { .. }, Event::Done { .. }]), "{flushed:?}");
-        assert_eq!((overlap(&events), overlap(&planted_events)), (1, 1));
+    fn the_bug_must_be_found_where_writes_have_fua_and_nowhere_else() {
+        for (program, forced, finding, failed) in [
+            (Program::Relaxed, 9, false, false),
+            (Program::Relaxed, 9, true, true),
+            (Program::Planted, 9, false, true),
+            (Program::Planted, 9, true, false),
+            (Program::Planted, 0, false, false),
+            (Program::Planted, 0, true, true),
+        ] {
+            let finding = finding.then(|| "lost".to_owned());
+            let row = Row { forced, program, finding, ..Row::default() };
+            assert_eq!(row.failed(), failed, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn requests_that_are_under_way_together_are_counted() {
+        let write = |number| Event::Write { number, offset: 0, payload: Payload::Data(vec![3; 512].into()) };
+        let done = |number| Event::Done { number };
+        assert_eq!(overlap(&[write(1), done(1), Event::Flush { number: 2 }, write(3), done(2)]), 2);
     }
 
     #[test]

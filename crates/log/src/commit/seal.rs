@@ -85,9 +85,11 @@ impl Job {
     }
 
     /// The sync that must come first, unless the batch is followed by one of the whole file anyway, as it is where
-    /// `sync_covers` and both lie in the same segment.
+    /// `sync_covers` and both lie in the same segment. A write that is durable by itself is no such sync: with FUA it
+    /// flushes nothing that was written before.
     pub(crate) fn needs_sync_first(&self, sync_covers: bool) -> Option<u64> {
-        let covered = sync_covers && !self.is_sync_only() && self.starts.is_none();
+        let covered =
+            planted!(TrustFlushOfFua, true, sync_covers) && !self.is_sync_only() && self.starts.is_none();
         self.sync_first.filter(|segment| !covered || *segment != self.segment)
     }
 

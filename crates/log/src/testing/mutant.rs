@@ -9,7 +9,7 @@ use crate::commit::state::{Core, Refusal};
 use crate::format::{Fault, Records, SegmentHeader};
 use crate::lsn::Lsn;
 
-pub use seawall_sys::planted::{Mutant, set};
+pub use seawall_sys::planted::{Mutant, set, set_everywhere};
 
 /// Mistakes that no test can see, each with the reason: the format says the same thing twice there, on purpose.
 pub const EQUIVALENT: [(Mutant, &str); 4] = [
