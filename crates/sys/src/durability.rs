@@ -11,6 +11,9 @@
 //!   device                      volatile or unknown write cache                         system crash
 //!   device                      no volatile write cache                                 power loss
 //!   stable by syncfs            a file system whose syncfs need not flush (XFS)         as device
+//!   stable by direct write       the file system need not flush behind it (F2FS)         as device
+//!   device by direct write      data journaled or with a FUSE process: still in memory  process crash
+//!   device by sync_file_range   the same, and overlays, whose files have no pages       process crash
 //!   stable                      barriers off and a volatile or unknown cache            system crash
 //!   stable                      memory file system, sync turned off                     process crash
 //!   stable                      none of these                                           power loss
@@ -21,7 +24,7 @@
 //! Invariants: a class never exceeds what the reach allows; every lowering states its reason; the component that
 //! promises durability is named, because a hypervisor's promise is less than a device's.
 
-use crate::method::{Depth, Method, OpenSync, Reach, Sync};
+use crate::method::{Cache, Depth, Method, OpenSync, Reach, Sync, Write};
 use serde::{Deserialize, Serialize};
 
 /// What an acknowledged write outlives. Each class includes those before it.
@@ -147,8 +150,38 @@ pub enum Lie {
     WineFlags,
 }
 
+/// Calls that do less here than on other file systems.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about calls")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeakCalls {
+    /// syncfs(2) need not end with a device flush. XFS only forces its log, which flushes the device if there was metadata
+    /// to log: overwrites within one tick of the file's timestamp leave it nothing to do.
+    pub syncfs: bool,
+    /// `sync_file_range(2)` need not bring the data to a device: an overlay's file has no pages of its own; with its data in
+    /// the journal (ext4 `data=journal`) or in a FUSE process a file has nothing to write.
+    pub sync_file_range: bool,
+    /// A direct write need not bring the data to a device: it goes through the page cache (ext4 `data=journal`, encrypted
+    /// folders) or ends in the memory of a FUSE process.
+    pub direct_write: bool,
+    /// A sync may find nothing to do behind a direct write. F2FS notes an overwrite only when the call returns, behind the
+    /// sync of `O_DSYNC`, and one through `io_uring` not at all: then nothing flushes the device's cache.
+    pub late_direct: bool,
+}
+
+impl WeakCalls {
+    /// The calls that do less in one of the two.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            syncfs: self.syncfs || other.syncfs,
+            sync_file_range: self.sync_file_range || other.sync_file_range,
+            direct_write: self.direct_write || other.direct_write,
+            late_direct: self.late_direct || other.late_direct,
+        }
+    }
+}
+
 /// Everything under a method that decides what its calls are worth.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about what lies under a file")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
     /// Where the data ends up.
@@ -168,9 +201,9 @@ pub struct Surroundings {
     pub cached_image: bool,
     /// Whether the device is known to honour a forced write; `None` where the system does not report it.
     pub forced_writes_honoured: Option<bool>,
-    /// Whether syncfs(2) ends with a device flush. XFS only forces its log, which flushes the device if there was
-    /// metadata to log: overwrites within one tick of the file's timestamp leave it nothing to do.
-    pub syncfs_flushes: bool,
+    /// Calls that do less here.
+    #[serde(default)]
+    pub weak_calls: WeakCalls,
     /// The component that promises durability.
     pub promiser: Promiser,
     /// What was found to be lying.
@@ -199,15 +232,35 @@ pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
 
 fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
     let mut reach = method.reach();
-    if method.sync == Sync::Syncfs && method.open_sync == OpenSync::None && !around.syncfs_flushes {
-        because.push("syncfs does not always flush the device on this file system".to_owned());
-        reach = Reach { data: Depth::Device, metadata: true };
-    }
     if around.lies.contains(&Lie::Preload) {
         reach = method.reach_without_libc_syncs();
         if reach != method.reach() {
             because.push("a preloaded library swallows the sync calls".to_owned());
         }
+    }
+    let weak = around.weak_calls;
+    if reach.data == Depth::Stable
+        && method.sync == Sync::Syncfs
+        && method.open_sync == OpenSync::None
+        && weak.syncfs
+    {
+        because.push("syncfs does not always flush the device on this file system".to_owned());
+        reach = Reach { data: Depth::Device, metadata: true };
+    }
+    let is_ring = matches!(method.write, Write::Ring { .. });
+    let is_late = method.cache == Cache::Direct && (method.sync == Sync::None || is_ring);
+    if reach.data == Depth::Stable && is_late && weak.late_direct {
+        because.push(
+            "the sync of a direct write like this one does not always flush the device on this file system"
+                .to_owned(),
+        );
+        reach = Reach { data: Depth::Device, metadata: true };
+    }
+    let by_range = weak.sync_file_range && method.sync == Sync::SyncFileRange;
+    if reach.data == Depth::Device && !reach.metadata && (by_range || weak.direct_write) {
+        let call = if by_range { "sync_file_range" } else { "a direct write" };
+        because.push(format!("{call} need not bring the data to the device on this file system"));
+        return Reach { data: Depth::Kernel, metadata: false };
     }
     if around.lies.contains(&Lie::WineFlags) && matches!(reach.data, Depth::Device | Depth::DeviceForced) {
         because.push("Wine ignores WRITE_THROUGH and NO_BUFFERING".to_owned());
@@ -261,7 +314,11 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
     }
     match reach.data {
         Depth::Kernel | Depth::Device | Depth::DeviceOrdered => {
-            because.push("the device's volatile write cache is not flushed".to_owned());
+            because.push(if around.medium == Medium::Server {
+                "nothing asks the server to make it durable".to_owned()
+            } else {
+                "the device's volatile write cache is not flushed".to_owned()
+            });
             Class::SystemCrash
         }
         Depth::DeviceForced if around.forced_writes_honoured != Some(true) => {
@@ -290,7 +347,7 @@ mod tests {
             device_cache: DeviceCache::WriteBack,
             cached_image: false,
             forced_writes_honoured: None,
-            syncfs_flushes: true,
+            weak_calls: WeakCalls::default(),
             promiser: Promiser::Device,
             lies: Vec::new(),
         }
@@ -309,7 +366,7 @@ mod tests {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
-                        for bits in 0..256_u16 {
+                        for bits in 0..2048_u16 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
@@ -321,7 +378,12 @@ mod tests {
                                 device_cache,
                                 cached_image: bits & 128 != 0,
                                 forced_writes_honoured,
-                                syncfs_flushes: bits & 32 != 0,
+                                weak_calls: WeakCalls {
+                                    syncfs: bits & 32 != 0,
+                                    sync_file_range: bits & 256 != 0,
+                                    direct_write: bits & 512 != 0,
+                                    late_direct: bits & 1024 != 0,
+                                },
                                 promiser: Promiser::Device,
                                 lies,
                             });
@@ -341,7 +403,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 36] = [
+        let rows: [(&str, Surroundings, Class); 49] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -371,8 +433,21 @@ mod tests {
                 ProcessCrash,
             ),
             ("buffered+syncfs", honest(), PowerLoss),
-            ("buffered+syncfs", with(|s| s.syncfs_flushes = false), SystemCrash),
-            ("buffered+fdatasync", with(|s| s.syncfs_flushes = false), PowerLoss),
+            ("buffered+syncfs", with(|s| s.weak_calls.syncfs = true), SystemCrash),
+            ("buffered+fdatasync", with(|s| s.weak_calls.syncfs = true), PowerLoss),
+            ("sync-file-range", with(|s| s.weak_calls.sync_file_range = true), ProcessCrash),
+            ("direct", with(|s| s.weak_calls.sync_file_range = true), SystemCrash),
+            ("direct", with(|s| s.weak_calls.direct_write = true), ProcessCrash),
+            ("direct", weak_and_write_through(), ProcessCrash),
+            ("sync-file-range", weak_and_write_through(), ProcessCrash),
+            ("direct+dsync", weak_and_write_through(), PowerLoss),
+            ("direct+fdatasync", with(|s| s.weak_calls.direct_write = true), PowerLoss),
+            ("direct+dsync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
+            ("direct+rwf-dsync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
+            ("uring-direct-rwf-dsync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
+            ("uring-direct+fdatasync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
+            ("dsync", with(|s| s.weak_calls.late_direct = true), PowerLoss),
+            ("direct+fdatasync", with(|s| s.weak_calls.late_direct = true), PowerLoss),
             ("buffered+fdatasync", honest(), PowerLoss),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::BarriersOff]), SystemCrash),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::Preload]), ProcessCrash),
@@ -394,6 +469,11 @@ mod tests {
 
     fn shared_and_write_through() -> Surroundings {
         Surroundings { shares_extents: true, device_cache: DeviceCache::WriteThrough, ..honest() }
+    }
+
+    fn weak_and_write_through() -> Surroundings {
+        let weak_calls = WeakCalls { sync_file_range: true, direct_write: true, ..WeakCalls::default() };
+        Surroundings { weak_calls, device_cache: DeviceCache::WriteThrough, ..honest() }
     }
 
     /// What commits no metadata outlives no crash of the system wherever an overwrite may need some.

@@ -7,7 +7,7 @@
 //! [`FoundLie`] comes with the evidence for it.
 
 use crate::clock::Resolution;
-use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings};
+use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings, WeakCalls};
 use crate::error::{Error, Result};
 use crate::os;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,9 @@ pub struct FileSystem {
     /// deduplication, snapshots, cleaning.
     #[serde(default)]
     pub shares_extents: bool,
+    /// Calls that do less here.
+    #[serde(default)]
+    pub weak_calls: WeakCalls,
     /// Whether it is mounted read-only.
     pub read_only: bool,
     /// Allocation unit, bytes.
@@ -198,6 +201,7 @@ impl Environment {
     /// What decides the worth of a method's calls, for a journal in `file_state`.
     #[must_use]
     pub fn surroundings(&self, file_state: FileState) -> Surroundings {
+        let weak_calls = self.file_system.weak_calls;
         Surroundings {
             medium: self.file_system.medium,
             copy_on_write: self.file_system.copy_on_write,
@@ -206,8 +210,11 @@ impl Environment {
             device_cache: self.device_cache(),
             cached_image: self.devices.iter().any(|device| device.direct_io == Some(false)),
             forced_writes_honoured: None,
-            // Seen at the device: the test of device evidence on xfs counts it.
-            syncfs_flushes: self.file_system.kind != "xfs",
+            weak_calls: WeakCalls {
+                // Results of earlier versions know only the kind.
+                syncfs: weak_calls.syncfs || self.file_system.kind == "xfs",
+                ..weak_calls
+            },
             promiser: self.promiser(),
             lies: self.lies.iter().map(|found| found.lie).collect(),
         }

@@ -12,7 +12,9 @@ use crate::report::facts;
 use crate::result::RunResult;
 use crate::row::{self, Measured, Round};
 use crate::study::{Column, Point, Source, Study};
-use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, classify};
+use seawall_sys::durability::{
+    Class, DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls, classify,
+};
 use seawall_sys::method::{Depth, Method, System};
 use seawall_sys::methods;
 
@@ -263,7 +265,7 @@ fn class(method: &Method, file_state: FileState) -> EffectiveClass {
         device_cache: DeviceCache::Unknown,
         cached_image: false,
         forced_writes_honoured: None,
-        syncfs_flushes: true,
+        weak_calls: WeakCalls::default(),
         promiser: Promiser::Unknown,
         lies: Vec::new(),
     };

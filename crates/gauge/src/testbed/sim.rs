@@ -20,7 +20,7 @@ use crate::row::Tail;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::Resolution;
 use seawall_sys::counters::Counts;
-use seawall_sys::durability::{DeviceCache, FileState, Medium};
+use seawall_sys::durability::{DeviceCache, FileState, Medium, WeakCalls};
 use seawall_sys::inspect::{Device, Environment, FileSystem, Pressure};
 use seawall_sys::journal::{Layout, Recipe};
 use seawall_sys::method::{Depth, Method};
@@ -187,6 +187,7 @@ fn environment() -> Environment {
             medium: Medium::Block,
             copy_on_write: false,
             shares_extents: false,
+            weak_calls: WeakCalls::default(),
             read_only: false,
             block_bytes: 4096,
             free_bytes: 64 << 30,

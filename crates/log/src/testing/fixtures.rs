@@ -1,6 +1,6 @@
 //! Builds what unit tests share: the configuration of a log, its core and the headers of its segments.
 
-use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings};
+use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls};
 
 use crate::commit::state::{Core, CoreConfig, ResumePoint};
 use crate::format::checksum::crc32c;
@@ -74,7 +74,7 @@ pub(crate) fn surroundings(device_cache: DeviceCache, copy_on_write: bool, mediu
         device_cache,
         cached_image: false,
         forced_writes_honoured: None,
-        syncfs_flushes: true,
+        weak_calls: WeakCalls::default(),
         promiser: Promiser::Device,
         lies: Vec::new(),
     }

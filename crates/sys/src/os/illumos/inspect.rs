@@ -3,7 +3,7 @@
 //! Invariant: what belongs to a ZFS dataset and not to its mount (`sync`, `logbias`, a separate log device) is not
 //! visible here: `sync=disabled` goes undetected, and a result must be judged together with `zfs get sync,logbias`.
 
-use crate::durability::Medium;
+use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::inspect::environment as environment_of;
@@ -45,6 +45,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         medium: medium(&kind),
         copy_on_write: kind == "zfs",
         shares_extents: kind == "zfs",
+        weak_calls: WeakCalls::default(),
         source: mount.source,
         options: mount.options,
         read_only: stat.f_flag & libc::ST_RDONLY != 0,

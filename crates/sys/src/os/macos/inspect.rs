@@ -3,7 +3,7 @@
 //! Invariant: a drive's write cache, which only the I/O Kit reports, is `Unknown`, which counts as volatile: Apple's
 //! drives have one.
 
-use crate::durability::Medium;
+use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::cpuid;
@@ -54,6 +54,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         // APFS overwrites in place what no clone or snapshot shares, and whether one does is not reported.
         copy_on_write: kind == "apfs",
         shares_extents: kind == "apfs",
+        weak_calls: WeakCalls::default(),
         read_only: has(libc::MNT_RDONLY),
         block_bytes,
         free_bytes: stat.f_bavail.saturating_mul(block_bytes),

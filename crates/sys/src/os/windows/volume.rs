@@ -7,7 +7,7 @@
 use super::call::{check, narrow, wide};
 use super::storage::Disk;
 use super::wine::Mount;
-use crate::durability::Medium;
+use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::FileSystem;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,7 @@ impl Volume {
             // one is decided at its making: the careful answer is that all are.
             copy_on_write: kind == "ReFS",
             shares_extents: kind == "ReFS",
+            weak_calls: WeakCalls::default(),
             kind,
             source: self.device.clone().unwrap_or_else(|| self.root.display().to_string()),
             options: FLAGS
@@ -127,6 +128,7 @@ impl Volume {
             medium: mount.map_or(Medium::Unknown, Mount::medium),
             copy_on_write: mount.is_some_and(Mount::copies_on_write),
             shares_extents: mount.is_some_and(Mount::copies_on_write),
+            weak_calls: WeakCalls::default(),
             read_only: mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro")),
             block_bytes: self.cluster_bytes()?,
             free_bytes,

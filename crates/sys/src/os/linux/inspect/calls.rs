@@ -65,17 +65,23 @@ pub(super) fn mount_id(path: &Path, proc: &Path) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Whether the folder or file has the attribute "no copy on write", which new files in a folder inherit.
-pub(super) fn is_nocow(path: &Path) -> bool {
-    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+/// The attribute "no copy on write" (`chattr +C`), which new files in a folder inherit as they do the two below.
+pub(super) const NO_COPY_ON_WRITE: u32 = 0x0080_0000;
+/// The attribute "data journaled" (`chattr +j`).
+pub(super) const JOURNALED_DATA: u32 = 0x0000_4000;
+/// The attribute "encrypted" (fscrypt).
+pub(super) const ENCRYPTED: u32 = 0x0000_0800;
+
+/// The attributes of a folder or file (`lsattr`), 0 where there are none to be had.
+pub(super) fn attributes(path: &Path) -> u32 {
     // Without O_NONBLOCK a pipe would wait here for its writer.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
-    let Ok(file) = opened else { return false };
+    let Ok(file) = opened else { return 0 };
     // The request's number says `long`, the kernel writes an `int`: room for both.
-    let mut flags: [libc::c_int; 2] = [0; 2];
+    let mut flags: [u32; 2] = [0; 2];
     // SAFETY: the request writes at most a `long`, for which the array has room.
     let code = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
-    code == 0 && flags[0] & FS_NOCOW_FL != 0
+    if code == 0 { flags[0] } else { 0 }
 }
 
 /// A sync call that must fail; the result is its return code.

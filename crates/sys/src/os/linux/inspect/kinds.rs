@@ -2,7 +2,7 @@
 //!
 //! Invariant: a name that is not in the table states nothing; the medium then follows from the device below.
 
-use crate::durability::Medium;
+use crate::durability::{Medium, WeakCalls};
 
 /// What follows from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(super) struct Kind {
     pub(super) copy_on_write: bool,
     /// Whether files may come to share blocks, or have theirs moved, without their writer's knowledge.
     pub(super) shares_extents: bool,
+    /// Calls that do less, whatever the options.
+    pub(super) weak_calls: WeakCalls,
 }
 
 /// Reflinks, deduplication, snapshots, or cleaning that moves blocks. XFS and OCFS2 do so only if made with reflinks, which
@@ -90,7 +92,17 @@ pub(super) fn kind(name: &str) -> Kind {
     } else {
         None
     };
+    let is_fuse = matches!(name, "fuse" | "fuseblk") || name.starts_with("fuse.");
     Kind {
+        weak_calls: WeakCalls {
+            // Seen at the device: the test of device evidence on xfs counts it.
+            syncfs: name == "xfs",
+            // Seen at the device too: an overlay's file has no pages.
+            sync_file_range: name == "overlay" || is_fuse,
+            direct_write: is_fuse,
+            // Seen at the device: `docs/verified.md`.
+            late_direct: name == "f2fs",
+        },
         medium,
         copy_on_write: COPY_ON_WRITE.contains(&name),
         shares_extents: SHARES_EXTENTS.contains(&name),
@@ -127,7 +139,28 @@ mod tests {
             ("", None, false, false),
         ];
         for (name, medium, copy_on_write, shares_extents) in rows {
-            assert_eq!(kind(name), Kind { medium, copy_on_write, shares_extents }, "{name}");
+            let found = kind(name);
+            assert_eq!(
+                (found.medium, found.copy_on_write, found.shares_extents),
+                (medium, copy_on_write, shares_extents),
+                "{name}"
+            );
+        }
+        for (name, [syncfs, sync_file_range, direct_write, late_direct]) in [
+            ("ext4", [false, false, false, false]),
+            ("xfs", [true, false, false, false]),
+            ("f2fs", [false, false, false, true]),
+            ("overlay", [false, true, false, false]),
+            ("nfs4", [false, false, false, false]),
+            ("fuseblk", [false, true, true, false]),
+            ("fuse.sshfs", [false, true, true, false]),
+            ("fusectl", [false, false, false, false]),
+        ] {
+            assert_eq!(
+                kind(name).weak_calls,
+                WeakCalls { syncfs, sync_file_range, direct_write, late_direct },
+                "{name}"
+            );
         }
     }
 }

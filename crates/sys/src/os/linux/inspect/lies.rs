@@ -124,7 +124,7 @@ mod tests {
             root: "/".into(),
             proc: "/proc".into(),
             sys: "/sys".into(),
-            is_nocow: |_| false,
+            attributes: |_| 0,
             zfs_sync: |_| None,
             zpool_status: |_| None,
         };

@@ -14,7 +14,7 @@ pub(super) struct Roots {
     /// `/sys`.
     pub(super) sys: PathBuf,
     /// Whether a folder passes "no copy on write" to its new files.
-    pub(super) is_nocow: fn(&Path) -> bool,
+    pub(super) attributes: fn(&Path) -> u32,
     /// A ZFS dataset's `sync` property.
     pub(super) zfs_sync: fn(&str) -> Option<String>,
     /// What `zpool status -LP` says about a pool.

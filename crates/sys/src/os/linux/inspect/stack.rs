@@ -13,12 +13,13 @@
 //! Invariants: the walk is bounded for any links; each device is listed once, above the devices below it; a property
 //! of a lower file system (memory, copy on write, a lie) is one of all above it, because their syncs end there.
 
+use super::calls;
 use super::devices;
 use super::kinds::{Kind, kind};
 use super::lies;
 use super::mounts::{self, Key, Mount};
 use super::roots::{Roots, names, text};
-use crate::durability::Medium;
+use crate::durability::{Medium, WeakCalls};
 use crate::inspect::{Device, FoundLie};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -33,6 +34,7 @@ pub(super) struct Below {
     pub(super) medium: Medium,
     pub(super) copy_on_write: bool,
     pub(super) shares_extents: bool,
+    pub(super) weak_calls: WeakCalls,
 }
 
 /// A walk, and what it has met.
@@ -84,12 +86,22 @@ impl<'a> Walk<'a> {
         };
         let copy_on_write = below.copy_on_write || self.copies(mount, known, folder);
         let shares_extents = below.shares_extents || known.shares_extents;
-        (Below { medium, copy_on_write, shares_extents }, tops)
+        let weak_calls = self.weak_calls(mount, known, folder).or(below.weak_calls);
+        (Below { medium, copy_on_write, shares_extents, weak_calls }, tops)
+    }
+
+    fn weak_calls(&self, mount: &Mount, known: Kind, folder: &Path) -> WeakCalls {
+        let attributes = (self.roots.attributes)(folder);
+        let journaled = mount.super_options.iter().any(|option| option == "data=journal")
+            || attributes & calls::JOURNALED_DATA != 0;
+        let direct_write = journaled || attributes & calls::ENCRYPTED != 0;
+        known.weak_calls.or(WeakCalls { sync_file_range: journaled, direct_write, ..WeakCalls::default() })
     }
 
     fn copies(&self, mount: &Mount, known: Kind, folder: &Path) -> bool {
+        let no_cow = (self.roots.attributes)(folder) & calls::NO_COPY_ON_WRITE != 0;
         let in_place = mount.super_options.iter().any(|option| option == "nodatacow");
-        known.copy_on_write && !(mount.kind == "btrfs" && (in_place || (self.roots.is_nocow)(folder)))
+        known.copy_on_write && !(mount.kind == "btrfs" && (in_place || no_cow))
     }
 
     /// Walks down from the mount that an absolute path is on, if the path is to be seen from here at all: a
@@ -124,7 +136,7 @@ impl<'a> Walk<'a> {
         if let Some(lie) = devices::hidden_cache(folder) {
             self.add_lie(lie);
         }
-        let (below, stands_on) = if self.depth < DEPTH_MAX {
+        let (mut below, stands_on) = if self.depth < DEPTH_MAX {
             self.depth += 1;
             let under = self.under(folder, &name);
             self.depth -= 1;
@@ -133,6 +145,11 @@ impl<'a> Walk<'a> {
             (BLOCK, Vec::new())
         };
         self.devices[at].stands_on = stands_on;
+        // Writes end in the image's page cache whatever the loop device says; its other calls are not those from above.
+        if below.weak_calls.direct_write {
+            self.devices[at].direct_io = Some(false);
+        }
+        below.weak_calls = WeakCalls::default();
         self.below[at] = below;
         (name, below)
     }
@@ -173,9 +190,13 @@ impl<'a> Walk<'a> {
 }
 
 /// Nothing is known.
-pub(super) const UNKNOWN: Below =
-    Below { medium: Medium::Unknown, copy_on_write: false, shares_extents: false };
-const BLOCK: Below = Below { medium: Medium::Block, copy_on_write: false, shares_extents: false };
+pub(super) const UNKNOWN: Below = Below { medium: Medium::Unknown, ..BLOCK };
+const BLOCK: Below = Below {
+    medium: Medium::Block,
+    copy_on_write: false,
+    shares_extents: false,
+    weak_calls: WeakCalls { syncfs: false, sync_file_range: false, direct_write: false, late_direct: false },
+};
 
 impl Below {
     /// Of two that both take part, what can be relied on.
@@ -186,6 +207,7 @@ impl Below {
             medium: by_trust.into_iter().find(is_either).unwrap_or(Medium::Unknown),
             copy_on_write: self.copy_on_write || other.copy_on_write,
             shares_extents: self.shares_extents || other.shares_extents,
+            weak_calls: self.weak_calls.or(other.weak_calls),
         }
     }
 }

@@ -4,7 +4,7 @@ mod fixture;
 mod real;
 
 use super::{machine, mounts};
-use crate::durability::{DeviceCache, Lie, Medium, Promiser};
+use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, WeakCalls};
 use fixture::{Machine, NVME, Queue, SATA_A, SPINNING, SSD, machine, stack};
 
 /// What several stacks have in common.
@@ -182,6 +182,39 @@ fn circles_and_nonsense_end() {
         assert!(found.devices.len() <= 2, "{path}: {}", stack(&found));
     }
     assert_eq!(circle.look("/circle").devices[0].bytes, None);
+}
+
+#[test]
+fn calls_that_do_less_are_known_through_overlays_and_images() {
+    let machine = machine()
+        .write("journaled/f.img", "")
+        .write("journaled/upper/x", "")
+        .write("raid/upper/x", "")
+        .stacked("loop6", "7:6", &[("loop/backing_file", "/journaled/f.img"), ("loop/dio", "1")], &[])
+        .mount("253:1 / /journaled ext4 /dev/mapper/vg-data rw,data=journal")
+        .mount("7:6 / /on-journaled ext4 /dev/loop6 rw")
+        .mount("0:60 / /over-journaled overlay overlay rw,upperdir=/journaled/upper")
+        .mount("0:61 / /over-raid overlay overlay rw,upperdir=/raid/upper");
+    for (path, syncfs, sync_file_range, direct_write) in [
+        ("/", false, false, false),
+        ("/journaled", false, true, true),
+        ("/chattr-j", false, true, true),
+        ("/fscrypt", false, false, true),
+        ("/raid", true, false, false),
+        ("/over-raid", true, true, false),
+        ("/over-journaled", false, true, true),
+        ("/merged", false, true, false),
+        ("/fuse", false, true, true),
+        ("/share", false, false, false),
+        ("/on-journaled", false, false, false),
+    ] {
+        let found = machine.look(path).surroundings(FileState::ZeroFilled).weak_calls;
+        let expected = WeakCalls { syncfs, sync_file_range, direct_write, late_direct: false };
+        assert_eq!(found, expected, "{path}");
+    }
+    // What the loop device writes around the page cache ends in it all the same.
+    assert!(machine.look("/on-journaled").surroundings(FileState::ZeroFilled).cached_image);
+    assert!(!machine.look("/looped").surroundings(FileState::ZeroFilled).cached_image);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Test fixture: builds a simulated machine (`/proc`, `/sys` and a mount table) in a temporary folder.
 
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
+use crate::os::system::inspect::calls::{ENCRYPTED, JOURNALED_DATA, NO_COPY_ON_WRITE};
 use crate::os::system::inspect::mounted;
 use crate::os::system::inspect::mounts::{self, Key, Mount};
 use crate::os::system::inspect::roots::Roots;
@@ -109,7 +110,12 @@ impl Machine {
             root: self.folder.path().to_path_buf(),
             proc: self.at("proc"),
             sys: self.at("sys"),
-            is_nocow: |folder| folder.ends_with("nocow"),
+            attributes: |folder| match folder.file_name().and_then(std::ffi::OsStr::to_str) {
+                Some("nocow") => NO_COPY_ON_WRITE,
+                Some("chattr-j") => JOURNALED_DATA,
+                Some("fscrypt") => ENCRYPTED,
+                _ => 0,
+            },
             zfs_sync: |dataset| (dataset == "tank/fast").then(|| "disabled".to_owned()),
             zpool_status: |pool| (pool == "tank").then(|| "\ttank ONLINE\n\t  /dev/sda1 ONLINE\n".to_owned()),
         }
