@@ -3,17 +3,19 @@
 //! Invariant: nothing is written before the announcement was printed, and nothing at all when a result is given.
 
 use crate::args::Colour;
+use crate::bench_args::nanoseconds;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::{amounts, hints, leftovers, output, paths, signals};
 use clap::Args;
 use seawall_gauge::advise::products::{self, Product};
-use seawall_gauge::plan::{Amount, Plan, choose_methods};
+use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::preflight;
 use seawall_gauge::report::Style;
 use seawall_gauge::report::advice::{self, Scope};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::{RunError, commit};
+use seawall_gauge::scenario::settings::{Amount, Settings};
+use seawall_gauge::scenario::{RunError, SCENARIOS, commit};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
@@ -97,33 +99,35 @@ fn methods_for(only: Option<&[&'static Product]>) -> Result<Vec<&'static Method>
     choose_methods(&ids.join(",")).map_err(Failure::usage)
 }
 
-fn plan(time: Duration, only: Option<&[&'static Product]>) -> Result<Plan, Failure> {
-    Ok(Plan {
+fn settings(time: Duration, only: Option<&[&'static Product]>) -> Result<Settings, Failure> {
+    Ok(Settings {
         methods: methods_for(only)?,
-        transaction_bytes: TRANSACTION_BYTES,
+        bytes: TRANSACTION_BYTES,
         journal: Recipe {
             state: FileState::Recycled,
             bytes: JOURNAL_BYTES,
             fill_bytes: TRANSACTION_BYTES as u64,
             keep_cached: true,
         },
-        amount: Amount::TimeNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
-        ..Plan::default()
+        amount: Amount::TimeNs(nanoseconds(time)),
+        ..commit::settings()
     })
 }
 
 fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunResult, Failure> {
     let dir = options.dir.as_path();
-    let plan = plan(options.time, only)?;
-    plan.check().map_err(Failure::usage)?;
+    let settings = settings(options.time, only)?;
+    settings.check().map_err(Failure::usage)?;
     let environment = paths::folder(dir, "name one on the disk that the database will use, with --dir")?;
-    preflight::check(&plan, &environment, options.allow_memory).map_err(Failure::message)?;
-    anstream::eprintln!("{}", preflight::announcement(&plan));
+    let (scenario, needs_bytes) = (&SCENARIOS[0], settings.journal.bytes);
+    preflight::check(scenario, &settings, needs_bytes, &environment, options.allow_memory)
+        .map_err(Failure::message)?;
+    anstream::eprintln!("{}", preflight::announcement(scenario, &settings, needs_bytes));
     signals::listen()?;
     leftovers::sweep(dir);
     let mut testbed = RealTestbed::in_folder(dir, environment);
     let mut progress = Progress::new(true, None);
-    let result = commit::run(&plan, &mut testbed, &mut progress);
+    let result = commit::run(&settings, &mut testbed, &mut progress);
     progress.done();
     result.map_err(|error| match error {
         RunError::Stopped => Failure::Interrupted,
@@ -133,7 +137,7 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
 
 #[cfg(test)]
 mod tests {
-    use super::{ended, exit, plan};
+    use super::{ended, exit, settings};
     use seawall_gauge::advise::products::select;
     use std::process::ExitCode;
     use std::time::Duration;
@@ -141,10 +145,10 @@ mod tests {
     #[test]
     fn the_short_run_can_be_carried_out_and_measures_what_the_products_call() {
         let time = Duration::from_secs(10);
-        let all = plan(time, None).expect("a plan");
+        let all = settings(time, None).expect("settings");
         all.check().expect("the plan of all");
         assert!(all.methods.iter().all(|method| method.reach().letter() != 'K'));
-        let one = plan(time, Some(&select("sqlite").expect("known"))).expect("a plan");
+        let one = settings(time, Some(&select("sqlite").expect("known"))).expect("settings");
         one.check().expect("the plan of one");
         assert!(one.methods.len() < all.methods.len() && !one.methods.is_empty());
     }

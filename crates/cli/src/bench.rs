@@ -64,8 +64,7 @@ fn by_other_program() -> Result<ExitCode, Failure> {
 
 /// The scenarios that `all` cannot run.
 fn left_out(scenarios: &[&Scenario]) -> String {
-    let why = |scenario: &&Scenario| scenario.study.as_ref().map_or("", |study| study.alone);
-    let line = |scenario: &&Scenario| format!(" Leaves out `{}`: {}.", scenario.name, why(scenario));
+    let line = |scenario: &&Scenario| format!(" Leaves out `{}`: {}.", scenario.name, scenario.alone);
     scenarios.iter().map(line).collect::<Vec<_>>().concat()
 }
 
@@ -108,8 +107,7 @@ fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCod
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
 fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     let common = &options.common;
-    let commit = all.commit();
-    let (wanted, left) = all.wanted(options, &commit);
+    let (wanted, left) = all.wanted(common);
     let jobs = wanted.into_iter().map(|wanted| Job::prepare(common, wanted));
     let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
     if !common.quiet {

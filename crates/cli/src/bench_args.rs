@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants: the first word is a scenario if it is the name of one, and a folder otherwise (`./stall` is a folder);
-//! defaults are those of [`Plan::default`], so that the help and the library never disagree.
+//! defaults are those of the table of scenarios, so that the help and the library never disagree.
 
 use crate::args::Colour;
 use crate::exit::Failure;
@@ -16,10 +16,12 @@ use crate::scenario_args::{Length, ScenarioArgs};
 use crate::{amounts, hints};
 use bytesize::ByteSize;
 use clap::Args;
-use seawall_gauge::plan::{Amount, PUBLISHED_TRANSACTIONS, Plan, choose_methods};
+use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::require::{self, Requirement};
+use seawall_gauge::scenario::commit::PUBLISHED_TRANSACTIONS;
+use seawall_gauge::scenario::settings::{Amount, Settings};
+use seawall_gauge::scenario::{SCENARIOS, Scenario};
 use seawall_sys::durability::FileState;
-use seawall_sys::journal::Recipe;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,6 +94,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The defaults of a scenario, with the options of every one.
+    pub(crate) fn settings(&self, scenario: &Scenario) -> Settings {
+        Settings { seed: self.seed, pin_to: self.pins().to_vec(), ..(scenario.settings)() }
+    }
+
     /// The CPUs that the writers are pinned to.
     pub(crate) fn pins(&self) -> &[usize] {
         self.pin.as_ref().map_or(&[], |cpus| &cpus.0)
@@ -199,11 +206,6 @@ pub(crate) struct CommitArgs {
 }
 
 impl CommitArgs {
-    /// What is measured by default, for so long.
-    pub(crate) fn lasting(length: Length) -> Self {
-        Self { length, ..Self::default() }
-    }
-
     /// All that `--require` demands.
     pub(crate) fn requirement(&self) -> Result<Requirement, Failure> {
         if self.require.is_empty() {
@@ -212,43 +214,37 @@ impl CommitArgs {
         require::parse(&self.require.join(",")).map_err(Failure::usage)
     }
 
-    /// The plan that the options describe, unchecked. What is not given comes from the first preset demanded,
+    /// The settings that the options describe, unchecked. What is not given comes from the first preset demanded,
     /// then from the defaults.
-    pub(crate) fn plan(&self, common: &Common, requirement: &Requirement) -> Result<Plan, Failure> {
-        let defaults = Plan::default();
+    pub(crate) fn settings(&self, common: &Common, requirement: &Requirement) -> Result<Settings, Failure> {
+        let mut settings = common.settings(&SCENARIOS[0]);
         let preset = requirement.presets.first();
-        let transaction_bytes = match self.size {
-            Some(size) => usize::try_from(size.as_u64()).unwrap_or(usize::MAX),
-            None => preset.and_then(|preset| preset.transaction_bytes).unwrap_or(defaults.transaction_bytes),
-        };
+        let bytes = self.size.map(|size| usize::try_from(size.as_u64()).unwrap_or(usize::MAX));
+        set(&mut settings.bytes, bytes.or(preset.and_then(|preset| preset.transaction_bytes)));
+        set(&mut settings.journal.state, self.file_state.or(preset.and_then(|preset| preset.file_state)));
+        set(&mut settings.journal.bytes, self.journal.map(|size| size.as_u64()));
+        set(&mut settings.journal.fill_bytes, self.fill_size.map(|size| size.as_u64()));
+        settings.journal.keep_cached = self.keep_cached;
+        set(&mut settings.amount, self.length.amount());
+        if let Some(transactions) = self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
+            settings.amount = Amount::Transactions(transactions);
+            settings.rounds = u32::try_from(transactions.clamp(1, 16)).unwrap_or(16);
+        }
+        set(&mut settings.rounds, self.rounds);
+        set(&mut settings.writes, self.writes);
+        set(&mut settings.threads, self.threads);
+        settings.rate_per_s = self.rate;
+        settings.raw_device = self.raw_device_overwrite.is_some();
         let methods = self.methods.as_deref().or(preset.and_then(|preset| preset.method)).unwrap_or("all");
-        let state = self.file_state.or(preset.and_then(|preset| preset.file_state));
-        let amount = match self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
-            Some(transactions) => Amount::Transactions(transactions),
-            None => self.length.time_ns().map_or(defaults.amount, Amount::TimeNs),
-        };
-        let rounds = self.rounds.unwrap_or(match amount {
-            Amount::TimeNs(_) => defaults.rounds,
-            Amount::Transactions(n) => u32::try_from(n.clamp(1, 16)).unwrap_or(16),
-        });
-        Ok(Plan {
-            methods: choose_methods(methods).map_err(Failure::usage)?,
-            transaction_bytes,
-            writes: self.writes.unwrap_or(defaults.writes),
-            journal: Recipe {
-                state: state.unwrap_or(defaults.journal.state),
-                bytes: self.journal.map_or(defaults.journal.bytes, |size| size.as_u64()),
-                fill_bytes: self.fill_size.map_or(defaults.journal.fill_bytes, |size| size.as_u64()),
-                keep_cached: self.keep_cached,
-            },
-            amount,
-            rounds,
-            threads: self.threads.unwrap_or(defaults.threads),
-            rate_per_s: self.rate,
-            seed: common.seed,
-            pin_to: common.pins().to_vec(),
-            raw_device: self.raw_device_overwrite.is_some(),
-        })
+        settings.methods = choose_methods(methods).map_err(Failure::usage)?;
+        Ok(settings)
+    }
+}
+
+/// Sets `place` if a value is given.
+pub(crate) fn set<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
     }
 }
 
@@ -271,31 +267,29 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::{CommandFactory as _, Parser as _};
+    use seawall_gauge::scenario::commit;
 
     #[test]
     fn the_command_line_is_consistent_and_its_defaults_are_the_library_s() {
         Cli::command().debug_assert();
-        assert_eq!(plan(&["seawall", "bench"]), Plan::default());
-        assert_eq!(plan(&["seawall", "bench", "commit"]), Plan::default());
+        assert_eq!(settings(&["seawall", "bench"]), commit::settings());
+        assert_eq!(settings(&["seawall", "bench", "commit"]), commit::settings());
     }
 
-    fn plan(words: &[&str]) -> Plan {
+    fn settings(words: &[&str]) -> Settings {
         let Command::Bench(bench) = Cli::parse_from(words).command else { panic!("another command") };
         let commit = match &bench.scenario {
             Some(ScenarioArgs::Commit(commit)) => commit,
             _ => &bench.commit,
         };
-        commit.plan(&bench.common, &commit.requirement().expect("a requirement")).expect("a plan")
+        commit.settings(&bench.common, &commit.requirement().expect("a requirement")).expect("settings")
     }
 
     #[test]
     fn a_preset_is_measured_as_its_system_writes_by_default() {
-        let etcd = plan(&["seawall", "bench", "--require", "etcd"]);
-        assert_eq!((etcd.transaction_bytes, etcd.journal.state), (2300, FileState::Unwritten));
-        assert_eq!(
-            plan(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).transaction_bytes,
-            4096
-        );
+        let etcd = settings(&["seawall", "bench", "--require", "etcd"]);
+        assert_eq!((etcd.bytes, etcd.journal.state), (2300, FileState::Unwritten));
+        assert_eq!(settings(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).bytes, 4096);
     }
 
     #[test]
@@ -304,8 +298,8 @@ mod tests {
             ["seawall", "bench", "--seed", "7", "commit", "--pin", "0"],
             ["seawall", "bench", "commit", "--pin", "0", "--seed", "7"],
         ] {
-            let plan = plan(&words);
-            assert_eq!((plan.seed, plan.pin_to), (7, vec![0]), "{words:?}");
+            let settings = settings(&words);
+            assert_eq!((settings.seed, settings.pin_to), (7, vec![0]), "{words:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use seawall_gauge::advise::products::PRODUCTS;
-use seawall_gauge::plan::ALIASES;
+use seawall_gauge::method_names::ALIASES;
 use seawall_gauge::require::PRESETS;
 use seawall_sys::durability::FileState;
 use seawall_sys::methods;

@@ -2,14 +2,13 @@
 //!
 //! Invariant: preparing inspects and refuses, and writes nothing; `all` prepares every job before the first is run.
 
-use crate::bench_args::{CommitArgs, Common};
+use crate::bench_args::Common;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
-use crate::scenario_args::{Machines, Wanted, What};
+use crate::scenario_args::Wanted;
 use crate::signals::STOP;
 use crate::{leftovers, paths};
 use seawall_gauge::figures::bytes;
-use seawall_gauge::plan::Plan;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
@@ -18,7 +17,7 @@ use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::path::jvm::StartedJvms;
 use seawall_gauge::scenario::replicated::{Engine, Engines};
 use seawall_gauge::scenario::settings::Settings;
-use seawall_gauge::scenario::{RunError, Scenario, StudyOf, commit};
+use seawall_gauge::scenario::{RunError, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_jvm::find::{self, Jdk};
 use seawall_jvm::{Started, jar};
@@ -37,67 +36,21 @@ const REMEDY: &str = "name a folder on the disk to be measured, or a scenario (s
 /// A scenario that may run in the given folders.
 pub(crate) struct Job {
     pub(crate) scenario: &'static Scenario,
-    kind: Kind,
-}
-
-enum Kind {
-    Commit {
-        plan: Box<Plan>,
-        requirement: Requirement,
-        folder: PathBuf,
-        environment: Box<Environment>,
-        /// Held from here on, so that no other program uses it before the run.
-        device: Option<RawDevice>,
-    },
-    Study {
-        of: StudyOf,
-        settings: Box<Settings>,
-        places: Vec<(PathBuf, Environment)>,
-        needs_bytes: u64,
-        jdks: Vec<Jdk>,
-        jar: Option<PathBuf>,
-        clusters: Named,
-    },
+    settings: Settings,
+    requirement: Requirement,
+    places: Vec<(PathBuf, Environment)>,
+    needs_bytes: u64,
+    /// Held from here on, so that no other program uses it before the run.
+    device: Option<RawDevice>,
+    jdks: Vec<Jdk>,
+    jar: Option<PathBuf>,
+    clusters: Named,
 }
 
 impl Job {
     /// Looks and refuses.
-    pub(crate) fn prepare(common: &Common, wanted: Wanted<'_>) -> Result<Self, Failure> {
-        let Wanted { scenario, folders, what } = wanted;
-        let kind = match what {
-            What::Commit(options) => Self::commit(common, options, &folders[0])?,
-            What::Study { of, settings, machines, clusters } => {
-                Self::study(common, scenario, *of, settings, &machines, clusters, &folders)?
-            }
-        };
-        Ok(Self { scenario, kind })
-    }
-
-    fn commit(common: &Common, options: &CommitArgs, folder: &Path) -> Result<Kind, Failure> {
-        let requirement = options.requirement()?;
-        let plan = options.plan(common, &requirement)?;
-        plan.check().map_err(Failure::usage)?;
-        let environment = match &options.raw_device_overwrite {
-            Some(device) => inspect::environment(device).map_err(Failure::message)?,
-            None => paths::folder(folder, REMEDY)?,
-        };
-        let device = options.raw_device_overwrite.as_deref().map(RawDevice::open).transpose();
-        let device = device.map_err(Failure::message)?;
-        preflight::check(&plan, &environment, common.allow_memory).map_err(Failure::message)?;
-        let folder = folder.to_path_buf();
-        let (plan, environment) = (Box::new(plan), Box::new(environment));
-        Ok(Kind::Commit { plan, requirement, folder, environment, device })
-    }
-
-    fn study(
-        common: &Common,
-        scenario: &'static Scenario,
-        of: StudyOf,
-        settings: Box<Settings>,
-        machines: &Machines,
-        clusters: Named,
-        folders: &[PathBuf],
-    ) -> Result<Kind, Failure> {
+    pub(crate) fn prepare(common: &Common, wanted: Wanted) -> Result<Self, Failure> {
+        let Wanted { scenario, folders, settings, requirement, raw_device, machines, clusters } = wanted;
         settings.check().map_err(Failure::usage)?;
         let jdks = if machines.jvm {
             find::find(&machines.jdk, &find::Here).map_err(Failure::message)?
@@ -105,133 +58,96 @@ impl Job {
             Vec::new()
         };
         clusters.check().map_err(Failure::usage)?;
-        if of.clusters && clusters.is_empty() {
+        if scenario.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(
                 "`{}` needs a cluster: name one with --kafka BOOTSTRAP or --nats URL; `seawall cluster up nats` starts one to try",
                 scenario.name
             )));
         }
         let mut places = Vec::new();
-        for folder in folders {
-            places.push((folder.clone(), paths::folder(folder, REMEDY)?));
+        for folder in raw_device.clone().map_or(folders, |device| vec![device]) {
+            let environment = match &raw_device {
+                Some(device) => inspect::environment(device).map_err(Failure::message)?,
+                None => paths::folder(&folder, REMEDY)?,
+            };
+            places.push((folder, environment));
         }
+        let device = raw_device.as_deref().map(RawDevice::open).transpose().map_err(Failure::message)?;
         let free_bytes = places.iter().map(|(_, environment)| environment.file_system.free_bytes).min();
-        let needs_bytes = (of.needs_bytes)(&settings, available_memory_bytes(), free_bytes.unwrap_or(0));
+        let needs_bytes =
+            (scenario.needs_bytes)(&settings, available_memory_bytes(), free_bytes.unwrap_or(0));
         for (_, environment) in &places {
-            preflight::check_scenario(scenario, needs_bytes, environment, common.allow_memory)
+            preflight::check(scenario, &settings, needs_bytes, environment, common.allow_memory)
                 .map_err(Failure::message)?;
         }
-        let jar = machines.jar.clone();
-        Ok(Kind::Study { of, settings, places, needs_bytes, jdks, jar, clusters })
+        let jar = machines.jar;
+        Ok(Self { scenario, settings, requirement, places, needs_bytes, device, jdks, jar, clusters })
     }
 
     /// What is about to happen, in words.
     pub(crate) fn announcement(&self) -> String {
-        match &self.kind {
-            Kind::Commit { plan, device, .. } => match device {
-                Some(device) => format!("{}\n{}", overwritten(device, plan), preflight::announcement(plan)),
-                None => preflight::announcement(plan),
-            },
-            Kind::Study { settings, needs_bytes, jdks, clusters, .. } => {
-                let mut words = preflight::scenario_announcement(self.scenario, settings, *needs_bytes);
-                if settings.jvms.is_some() {
-                    words = format!("{words} {}", writers(jdks));
-                }
-                if !clusters.is_empty() {
-                    words = format!(
-                        "{words}\nWill write to streams of its own (removed afterwards) in {}.",
-                        clusters.redacted()
-                    );
-                }
-                words
-            }
+        let mut words = preflight::announcement(self.scenario, &self.settings, self.needs_bytes);
+        if let Some(device) = &self.device {
+            words = format!("{}\n{words}", overwritten(device, self.settings.journal.bytes));
         }
+        if self.settings.jvms.is_some() {
+            words = format!("{words} {}", writers(&self.jdks));
+        }
+        if !self.clusters.is_empty() {
+            let clusters = self.clusters.redacted();
+            words = format!("{words}\nWill write to streams of its own (removed afterwards) in {clusters}.");
+        }
+        words
     }
 
     /// Whether what is there is lost.
     pub(crate) fn destroys(&self) -> bool {
-        matches!(self.kind, Kind::Commit { device: Some(_), .. })
+        self.device.is_some()
     }
 
     /// What it takes, as one of several jobs.
     pub(crate) fn share(&self) -> Share {
-        match &self.kind {
-            Kind::Commit { plan, .. } => Share::of_plan(plan),
-            Kind::Study { settings, needs_bytes, .. } => {
-                Share::of_scenario(self.scenario, settings, *needs_bytes)
-            }
-        }
+        Share::new(self.scenario, &self.settings, self.needs_bytes)
     }
 
     /// What is under the folders, and what would be measured.
     pub(crate) fn preview(&self, width: usize) -> String {
-        match &self.kind {
-            Kind::Commit { plan, environment, .. } => report::preview::preview(plan, environment, width),
-            Kind::Study { settings, places, .. } => {
-                let environments: Vec<&Environment> =
-                    places.iter().map(|(_, environment)| environment).collect();
-                report::preview::scenario(self.scenario, &settings.pin_to, &environments, width)
-            }
-        }
+        let environments: Vec<&Environment> =
+            self.places.iter().map(|(_, environment)| environment).collect();
+        report::preview::preview(self.scenario, &self.settings, &environments, width)
     }
 
     /// Measures; the result is rewritten below `kept` after every round.
     pub(crate) fn measure(&self, common: &Common, kept: Option<&OutputFolder>) -> Result<Measured, Failure> {
-        self.sweep();
         let shown = !common.no_progress && !common.quiet;
         let mut progress = Progress::new(shown, kept).called(common.label.clone());
-        let mut left_behind = None;
-        let result = match &self.kind {
-            Kind::Commit { plan, folder, environment, device, .. } => {
-                let environment = environment.as_ref().clone();
-                let mut testbed = match device {
-                    Some(device) => device
-                        .try_clone()
-                        .and_then(|device| {
-                            RealTestbed::on_raw_device(device, environment, plan.journal.bytes)
-                        })
-                        .map_err(Failure::message)?,
-                    None => RealTestbed::in_folder(folder, environment),
-                };
-                commit::run(plan, &mut testbed, &mut progress)
-            }
-            Kind::Study { of, settings, places, jdks, jar, clusters, .. } => {
-                let mut testbed = RealTestbed::in_folders(places.clone());
-                testbed.attach(Engines(connect(clusters)?));
-                let mut settings = settings.as_ref().clone();
-                if settings.jvms.is_some() {
-                    let started = start(jar.as_deref(), jdks);
-                    settings.jvms = Some(started.jvms);
-                    testbed.attach(StartedJvms(started.machines));
-                }
-                let result = (of.run)(&settings, &mut testbed, &mut progress);
-                let left = testbed.attached::<Engines>().map_or_else(Vec::new, Engines::close);
-                let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-                left_behind = (!left.is_empty()).then(|| left.join("; "));
-                result
-            }
+        let mut settings = self.settings.clone();
+        let mut testbed = if let (Some(device), [(_, environment)]) = (&self.device, &self.places[..]) {
+            let device = device.try_clone().map_err(Failure::message)?;
+            RealTestbed::on_raw_device(device, environment.clone(), settings.journal.bytes)
+                .map_err(Failure::message)?
+        } else {
+            // What runs that were killed left behind.
+            self.places.iter().for_each(|(folder, _)| leftovers::sweep(folder));
+            RealTestbed::in_folders(self.places.clone())
         };
+        testbed.attach(Engines(connect(&self.clusters)?));
+        if settings.jvms.is_some() {
+            let started = start(self.jar.as_deref(), &self.jdks);
+            settings.jvms = Some(started.jvms);
+            testbed.attach(StartedJvms(started.machines));
+        }
+        let result = (self.scenario.run)(&settings, &mut testbed, &mut progress);
+        let left = testbed.attached::<Engines>().map_or_else(Vec::new, Engines::close);
+        let left: Vec<String> = left.iter().map(ToString::to_string).collect();
         progress.done();
         let named = |result| RunResult { label: common.label.clone(), ..result };
-        measured(result.map(named), left_behind)
-    }
-
-    /// Removes what runs that were killed left behind in the folders, and says so.
-    fn sweep(&self) {
-        let folders: Vec<&Path> = match &self.kind {
-            Kind::Commit { folder, device: None, .. } => vec![folder],
-            Kind::Commit { .. } => Vec::new(),
-            Kind::Study { places, .. } => places.iter().map(|(folder, _)| folder.as_path()).collect(),
-        };
-        folders.into_iter().for_each(leftovers::sweep);
+        measured(result.map(named), (!left.is_empty()).then(|| left.join("; ")))
     }
 
     /// What became of `--require`.
     pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {
-        match &self.kind {
-            Kind::Commit { requirement, .. } => require::check(&Ranking::new(result), requirement),
-            Kind::Study { .. } => Vec::new(),
-        }
+        require::check(&Ranking::new(result), &self.requirement)
     }
 }
 
@@ -257,7 +173,7 @@ fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) ->
 }
 
 /// What is lost by overwriting `device`, in words.
-fn overwritten(device: &RawDevice, plan: &Plan) -> String {
+fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
     let description = device.description();
     let what = if description.is_empty() { String::new() } else { format!(" ({description})") };
     let contents = match device.contents() {
@@ -266,7 +182,7 @@ fn overwritten(device: &RawDevice, plan: &Plan) -> String {
     };
     format!(
         "DESTROYS the first {} of {}{what}, a device of {}; {contents}. No mount, swap, volume, loop device or visible program uses it.",
-        bytes(plan.journal.bytes),
+        bytes(lost_bytes),
         device.path().display(),
         bytes(device.bytes()),
     )

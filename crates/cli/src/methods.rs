@@ -3,7 +3,7 @@
 use crate::args::Methods;
 use crate::exit::Failure;
 use crate::{output, paths};
-use seawall_gauge::plan::ALIASES;
+use seawall_gauge::method_names::ALIASES;
 use seawall_gauge::report::text::wrapped;
 use seawall_sys::durability::{FileState, Surroundings, classify};
 use seawall_sys::method::Set;

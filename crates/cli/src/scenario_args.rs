@@ -2,17 +2,18 @@
 //!
 //! Invariant: an option that is not given keeps the scenario's own default; a scenario takes no option of another one.
 
-use crate::bench_args::{Bench, CommitArgs, Outputs, nanoseconds};
+use crate::bench_args::{Bench, CommitArgs, Common, Outputs, nanoseconds, set};
 use crate::exit::Failure;
 use crate::log_command::{Network, Way};
 use crate::{amounts, hints};
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
-use seawall_gauge::plan::choose_methods;
+use seawall_gauge::method_names::choose_methods;
+use seawall_gauge::require::Requirement;
 use seawall_gauge::scenario::path::jvm;
-use seawall_gauge::scenario::settings::Settings;
+use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{
-    self, SCENARIOS, Scenario, StudyOf, cached, commit, group, interfere, path, peers, replicated, stall,
+    self, SCENARIOS, Scenario, cached, commit, group, interfere, path, peers, replicated, stall,
 };
 use seawall_replicated::Named;
 use std::path::PathBuf;
@@ -63,8 +64,8 @@ pub(crate) struct Length {
 }
 
 impl Length {
-    pub(crate) fn time_ns(self) -> Option<u64> {
-        self.time.map(nanoseconds)
+    pub(crate) fn amount(self) -> Option<Amount> {
+        self.time.map(|time| Amount::TimeNs(nanoseconds(time)))
     }
 }
 
@@ -105,7 +106,7 @@ impl Base {
     /// Sets what is given; the folder.
     fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
         self.blocks.apply(settings);
-        set(&mut settings.time_ns, self.length.time_ns());
+        set(&mut settings.amount, self.length.amount());
         vec![self.place.dir.clone()]
     }
 }
@@ -256,9 +257,10 @@ impl LogArgs {
     /// Sets what is given; the folder.
     fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
         set(&mut settings.rounds, self.rounds);
-        set(&mut settings.time_ns, self.length.time_ns());
-        let usual_ns = settings.time_ns;
-        set(&mut settings.time_ns, self.percent.map(|part| (usual_ns / 100 * part).max(1_000_000_000)));
+        set(&mut settings.amount, self.length.amount());
+        let usual_ns = settings.time_ns().unwrap_or(0);
+        let percent = self.percent.map(|part| (usual_ns / 100 * part).max(1_000_000_000));
+        set(&mut settings.amount, percent.map(Amount::TimeNs));
         settings.workloads.clone_from(&self.workloads);
         (settings.log_method, settings.log_engine) = (self.way.method(), self.way.engine);
         settings.network_file_system = self.network.network_file_system;
@@ -318,23 +320,31 @@ pub(crate) struct AllArgs {
 
 /// A scenario with all that the command line says of it, unchecked.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Wanted {
     pub(crate) scenario: &'static Scenario,
     pub(crate) folders: Vec<PathBuf>,
-    pub(crate) what: What<'a>,
+    pub(crate) settings: Settings,
+    pub(crate) requirement: Requirement,
+    /// The device that is overwritten instead of a folder.
+    pub(crate) raw_device: Option<PathBuf>,
+    pub(crate) machines: Machines,
+    pub(crate) clusters: Named,
 }
 
-/// How a scenario is run.
-#[derive(Debug)]
-pub(crate) enum What<'a> {
-    Commit(&'a CommitArgs),
-    Study { of: &'static StudyOf, settings: Box<Settings>, machines: Machines, clusters: Named },
+impl Wanted {
+    /// A scenario by its defaults, with the options of every one.
+    fn new(common: &Common, scenario: &'static Scenario, folders: Vec<PathBuf>) -> Self {
+        let settings = common.settings(scenario);
+        let clusters = Named { ack_timeout: ACK_TIMEOUT, ..Named::default() };
+        let (requirement, machines) = (Requirement::default(), Machines::default());
+        Self { scenario, folders, settings, requirement, raw_device: None, machines, clusters }
+    }
 }
 
 /// What `bench` runs.
 #[derive(Debug)]
 pub(crate) enum Choice<'a> {
-    One(Box<Wanted<'a>>),
+    One(Box<Wanted>),
     All(&'a AllArgs),
 }
 
@@ -352,7 +362,7 @@ impl Bench {
                     names.join(", ")
                 )));
             }
-            return commit_in(&self.commit);
+            return self.commit_in(&self.commit);
         };
         if self.commit != CommitArgs::default() {
             return Err(Failure::Usage(format!(
@@ -360,77 +370,81 @@ impl Bench {
                 named.name()
             )));
         }
-        match named {
-            ScenarioArgs::Commit(own) => commit_in(own),
-            ScenarioArgs::All(own) => Ok(Choice::All(own)),
-            ScenarioArgs::Stall(own) => self.study(named, |settings, _, _| {
+        let name = named.name();
+        if let ScenarioArgs::Commit(own) = named {
+            return self.commit_in(own);
+        }
+        if let ScenarioArgs::All(own) = named {
+            return Ok(Choice::All(own));
+        }
+        let scenario = scenario::find(name)
+            .ok_or_else(|| Failure::Message(format!("`{name}` is not in the table of scenarios")))?;
+        let mut wanted = Wanted::new(&self.common, scenario, Vec::new());
+        let settings = &mut wanted.settings;
+        wanted.folders = match named {
+            ScenarioArgs::Commit(_) | ScenarioArgs::All(_) => Vec::new(),
+            ScenarioArgs::Stall(own) => {
                 set(&mut settings.write_sleep_ns, micros(own.write_sleep));
                 set(&mut settings.sync_sleep_ns, micros(own.sync_sleep));
-                Ok(own.base.apply(settings))
-            }),
-            ScenarioArgs::Cached(own) => self.study(named, |settings, _, _| {
+                own.base.apply(settings)
+            }
+            ScenarioArgs::Cached(own) => {
                 own.blocks.apply(settings);
                 settings.file_bytes = own.file.map(|size| size.as_u64()).or(settings.file_bytes);
                 set(&mut settings.rewrites, own.rewrites);
-                Ok(own.dir.clone())
-            }),
-            ScenarioArgs::Path(own) => self.study(named, |settings, machines, _| {
+                own.dir.clone()
+            }
+            ScenarioArgs::Path(own) => {
                 if own.machines.jvm {
                     // More rows: more time, shared among fewer rounds.
-                    (settings.time_ns, settings.rounds, settings.warm_up) =
-                        (jvm::TIME_NS, jvm::ROUNDS, jvm::WARM_UP);
+                    settings.amount = Amount::TimeNs(jvm::TIME_NS);
+                    (settings.rounds, settings.warm_up) = (jvm::ROUNDS, jvm::WARM_UP);
                     settings.jvms = Some(Vec::new());
                 }
                 set(&mut settings.warm_up, own.warm_up);
                 set(&mut settings.write_sleep_ns, micros(own.write_sleep));
-                set(&mut settings.fill_bytes, own.fill_size.map(|size| size.as_u64()));
-                machines.clone_from(&own.machines);
-                Ok(own.base.apply(settings))
-            }),
-            ScenarioArgs::Group(own) => self.study(named, |settings, _, _| {
+                set(&mut settings.journal.fill_bytes, own.fill_size.map(|size| size.as_u64()));
+                wanted.machines = own.machines.clone();
+                own.base.apply(settings)
+            }
+            ScenarioArgs::Group(own) => {
                 own.chosen.apply(settings)?;
                 set(&mut settings.writers, own.writers.clone());
-                Ok(own.base.apply(settings))
-            }),
-            ScenarioArgs::Interfere(own) => self.study(named, |settings, _, _| {
+                own.base.apply(settings)
+            }
+            ScenarioArgs::Interfere(own) => {
                 own.chosen.apply(settings)?;
-                Ok(own.base.apply(settings))
-            }),
-            ScenarioArgs::Log(own) => self.study(named, |settings, _, _| Ok(own.apply(settings))),
-            ScenarioArgs::Peers(own) => self.study(named, |settings, _, _| {
+                own.base.apply(settings)
+            }
+            ScenarioArgs::Log(own) => own.apply(settings),
+            ScenarioArgs::Peers(own) => {
                 settings.peers = crate::peers();
-                Ok(own.apply(settings))
-            }),
-            ScenarioArgs::Replicated(own) => self.study(named, |settings, _, clusters| {
+                own.apply(settings)
+            }
+            ScenarioArgs::Replicated(own) => {
                 own.chosen.apply(settings)?;
                 set(&mut settings.writers, own.writers.clone());
-                *clusters = own.clusters();
-                Ok(own.base.apply(settings))
-            }),
+                wanted.clusters = own.clusters();
+                own.base.apply(settings)
+            }
+        };
+        Ok(Choice::One(Box::new(wanted)))
+    }
+
+    /// `commit` in its folder.
+    fn commit_in(&self, options: &CommitArgs) -> Result<Choice<'_>, Failure> {
+        if options.dir.len() > 1 {
+            return Err(Failure::Usage(format!(
+                "`commit` takes one folder, not {}: only `cached` compares several",
+                options.dir.len()
+            )));
         }
-    }
-
-    /// A scenario other than `commit`; `fill` changes its defaults and gives its folders.
-    fn study(
-        &self,
-        named: &ScenarioArgs,
-        fill: impl FnOnce(&mut Settings, &mut Machines, &mut Named) -> Result<Vec<PathBuf>, Failure>,
-    ) -> Result<Choice<'_>, Failure> {
-        let name = named.name();
-        let found = scenario::find(name).and_then(|found| Some((found, found.study.as_ref()?)));
-        let (scenario, of) =
-            found.ok_or_else(|| Failure::Message(format!("`{name}` is not in the table of scenarios")))?;
-        let mut settings = self.settings(of);
-        let (mut machines, mut clusters) = (Machines::default(), no_clusters());
-        let folders = fill(&mut settings, &mut machines, &mut clusters)?;
-        let what = What::Study { of, settings, machines, clusters };
-        Ok(Choice::One(Box::new(Wanted { scenario, folders, what })))
-    }
-
-    /// The defaults of a scenario, with the options of every one.
-    fn settings(&self, of: &StudyOf) -> Box<Settings> {
-        let (seed, pin_to) = (self.common.seed, self.common.pins().to_vec());
-        Box::new(Settings { seed, pin_to, ..(of.settings)() })
+        let folder = options.dir.first().map_or_else(|| PathBuf::from("."), PathBuf::clone);
+        let mut wanted = Wanted::new(&self.common, &SCENARIOS[0], vec![folder]);
+        wanted.requirement = options.requirement()?;
+        wanted.settings = options.settings(&self.common, &wanted.requirement)?;
+        wanted.raw_device.clone_from(&options.raw_device_overwrite);
+        Ok(Choice::One(Box::new(wanted)))
     }
 
     /// The files that the result goes into.
@@ -448,33 +462,6 @@ impl Bench {
             Some(ScenarioArgs::All(_)) => return None,
         })
     }
-}
-
-/// `commit` in its folder.
-fn commit_in(options: &CommitArgs) -> Result<Choice<'_>, Failure> {
-    let folder = match options.dir.as_slice() {
-        [] => PathBuf::from("."),
-        [dir] => dir.clone(),
-        several => {
-            return Err(Failure::Usage(format!(
-                "`commit` takes one folder, not {}: only `cached` compares several",
-                several.len()
-            )));
-        }
-    };
-    let what = What::Commit(options);
-    Ok(Choice::One(Box::new(Wanted { scenario: &SCENARIOS[0], folders: vec![folder], what })))
-}
-
-/// Puts what is given into its place.
-fn set<T>(place: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *place = given;
-    }
-}
-
-fn no_clusters() -> Named {
-    Named { ack_timeout: ACK_TIMEOUT, ..Named::default() }
 }
 
 fn micros(us: Option<u64>) -> Option<u64> {
@@ -514,34 +501,17 @@ impl ReplicatedArgs {
 
 impl AllArgs {
     /// Every scenario that needs nothing but a folder, with its own parameters, and those that need more.
-    pub(crate) fn wanted<'a>(
-        &self,
-        bench: &Bench,
-        commit: &'a CommitArgs,
-    ) -> (Vec<Wanted<'a>>, Vec<&'static Scenario>) {
-        let mut wanted = Vec::new();
-        let mut left_out = Vec::new();
-        for scenario in &SCENARIOS {
-            let what = match &scenario.study {
-                None => What::Commit(commit),
-                Some(study) if !study.alone.is_empty() => {
-                    left_out.push(scenario);
-                    continue;
-                }
-                Some(of) => {
-                    let mut settings = bench.settings(of);
-                    set(&mut settings.time_ns, self.time.map(nanoseconds));
-                    What::Study { of, settings, machines: Machines::default(), clusters: no_clusters() }
-                }
-            };
-            wanted.push(Wanted { scenario, folders: vec![self.place.dir.clone()], what });
-        }
-        (wanted, left_out)
-    }
-
-    /// What `all` runs `commit` with.
-    pub(crate) fn commit(&self) -> CommitArgs {
-        CommitArgs::lasting(Length { time: self.time })
+    pub(crate) fn wanted(&self, common: &Common) -> (Vec<Wanted>, Vec<&'static Scenario>) {
+        let (here, left_out): (Vec<_>, Vec<_>) =
+            SCENARIOS.iter().partition(|scenario| scenario.alone.is_empty());
+        let wanted = |scenario| {
+            let mut wanted = Wanted::new(common, scenario, vec![self.place.dir.clone()]);
+            let settings = &mut wanted.settings;
+            let time = settings.time_ns().and(self.time);
+            set(&mut settings.amount, time.map(|time| Amount::TimeNs(nanoseconds(time))));
+            wanted
+        };
+        (here.into_iter().map(wanted).collect(), left_out)
     }
 }
 
@@ -599,8 +569,8 @@ mod tests {
     fn the_old_options_of_the_log_s_benchmark_mean_what_they_meant() {
         let bench = bench(&["log", "data", "--only", "W1,W3", "--percent", "10"]).expect("known");
         let Choice::One(wanted) = bench.choice().expect("right") else { panic!("one") };
-        let What::Study { settings, .. } = wanted.what else { panic!("a study") };
-        assert_eq!((settings.workloads.len(), settings.time_ns), (2, 12_000_000_000));
+        let settings = wanted.settings;
+        assert_eq!((settings.workloads.len(), settings.time_ns()), (2, Some(12_000_000_000)));
     }
 
     #[test]
@@ -633,14 +603,11 @@ mod tests {
             let bench = bench(&[scenario.name]).expect(scenario.name);
             let Ok(Choice::One(wanted)) = bench.choice() else { panic!("{}", scenario.name) };
             assert_eq!(wanted.scenario.name, scenario.name);
-            if let What::Study { of, settings, .. } = &wanted.what {
-                assert_eq!(**settings, (of.settings)(), "{}", scenario.name);
-            }
+            assert_eq!(wanted.settings, (scenario.settings)(), "{}", scenario.name);
         }
         let bench = bench(&["all"]).expect("all");
         let Some(ScenarioArgs::All(all)) = &bench.scenario else { panic!("all") };
-        let commit = all.commit();
-        let (wanted, left_out) = all.wanted(&bench, &commit);
+        let (wanted, left_out) = all.wanted(&bench.common);
         assert_eq!(wanted.len() + left_out.len(), SCENARIOS.len());
     }
 }

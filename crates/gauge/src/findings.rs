@@ -129,7 +129,7 @@ pub const RULES: [Rule; 35] = [
 #[must_use]
 pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
     let study = &ranking.result.study;
-    let of = scenario::find(&ranking.result.scenario).and_then(|scenario| scenario.study);
+    let of = scenario::find(&ranking.result.scenario);
     let applies = |about: About| match about {
         Every => true,
         Durable => study.ranked || of.is_some_and(|of| of.durable),

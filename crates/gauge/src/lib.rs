@@ -2,8 +2,8 @@
 //!
 //! The modules, in the order of a run:
 //!
-//! 1. [`plan`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot be
-//!    measured here.
+//! 1. [`scenario::settings`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot
+//!    be measured here.
 //! 2. [`testbed`] is the measured machine: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
@@ -32,7 +32,7 @@ pub mod findings;
 pub mod latency;
 pub mod lookup;
 pub mod measure;
-pub mod plan;
+pub mod method_names;
 pub mod preflight;
 pub mod ranges;
 pub mod rank;

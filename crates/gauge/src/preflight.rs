@@ -1,13 +1,12 @@
-//! Decides from the inspected environment whether a plan may run, before anything is written.
+//! Decides from the inspected environment whether a scenario may run, before anything is written.
 //!
 //! Invariant: a refusal names the thing and the remedy; a fact that does not forbid the run is a finding, not a
 //! refusal.
 
 use crate::figures::{duration_ns, plural};
-use crate::plan::{Amount, Plan};
+use crate::scenario::Scenario;
 use crate::scenario::rounds::IDLE_NS;
-use crate::scenario::settings::Settings;
-use crate::scenario::{Scenario, blocks_ns};
+use crate::scenario::settings::{Amount, Settings};
 use crate::{Error, Result};
 use bytesize::ByteSize;
 use seawall_sys::durability::{Lie, Medium};
@@ -16,44 +15,23 @@ use seawall_sys::inspect::Environment;
 /// Space that stays free besides the journal, bytes: result files, and the file system's own needs.
 const MARGIN_BYTES: u64 = 64 << 20;
 
-/// Refuses what cannot be measured honestly, or not at all.
+/// Refuses a scenario that cannot be measured honestly in a folder, or does not fit: its files take `needs_bytes`.
 ///
 /// `allow_memory`: the caller knows that nothing here outlives a crash and wants the figures all the same.
 ///
 /// # Errors
 /// The first fact that forbids it, with the remedy.
-pub fn check(plan: &Plan, environment: &Environment, allow_memory: bool) -> Result<()> {
-    if plan.raw_device {
-        return Ok(());
-    }
-    let subject = "the journal needs".to_owned();
-    check_folder(environment, allow_memory, plan.journal.bytes, subject, "give a smaller --journal")
-}
-
-/// Refuses a scenario that cannot be measured honestly in a folder, or does not fit: its files take `needs_bytes`.
-///
-/// # Errors
-/// The first fact that forbids it, with the remedy.
-pub fn check_scenario(
+pub fn check(
     scenario: &Scenario,
+    settings: &Settings,
     needs_bytes: u64,
     environment: &Environment,
     allow_memory: bool,
 ) -> Result<()> {
-    let without_durability = scenario.study.is_none_or(|study| !study.durable);
-    let subject = format!("`{}` needs up to", scenario.name);
-    let remedy = "ask for less (`seawall bench --list` names the options)";
-    check_folder(environment, allow_memory || without_durability, needs_bytes, subject, remedy)
-}
-
-/// Refuses a folder that cannot be written, loses its files in a crash, or does not hold `bytes` more.
-fn check_folder(
-    environment: &Environment,
-    allow_memory: bool,
-    bytes: u64,
-    subject: String,
-    remedy: &'static str,
-) -> Result<()> {
+    if settings.raw_device {
+        return Ok(());
+    }
+    let allow_memory = allow_memory || !scenario.durable;
     let found = &environment.file_system;
     let file_system = found.kind.clone();
     if found.read_only {
@@ -66,8 +44,10 @@ fn check_folder(
     if let Some(lie) = lie.filter(|_| !allow_memory) {
         return Err(Error::SyncDisabled { evidence: lie.evidence.clone() });
     }
-    let (needed, free) = (bytes.saturating_add(MARGIN_BYTES), found.free_bytes);
+    let (needed, free) = (needs_bytes.saturating_add(MARGIN_BYTES), found.free_bytes);
     if free < needed {
+        let subject = format!("`{}` needs up to", scenario.name);
+        let remedy = "ask for less, as by a smaller --journal (`seawall bench --list` names the options)";
         return Err(Error::NoSpace { subject, needed, file_system, free, remedy });
     }
     Ok(())
@@ -85,27 +65,12 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of the scenario `commit`.
+    /// Of a scenario whose files take `bytes`.
     #[must_use]
-    pub fn of_plan(plan: &Plan) -> Self {
-        let time_ns = match plan.amount {
-            Amount::TimeNs(ns) => Some(ns.max(least_ns(plan))),
-            Amount::Transactions(_) => None,
-        };
-        Self { name: crate::scenario::commit::NAME, time_ns, bytes: plan.journal.bytes }
-    }
-
-    /// Of any other scenario, whose files take `bytes`.
-    #[must_use]
-    pub fn of_scenario(scenario: &Scenario, settings: &Settings, bytes: u64) -> Self {
-        let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
-        let time_ns = settings.timed.then(|| settings.time_ns.max(least_ns));
+    pub fn new(scenario: &Scenario, settings: &Settings, bytes: u64) -> Self {
+        let time_ns = settings.time_ns().map(|ns| ns.max(scenario.least_ns(settings)));
         Self { name: scenario.name, time_ns, bytes }
     }
-}
-
-fn least_ns(plan: &Plan) -> u64 {
-    blocks_ns(plan.methods.len() as u64 * u64::from(plan.rounds))
 }
 
 /// What a timed run does before its time begins.
@@ -136,18 +101,18 @@ pub fn joint_announcement(shares: &[Share]) -> String {
     )
 }
 
-/// What a scenario is about to do, in words.
+/// What a scenario is about to do, in words: how much is written and how long it takes.
 #[must_use]
-pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
-    let length = if settings.timed {
-        let least_ns = scenario.study.map_or(0, |study| study.least_ns(settings));
-        let about = format!("for about {}, {}", seconds(settings.time_ns.max(least_ns)), before());
-        if least_ns > settings.time_ns {
-            let blocks = u64::from(settings.rounds) + u64::from(settings.warm_up);
-            format!(
-                "{about}, because each of {} takes its time (--rounds)",
-                plural(blocks, "round", "rounds")
-            )
+pub fn announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
+    if scenario.ranked {
+        return of_methods(scenario, settings);
+    }
+    let least_ns = scenario.least_ns(settings);
+    let length = if let Some(ns) = settings.time_ns() {
+        let about = format!("for about {}, {}", seconds(ns.max(least_ns)), before());
+        let rounds = plural(u64::from(settings.rounds) + u64::from(settings.warm_up), "round", "rounds");
+        if least_ns > ns {
+            format!("{about}, because each of {rounds} takes its time (--rounds)")
         } else {
             about
         }
@@ -161,30 +126,25 @@ pub fn scenario_announcement(scenario: &Scenario, settings: &Settings, needs_byt
     )
 }
 
-/// What is about to happen, in words: how much is written and how long it takes.
-#[must_use]
-pub fn announcement(plan: &Plan) -> String {
-    let methods = plural(plan.methods.len() as u64, "method", "methods");
-    let fill = match plan.fill_to_write() {
+/// The same of a scenario whose rows are methods that commit into a journal.
+fn of_methods(scenario: &Scenario, settings: &Settings) -> String {
+    let methods = plural(settings.methods.len() as u64, "method", "methods");
+    let fill_bytes = settings.fill_to_write();
+    let fill = match fill_bytes {
         0 => String::new(),
         bytes => format!("fill a journal of {}, then ", ByteSize(bytes)),
     };
-    let size = ByteSize(plan.transaction_bytes as u64);
-    let size = if plan.writes == 1 { size.to_string() } else { format!("{} writes of {size}", plan.writes) };
-    match plan.amount {
-        Amount::TimeNs(ns) => {
-            let length = seconds(ns.max(least_ns(plan)));
-            let before = before();
-            format!("Will {fill}commit transactions of {size} by {methods}: about {length} in all, {before}.")
-        }
-        Amount::Transactions(n) => {
-            let bytes = plan.bytes_to_write().unwrap_or(0);
-            format!(
-                "Will {fill}commit {n} transactions of {size} by each of {methods}: {} in all; the first round shows how long that takes.",
-                ByteSize(bytes)
-            )
-        }
+    let size = settings.record(settings.journal.bytes).transaction();
+    if let Amount::Transactions(n) = settings.amount {
+        let writers = settings.threads as u64 * settings.methods.len() as u64;
+        let bytes = ByteSize(n * writers * settings.commit_bytes() + fill_bytes);
+        return format!(
+            "Will {fill}commit {n} transactions of {size} by each of {methods}: {bytes} in all; the first round shows how long that takes."
+        );
     }
+    let length = seconds(settings.time_ns().unwrap_or(0).max(scenario.least_ns(settings)));
+    let before = before();
+    format!("Will {fill}commit transactions of {size} by {methods}: about {length} in all, {before}.")
 }
 
 #[cfg(test)]
@@ -197,6 +157,11 @@ mod tests {
     /// How an environment is spoiled, and words that the refusal must hold.
     type Case = (fn(&mut Environment), &'static [&'static str]);
 
+    fn check_by_default(name: &str, needs: u64, environment: &Environment, allow: bool) -> Result<()> {
+        let scenario = crate::scenario::find(name).expect(name);
+        check(scenario, &(scenario.settings)(), needs, environment, allow)
+    }
+
     #[test]
     fn what_cannot_be_measured_honestly_is_refused_with_a_remedy() {
         let cases: [Case; 4] = [
@@ -208,28 +173,28 @@ mod tests {
             (|e| e.file_system.read_only = true, &["read-only"]),
             (|e| e.file_system.free_bytes = 1 << 20, &["1.0 MiB free", "--journal"]),
         ];
-        let plan = Plan::default();
+        let commit =
+            |environment: &Environment, allow| check_by_default("commit", 1 << 30, environment, allow);
         let mut testbed = SimTestbed::new(1, Vec::new());
-        assert!(check(&plan, testbed.environment(0), false).is_ok());
+        assert!(commit(testbed.environment(0), false).is_ok());
         for (spoil, words) in cases {
             let mut environment = testbed.environments_mut()[0].clone();
             spoil(&mut environment);
-            let refusal = check(&plan, &environment, false).expect_err(words[0]).to_string();
+            let refusal = commit(&environment, false).expect_err(words[0]).to_string();
             assert!(words.iter().all(|word| refusal.contains(word)), "{refusal}");
         }
         testbed.environments_mut()[0].file_system.medium = Medium::Memory;
-        assert!(
-            check(&plan, testbed.environment(0), true).is_ok(),
-            "with --allow-memory the calls are measured"
-        );
+        assert!(commit(testbed.environment(0), true).is_ok(), "with --allow-memory the calls are measured");
     }
 
     #[test]
     fn several_scenarios_are_announced_with_the_sum_of_their_times_none_shorter_than_it_can_be() {
         let share = |name: &str, time_s: u64| {
             let scenario = crate::scenario::find(name).expect(name);
-            let settings = (scenario.study.expect("a study").settings)();
-            Share::of_scenario(scenario, &Settings { time_ns: time_s * 1_000_000_000, ..settings }, 1 << 30)
+            let mut settings = (scenario.settings)();
+            settings.amount =
+                settings.time_ns().map_or(settings.amount, |_| Amount::TimeNs(time_s * 1_000_000_000));
+            Share::new(scenario, &settings, 1 << 30)
         };
         let stall = share("stall", 20);
         let path = share("path", 3);
@@ -241,17 +206,14 @@ mod tests {
             words.contains(&format!("2 scenarios one after the other, about {sum_s} s in all")),
             "{words}"
         );
-        let plan = Plan { amount: Amount::TimeNs(1_000_000_000), ..Plan::default() };
-        let words = joint_announcement(&[Share::of_plan(&plan), share("cached", 1)]);
+        let words = joint_announcement(&[share("commit", 1), share("cached", 1)]);
         assert!(words.contains("`cached` however long") && words.contains("1.0 GiB"), "{words}");
     }
 
     #[test]
     fn a_scenario_is_refused_where_it_would_lie_or_not_fit() {
         let mut testbed = SimTestbed::new(1, Vec::new());
-        let check = |name: &str, needs: u64, environment: &Environment, allow| {
-            check_scenario(crate::scenario::find(name).expect(name), needs, environment, allow)
-        };
+        let check = check_by_default;
         assert!(check("stall", 1 << 30, testbed.environment(0), false).is_ok());
         let refusal =
             check("stall", 1 << 40, testbed.environment(0), false).expect_err("no space").to_string();

@@ -3,9 +3,10 @@
 //! Invariant: they are exact, so that a finding is caused only by what the test changed.
 
 use crate::latency::Latency;
-use crate::plan::{Amount, Plan, choose_methods};
+use crate::method_names::choose_methods;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
+use crate::scenario::settings::{Amount, Settings};
 use crate::scenario::{Unwatched, commit};
 use crate::testbed::sim::{Plant, SimTestbed};
 use seawall_sys::durability::{DeviceCache, Durability};
@@ -13,15 +14,15 @@ use seawall_sys::inspect::Environment;
 
 /// A run of `methods` on the simulated machine.
 pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Environment)) -> RunResult {
-    let plan = Plan {
+    let settings = Settings {
         methods: choose_methods(methods).expect("methods"),
         amount: Amount::Transactions(12_000),
         rounds: 4,
-        ..Plan::default()
+        ..commit::settings()
     };
-    let mut testbed = SimTestbed::new(plan.seed, plants);
+    let mut testbed = SimTestbed::new(settings.seed, plants);
     environment(&mut testbed.environments_mut()[0]);
-    commit::run(&plan, &mut testbed, &mut Unwatched::default()).expect("a result")
+    commit::run(&settings, &mut testbed, &mut Unwatched::default()).expect("a result")
 }
 
 /// A protected disk: direct I/O alone is durable there, and twice as fast as a flush.

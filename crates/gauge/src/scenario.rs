@@ -1,8 +1,8 @@
 //! Lists the workloads, [`SCENARIOS`]: one row and one file each; [`commit`] is the default.
 //!
 //! Invariants: a scenario reports its progress to an [`Observer`], which may stop it; it prints nothing. Each
-//! produces a [`Study`], so that reporting and comparing them needs no code of their own; findings of all but `commit`
-//! come from their row's `judge` as well.
+//! produces a [`Study`], so that reporting and comparing them needs no code of their own; findings come from their
+//! row's `judge` as well.
 
 mod budget;
 pub mod cached;
@@ -22,7 +22,7 @@ use crate::findings::Finding;
 use crate::result::RunResult;
 use crate::study::Study;
 use crate::testbed::Testbed;
-use settings::Settings;
+use settings::{Amount, Settings};
 
 /// A workload.
 #[derive(Debug, Clone, Copy)]
@@ -35,23 +35,18 @@ pub struct Scenario {
     pub reproduces: &'static str,
     /// Its parameters and their defaults in words, those of the original where there is one.
     pub defaults: &'static str,
-    /// How it is run; `None` for `commit`, which has a plan of its own.
-    pub study: Option<StudyOf>,
-}
-
-/// What is special to a scenario that puts out a [`Study`].
-#[derive(Debug, Clone, Copy)]
-pub struct StudyOf {
     /// Its default parameters.
     pub settings: fn() -> Settings,
     /// Runs it.
     pub run: fn(&Settings, &mut dyn Testbed, &mut dyn Observer) -> Result<RunResult, RunError>,
-    /// What its table says in words.
+    /// What its table says in words, beyond what [`findings`](crate::findings) says of every scenario.
     pub judge: fn(&Study) -> Vec<Finding>,
     /// Space that its files take at most, bytes, in a folder with so much memory (if known) and free space.
     pub needs_bytes: fn(&Settings, Option<u64>, u64) -> u64,
     /// Rows of its table at least, each of which has a block in every round.
-    pub rows: u64,
+    pub rows: fn(&Settings) -> u64,
+    /// Whether its rows are methods, ranked by class and latency.
+    pub ranked: bool,
     /// Whether its figures mean nothing where nothing outlives a crash.
     pub durable: bool,
     /// Whether it speaks to clusters, which must be named.
@@ -60,174 +55,160 @@ pub struct StudyOf {
     pub alone: &'static str,
 }
 
-impl StudyOf {
+impl Scenario {
     /// How long it takes at least, nanoseconds: a block is never shorter than its figures need.
     #[must_use]
     pub fn least_ns(&self, settings: &Settings) -> u64 {
         let rounds = u64::from(settings.rounds) + u64::from(settings.warm_up);
-        blocks_ns(rounds.saturating_mul(self.rows))
+        // Opening, warming and syncing take about as long as a quarter of the shortest block.
+        rounds.saturating_mul((self.rows)(settings)).saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)
     }
 }
 
-/// How long so many blocks take at least, nanoseconds.
-#[must_use]
-pub fn blocks_ns(blocks: u64) -> u64 {
-    // Opening, warming and syncing take about as long as a quarter of the shortest block.
-    blocks.saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)
-}
+/// What most rows of the table share, and the default scenario's own.
+const COMMIT: Scenario = Scenario {
+    name: commit::NAME,
+    summary: "what does one durable commit cost, by every method? (the default)",
+    reproduces: "65,536 transactions of 16 KiB into a preallocated journal, by six methods",
+    defaults: "30 s, 16 KiB into a journal of 1 GiB; --full: the original's amount",
+    settings: commit::settings,
+    rows: |s| s.methods.len() as u64,
+    run: commit::run,
+    judge: |_| Vec::new(),
+    needs_bytes: |s, _, _| s.journal.bytes,
+    ranked: true,
+    durable: true,
+    clusters: false,
+    alone: "",
+};
+/// A scenario of its own table, without an original.
+const STUDY: Scenario = Scenario { reproduces: "", ranked: false, ..COMMIT };
 
 /// All scenarios, the default first.
 pub const SCENARIOS: [Scenario; 9] = [
-    Scenario {
-        name: commit::NAME,
-        summary: "what does one durable commit cost, by every method? (the default)",
-        reproduces: "65,536 transactions of 16 KiB into a preallocated journal, by six methods",
-        defaults: "30 s, 16 KiB into a journal of 1 GiB; --full: the original's amount",
-        study: None,
-    },
+    COMMIT,
     Scenario {
         name: stall::NAME,
         summary: "what does a sync in one thread do to the appends of another?",
         reproduces: "pdflush-test 1024 100 500: appends while another thread calls fsync, against kernel writeback only",
         defaults: "--size 1024 --write-sleep 100 --sync-sleep 500 (µs), 20 s",
-        study: Some(StudyOf {
-            settings: || Settings { bytes: 1024, ..Settings::default() },
-            rows: 6,
-            run: stall::run,
-            judge: stall::judge,
-            needs_bytes: |s, _, _| {
-                let appends = s.time_ns / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
-                (s.bytes as u64).saturating_mul(appends).saturating_add(96 << 20)
-            },
-            durable: true,
-            clusters: false,
-            alone: "",
-        }),
+        settings: || Settings { bytes: 1024, ..Settings::default() },
+        rows: |_| 6,
+        run: stall::run,
+        judge: stall::judge,
+        needs_bytes: |s, _, _| {
+            let appends = s.time_ns().unwrap_or(0) / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
+            (s.bytes as u64).saturating_mul(appends).saturating_add(96 << 20)
+        },
+        ..STUDY
     },
     Scenario {
         name: cached::NAME,
         summary: "does a sync cost more, the more of the file is in the cache?",
         reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
         defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, however long the rounds take; several DIRs compare file systems",
-        study: Some(StudyOf {
-            settings: || Settings { rounds: 3, timed: false, ..Settings::default() },
-            rows: 3,
-            run: cached::run,
-            judge: cached::judge,
-            needs_bytes: cached::file_bytes,
-            durable: true,
-            clusters: false,
-            alone: "",
-        }),
+        settings: || Settings { rounds: 3, amount: Amount::Rounds, ..Settings::default() },
+        rows: |_| 3,
+        run: cached::run,
+        judge: cached::judge,
+        needs_bytes: cached::file_bytes,
+        ..STUDY
     },
     Scenario {
         name: path::NAME,
         summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
         defaults: "--size 4096 --write-sleep 50 (µs, spinning), --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
-        study: Some(StudyOf {
-            settings: || Settings {
-                time_ns: 30_000_000_000,
-                rounds: 50,
-                warm_up: 20,
-                write_sleep_ns: 50_000,
-                ..Settings::default()
-            },
-            rows: 10,
-            run: path::run,
-            judge: path::judge,
-            needs_bytes: |s, _, _| {
-                let writes = s.time_ns / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
-                (s.bytes as u64).saturating_mul(writes).saturating_add(8 << 20)
-            },
-            durable: false,
-            clusters: false,
-            alone: "",
-        }),
+        settings: || Settings {
+            amount: Amount::TimeNs(30_000_000_000),
+            rounds: 50,
+            warm_up: 20,
+            write_sleep_ns: 50_000,
+            ..Settings::default()
+        },
+        rows: |_| 10,
+        run: path::run,
+        judge: path::judge,
+        needs_bytes: |s, _, _| {
+            let writes = s.time_ns().unwrap_or(0) / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
+            (s.bytes as u64).saturating_mul(writes).saturating_add(8 << 20)
+        },
+        durable: false,
+        ..STUDY
     },
     Scenario {
         name: group::NAME,
         summary: "how much does group commit gain with 1 to 64 writers?",
-        reproduces: "",
         defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
-        study: Some(StudyOf {
-            settings: || Settings { rounds: 3, ..Settings::default() },
-            rows: 9,
-            run: group::run,
-            judge: group::judge,
-            needs_bytes: group::needs_bytes,
-            durable: true,
-            clusters: false,
-            alone: "",
-        }),
+        settings: || Settings { rounds: 3, ..Settings::default() },
+        rows: |_| 9,
+        run: group::run,
+        judge: group::judge,
+        needs_bytes: group::needs_bytes,
+        ..STUDY
     },
     Scenario {
         name: interfere::NAME,
         summary: "what does other work on the same disk do to commits?",
-        reproduces: "",
         defaults: "--size 16KiB, loads: none, buffered, random, reads; 20 s",
-        study: Some(StudyOf {
-            settings: || Settings { bytes: 16 << 10, ..Settings::default() },
-            rows: 4,
-            run: interfere::run,
-            judge: interfere::judge,
-            needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
-            durable: true,
-            clusters: false,
-            alone: "",
-        }),
+        settings: || Settings { bytes: 16 << 10, ..Settings::default() },
+        rows: |_| 4,
+        run: interfere::run,
+        judge: interfere::judge,
+        needs_bytes: |_, _, _| interfere::JOURNAL_BYTES + interfere::LOAD_BYTES,
+        ..STUDY
     },
     Scenario {
         name: log::NAME,
         summary: "what does the log cost compared with a plain loop of durable writes?",
-        reproduces: "",
         defaults: "workloads W1 to W8, each with its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
-        study: Some(StudyOf {
-            settings: || Settings { time_ns: 120_000_000_000, rounds: 20, warm_up: 1, ..Settings::default() },
-            rows: 3,
-            run: log::run,
-            judge: log::judge,
-            needs_bytes: log::needs_bytes,
-            durable: true,
-            clusters: false,
-            alone: "it measures this project's log: run it by itself",
-        }),
+        settings: || Settings {
+            amount: Amount::TimeNs(120_000_000_000),
+            rounds: 20,
+            warm_up: 1,
+            ..Settings::default()
+        },
+        rows: |_| 3,
+        run: log::run,
+        judge: log::judge,
+        needs_bytes: log::needs_bytes,
+        alone: "it measures this project's log: run it by itself",
+        ..STUDY
     },
     Scenario {
         name: peers::NAME,
         summary: "how do other write-ahead logs compare? okaywal, raft-engine and SQLite, built by `cargo xtask peers`",
-        reproduces: "",
         defaults: "workloads W1 to W4, 90 s in 40 rounds",
-        study: Some(StudyOf {
-            settings: || Settings { time_ns: 90_000_000_000, rounds: 40, warm_up: 1, ..Settings::default() },
-            rows: 2,
-            run: peers::run,
-            judge: peers::judge,
-            needs_bytes: peers::needs_bytes,
-            durable: true,
-            clusters: false,
-            alone: "it is a program of its own: run it by itself",
-        }),
+        settings: || Settings {
+            amount: Amount::TimeNs(90_000_000_000),
+            rounds: 40,
+            warm_up: 1,
+            ..Settings::default()
+        },
+        rows: |_| 2,
+        run: peers::run,
+        judge: peers::judge,
+        needs_bytes: peers::needs_bytes,
+        alone: "it is a program of its own: run it by itself",
+        ..STUDY
     },
     Scenario {
         name: replicated::NAME,
         summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS, compared with local methods",
         reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
         defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
-        study: Some(StudyOf {
-            settings: || Settings {
-                time_ns: 60_000_000_000,
-                writers: replicated::IN_FLIGHT.to_vec(),
-                ..Settings::default()
-            },
-            rows: 4,
-            run: replicated::run,
-            judge: replicated::judge,
-            needs_bytes: group::needs_bytes,
-            durable: true,
-            clusters: true,
-            alone: "run it by itself and name a cluster (--kafka, --nats)",
-        }),
+        settings: || Settings {
+            amount: Amount::TimeNs(60_000_000_000),
+            writers: replicated::IN_FLIGHT.to_vec(),
+            ..Settings::default()
+        },
+        rows: |_| 4,
+        run: replicated::run,
+        judge: replicated::judge,
+        needs_bytes: group::needs_bytes,
+        clusters: true,
+        alone: "run it by itself and name a cluster (--kafka, --nats)",
+        ..STUDY
     },
 ];
 
@@ -348,8 +329,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), SCENARIOS.len());
         for scenario in &SCENARIOS {
-            let Some(study) = scenario.study else { continue };
-            assert!((study.settings)().check().is_ok(), "{}", scenario.name);
+            assert!((scenario.settings)().check().is_ok(), "{}", scenario.name);
         }
     }
 }

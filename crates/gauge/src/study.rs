@@ -203,6 +203,13 @@ impl Column {
         }
     }
 
+    /// Columns of a latency's median and tail: p50, p99, p99.9 and the longest.
+    #[must_use]
+    pub fn tail(name: &str, group: &str) -> [Self; 4] {
+        [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
+            .map(|(at, title)| Self::latency(name, at, group, title, true))
+    }
+
     /// A column of the figure `name`.
     #[must_use]
     pub fn figure(name: &str, unit: Unit, better: Better, group: &str, title: &str, essential: bool) -> Self {

@@ -9,7 +9,7 @@
 mod snapshot;
 mod watcher;
 
-use seawall_gauge::plan::{Amount, Plan, choose_methods};
+use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::advice::{self, Scope};
 use seawall_gauge::report::html::html;
@@ -18,6 +18,7 @@ use seawall_gauge::require;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Tail;
 use seawall_gauge::scenario::commit;
+use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::testbed::sim::{Plant, SimTestbed};
 use seawall_sys::durability::{FileState, Lie, Medium, classify};
 use seawall_sys::inspect::{Environment, FoundLie};
@@ -32,28 +33,28 @@ struct Case {
     name: &'static str,
     plants: Vec<Plant>,
     environment: fn(&mut Environment),
-    plan: fn(&mut Plan),
+    settings: fn(&mut Settings),
     stop_after: Option<u64>,
 }
 
 fn case(name: &'static str) -> Case {
-    Case { name, plants: Vec::new(), environment: |_| {}, plan: |_| {}, stop_after: None }
+    Case { name, plants: Vec::new(), environment: |_| {}, settings: |_| {}, stop_after: None }
 }
 
 impl Case {
     fn run(&self) -> RunResult {
-        let mut plan = Plan {
+        let mut settings = Settings {
             methods: choose_methods("all").expect("all"),
             amount: Amount::Transactions(12_000),
             rounds: 5,
             seed: 42,
-            ..Plan::default()
+            ..commit::settings()
         };
-        (self.plan)(&mut plan);
-        let mut testbed = SimTestbed::new(plan.seed, self.plants.clone());
+        (self.settings)(&mut settings);
+        let mut testbed = SimTestbed::new(settings.seed, self.plants.clone());
         (self.environment)(&mut testbed.environments_mut()[0]);
         let mut watcher = Watcher { stop_after: self.stop_after, ..Watcher::default() };
-        commit::run(&plan, &mut testbed, &mut watcher).expect("a result")
+        commit::run(&settings, &mut testbed, &mut watcher).expect("a result")
     }
 }
 
@@ -112,10 +113,10 @@ fn cases() -> Vec<Case> {
             ..case("virtual-machine-with-neighbour")
         },
         Case {
-            plan: |plan| {
-                plan.methods = choose_methods("published").expect("published");
-                plan.amount = Amount::Transactions(65_536);
-                plan.journal.state = FileState::Unwritten;
+            settings: |settings| {
+                settings.methods = choose_methods("published").expect("published");
+                settings.amount = Amount::Transactions(65_536);
+                settings.journal.state = FileState::Unwritten;
             },
             ..case("published")
         },

@@ -45,8 +45,7 @@ fn sound(result: &RunResult, on: &str) -> Vec<String> {
 
 /// What speaks to clusters is tried by `cargo xtask replicated`, what is another program by `cargo xtask peers`.
 fn without_clusters() -> impl Iterator<Item = &'static Scenario> {
-    let apart =
-        |scenario: &&Scenario| scenario.study.is_some_and(|study| study.clusters) || scenario.name == "peers";
+    let apart = |scenario: &&Scenario| scenario.clusters || scenario.name == "peers";
     SCENARIOS.iter().filter(move |scenario| !apart(scenario))
 }
 
@@ -128,8 +127,7 @@ fn memory_is_refused_to_durable_scenarios_and_given_to_the_others() {
     let at = folder();
     let mount = crate::ground::Mount::new("tmpfs", "size=768m", "tmpfs", at.path());
     for (scenario, options) in all() {
-        let durable = SCENARIOS.iter().find(|one| one.name == scenario).and_then(|one| one.study);
-        let durable = durable.is_none_or(|study| study.durable);
+        let durable = SCENARIOS.iter().any(|one| one.name == scenario && one.durable);
         let refused = Bench::scenario(scenario, at.path(), options).run();
         assert_eq!(refused.code, Some(i32::from(durable)), "{scenario}: {}", refused.printed());
         assert_eq!(refused.stderr.contains("--allow-memory"), durable, "{scenario}: {}", refused.printed());
@@ -165,8 +163,7 @@ fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
     assert_eq!(names(place.path()), Vec::<String>::new());
     let kept = work.path().join("kept");
     let folders = names(&kept);
-    let in_all =
-        || without_clusters().filter(|scenario| scenario.study.is_none_or(|study| study.alone.is_empty()));
+    let in_all = || without_clusters().filter(|scenario| scenario.alone.is_empty());
     assert_eq!(folders.len(), in_all().count(), "{folders:?}");
     for scenario in in_all() {
         let of = |name: &&String| name.starts_with(&format!("{}-", scenario.name));

@@ -16,9 +16,9 @@
 use crate::ground::Ground;
 use seawall::{Engine, Log, MethodChoice, Options};
 use seawall_gauge::evidence::flushes_needed;
-use seawall_gauge::plan::{Amount, Plan};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
+use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{RunError, Unwatched, commit};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::counters::Reader;
@@ -44,15 +44,15 @@ fn loop_alone(ground: &Ground) -> Environment {
 /// under the image, whose counters hold everybody's writes.
 fn measure(ground: &Ground, state: FileState, writes: u32) -> Result<RunResult, RunError> {
     let found = loop_alone(ground);
-    let plan = Plan {
+    let settings = Settings {
         writes,
         journal: Recipe { state, bytes: 2 << 20, fill_bytes: 1 << 20, keep_cached: false },
         amount: Amount::Transactions(COMMITS),
         rounds: 1,
-        ..Plan::default()
+        ..commit::settings()
     };
     let mut testbed = RealTestbed::in_folder(ground.path(), found);
-    commit::run(&plan, &mut testbed, &mut Unwatched::default())
+    commit::run(&settings, &mut testbed, &mut Unwatched::default())
 }
 
 fn check(kind: &str, result: &RunResult) {

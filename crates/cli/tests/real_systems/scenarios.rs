@@ -52,9 +52,7 @@ fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
 #[test]
 fn every_scenario_has_a_small_run_here() {
     // What speaks to clusters is tried by `cargo xtask replicated`, what is another program by `cargo xtask peers`.
-    let here = |scenario: &&Scenario| {
-        scenario.study.is_some_and(|study| !study.clusters) && scenario.name != "peers"
-    };
+    let here = |scenario: &&Scenario| !scenario.ranked && !scenario.clusters && scenario.name != "peers";
     let studies = SCENARIOS.iter().filter(here);
     for scenario in studies {
         assert!(SMALL.iter().any(|(name, _)| *name == scenario.name), "{}", scenario.name);
@@ -235,7 +233,7 @@ fn a_preview_of_everything_measures_nothing() {
     assert_eq!(printed.matches("Will ").count(), 1, "one announcement: {printed}");
     assert!(printed.contains("one after the other, about "), "{printed}");
     for scenario in &SCENARIOS {
-        let alone = scenario.study.is_some_and(|study| !study.alone.is_empty());
+        let alone = !scenario.alone.is_empty();
         let what = if alone { "Leaves out " } else { "" };
         assert!(printed.contains(&format!("{what}`{}`", scenario.name)), "{printed}");
     }

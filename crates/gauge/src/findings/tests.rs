@@ -155,14 +155,15 @@ fn fsync_dearer_than_fdatasync_is_found() {
 
 #[test]
 fn two_writes_a_commit_show_what_a_flush_for_each_costs() {
-    use crate::plan::{Plan, choose_methods};
+    use crate::method_names::choose_methods;
+    use crate::scenario::commit;
+    use crate::scenario::settings::{Amount, Settings};
     let methods = choose_methods("buffered+fdatasync,dsync").expect("methods");
-    let plan =
-        Plan { writes: 2, methods, amount: crate::plan::Amount::Transactions(12_000), ..Plan::default() };
+    let settings =
+        Settings { writes: 2, methods, amount: Amount::Transactions(12_000), ..commit::settings() };
     let mut testbed = crate::testbed::sim::SimTestbed::new(1, Vec::new());
     let result =
-        crate::scenario::commit::run(&plan, &mut testbed, &mut crate::scenario::Unwatched::default())
-            .expect("a result");
+        commit::run(&settings, &mut testbed, &mut crate::scenario::Unwatched::default()).expect("a result");
     let words = sentence(&result, "each-write-flushed");
     assert!(words.starts_with("With 2 writes a commit dsync takes"), "{words}");
     for rule in ["contradicted", "metadata", "outside-range"] {

@@ -9,11 +9,11 @@ use super::grid::{Grid, Missing, missing};
 use crate::advise;
 use crate::figures::{capital, count, rate};
 use crate::findings;
-use crate::plan::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
 use crate::ranges;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use crate::row::Measured;
+use crate::scenario::commit::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTIONS};
 use crate::study::Study;
 
 /// The whole document.

@@ -5,46 +5,32 @@
 use super::facts::{Fact, place};
 use super::text::wrapped;
 use crate::figures::bytes;
-use crate::plan::Plan;
+use crate::scenario::settings::Settings;
 use crate::scenario::{SCENARIOS, Scenario};
 use seawall_sys::durability::{Class, classify};
 use seawall_sys::inspect::{Device, Environment};
 
 const LABEL: usize = 9;
 
-/// The preview of `plan` in `environment`, for a terminal of `width` columns.
+/// The preview of a scenario in its folders, for a terminal of `width` columns.
 #[must_use]
-pub fn preview(plan: &Plan, environment: &Environment, width: usize) -> String {
-    let mut facts = place(environment, &plan.pin_to);
-    facts.push(("space", space(environment)));
-    facts.extend(environment.leaves().filter_map(limits));
-    facts.push(("cpu", cpu(environment)));
-    facts.extend(environment.lies.iter().map(|found| ("LIE", found.evidence.clone())));
-    facts.extend(classes(plan, environment));
-    facts.extend(flushes(plan));
-    let mut out = String::new();
-    for (label, text) in facts {
-        for line in wrapped(&format!("{label:LABEL$}"), &" ".repeat(LABEL), &text, width) {
-            out += &line;
-            out.push('\n');
-        }
-    }
-    out
-}
-
-/// The preview of a scenario in its folders.
-#[must_use]
-pub fn scenario(
+pub fn preview(
     scenario: &Scenario,
-    pinned_to: &[usize],
+    settings: &Settings,
     environments: &[&Environment],
     width: usize,
 ) -> String {
     let mut out = described(scenario, width);
     for environment in environments {
-        let mut facts = place(environment, pinned_to);
+        let mut facts = place(environment, &settings.pin_to);
         facts.push(("space", space(environment)));
+        facts.extend(environment.leaves().filter_map(limits));
+        facts.push(("cpu", cpu(environment)));
         facts.extend(environment.lies.iter().map(|found| ("LIE", found.evidence.clone())));
+        if scenario.ranked {
+            facts.extend(classes(settings, environment));
+            facts.extend(flushes(settings));
+        }
         for (label, text) in facts {
             out += &lines(&format!("{label:LABEL$}"), &text, width);
         }
@@ -69,7 +55,7 @@ fn described(scenario: &Scenario, width: usize) -> String {
     if !scenario.reproduces.is_empty() {
         out += &lines(&format!("{indent} original: "), scenario.reproduces, width);
     }
-    let rounds = scenario.study.map_or(Plan::default().rounds, |study| (study.settings)().rounds);
+    let rounds = (scenario.settings)().rounds;
     out +=
         &lines(&format!("{indent} defaults: "), &format!("{}; --rounds {rounds}", scenario.defaults), width);
     out
@@ -115,11 +101,11 @@ fn cpu(environment: &Environment) -> String {
     parts.join(", ")
 }
 
-/// How many of the plan's methods reach each class here.
-fn classes(plan: &Plan, environment: &Environment) -> Vec<Fact> {
-    let around = environment.surroundings(plan.journal.state);
+/// How many of the methods reach each class here.
+fn classes(settings: &Settings, environment: &Environment) -> Vec<Fact> {
+    let around = environment.surroundings(settings.journal.state);
     let of = |class: Class| {
-        let ids = plan.methods.iter().filter(|method| classify(method, &around).class == class);
+        let ids = settings.methods.iter().filter(|method| classify(method, &around).class == class);
         ids.map(|method| method.id).collect::<Vec<_>>()
     };
     let classes = Class::ALL.into_iter().rev().map(|class| (class, of(class)));
@@ -130,10 +116,10 @@ fn classes(plan: &Plan, environment: &Environment) -> Vec<Fact> {
 }
 
 /// Of commits of several writes: which methods flush how often.
-fn flushes(plan: &Plan) -> Option<Fact> {
-    let each = plan.methods.iter().filter(|method| method.flushes_each_write());
+fn flushes(settings: &Settings) -> Option<Fact> {
+    let each = settings.methods.iter().filter(|method| method.flushes_each_write());
     let each: Vec<&str> = each.map(|method| method.id).collect();
-    let writes = plan.writes;
+    let writes = settings.writes;
     (writes > 1).then(|| {
         let words = match each.as_slice() {
             [] => "once a commit, behind its last write".to_owned(),
@@ -154,9 +140,9 @@ mod tests {
 
     #[test]
     fn every_method_is_in_one_class_and_no_line_is_too_wide() {
-        let plan = Plan::default();
+        let scenario = &SCENARIOS[0];
         let testbed = SimTestbed::new(1, Vec::new());
-        let text = preview(&plan, testbed.environment(0), 80);
+        let text = preview(scenario, &(scenario.settings)(), &[testbed.environment(0)], 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for words in ["simfs on /dev/sim0", "logical blocks of 512 B", "64 GiB free", "power loss: "] {
             assert!(text.contains(words), "{words} is missing in\n{text}");

@@ -13,8 +13,8 @@
 use super::{FORMAT, RunResult, VERSION, version1};
 use crate::Error;
 use crate::latency;
-use crate::plan::WRITES_MAX;
 use crate::row::{Measured, Round};
+use crate::scenario::settings::WRITES_MAX;
 use crate::study::Study;
 use seawall_sys::text::printable;
 use serde::Deserialize;

@@ -14,10 +14,10 @@
 //! a method that failed is not run again.
 
 use super::rounds::{self, Course, Turn};
+use super::settings::{Amount, Settings};
 use super::{Observer, RunError};
 use crate::latency::Latency;
 use crate::measure::{Sample, Slice};
-use crate::plan::{Amount, Plan};
 use crate::result::{JournalRecord, PlanRecord, RunResult};
 use crate::row::{Measured, NamedLatency, Outcome, Row};
 use crate::study::Study;
@@ -25,11 +25,32 @@ use crate::testbed::writers::Crew;
 use crate::testbed::{Block, BlockError, Testbed};
 use seawall_sys::OpenError;
 use seawall_sys::durability::classify;
+use seawall_sys::journal::Recipe;
 use seawall_sys::method::{Depth, Method};
+use seawall_sys::methods;
 use std::sync::atomic::Ordering;
 
 /// The scenario's name in results and on the command line.
 pub const NAME: &str = "commit";
+
+/// The published experiment: transactions per method.
+pub const PUBLISHED_TRANSACTIONS: u64 = 65_536;
+/// The published experiment: bytes of a transaction.
+pub const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
+
+/// Its parameters by default: the published experiment's journal and transactions, by every method.
+#[must_use]
+pub fn settings() -> Settings {
+    let defaults = Settings::default();
+    Settings {
+        amount: Amount::TimeNs(30_000_000_000),
+        bytes: PUBLISHED_TRANSACTION_BYTES,
+        bytes_max: 64 << 20,
+        methods: methods::here().iter().collect(),
+        journal: Recipe { fill_bytes: 1 << 20, ..defaults.journal },
+        ..defaults
+    }
+}
 
 /// The latencies of a row that commits, each with its title: the whole, its parts where there is a separate sync, and from
 /// scheduled arrival to durable where there is a rate.
@@ -47,43 +68,43 @@ const KERNEL_BLOCK_BYTES: u64 = 64 << 20;
 /// What a block warms at most, bytes.
 const WARM_BYTES: u64 = 256 << 20;
 
-/// Runs `plan` on `testbed`.
+/// Runs the scenario.
 ///
 /// # Errors
 /// Nothing was measured: the file state cannot be had, the journal cannot be made, the observer stopped it or
 /// could not keep a result. What fails for one method only is that method's outcome.
 pub fn run(
-    plan: &Plan,
+    settings: &Settings,
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     let began_ns = testbed.now_ns();
-    let rows = prove_all(plan, testbed)?;
-    let journal = make_journal(plan, testbed, observer)?;
-    let record = plan.record();
-    let study = table(&record, rows);
+    let rows = prove_all(settings, testbed)?;
+    let journal = make_journal(settings, testbed, observer)?;
+    let study = table(&settings.record(settings.journal.bytes), rows);
     let spent_ns = testbed.now_ns() - began_ns;
-    let course = Course { name: NAME, plan: record, warm_up: 0, study, journal, spent_ns };
+    let course = Course::new(NAME, settings, settings.journal.bytes, study);
+    let course = Course { journal, spent_ns, ..course };
     // Each method's next transaction, and whether the journal that was just made has been used.
-    let mut next = vec![0; plan.methods.len()];
+    let mut next = vec![0; settings.methods.len()];
     let mut used = false;
     rounds::run(course, testbed, observer, &|_| {}, &mut |testbed, turn| {
-        if plan.fresh_journal_per_block() && used {
-            remake(plan, testbed, turn.journal)?;
+        if settings.fresh_journal_per_block() && used {
+            remake(settings, testbed, turn.journal)?;
         }
         used = true;
         let next = &mut next[turn.index];
-        let block = commit_block(plan, testbed, &turn, *next);
+        let block = commit_block(settings, testbed, &turn, *next);
         let rested = testbed.settle();
         match block {
             Ok(block) => {
                 rested.map_err(BlockError::run)?;
                 *next += block.samples.iter().map(|sample| sample.commits).max().unwrap_or(0);
-                Ok(tally(&block, plan.commit_bytes()))
+                Ok(tally(&block, settings.commit_bytes()))
             }
             Err(BlockError::Row(error)) => {
                 // After a failed call nothing about that file is certain: the other methods get a new one.
-                testbed.make_journal(&plan.journal, &mut |_| true).map_err(BlockError::of_all)?;
+                testbed.make_journal(&settings.journal, &mut |_| true).map_err(BlockError::of_all)?;
                 Err(error.into())
             }
             Err(error) => Err(error),
@@ -123,11 +144,11 @@ pub(crate) fn tally(block: &Block, transaction_bytes: u64) -> Measured {
     measured
 }
 
-fn prove_all(plan: &Plan, testbed: &mut dyn Testbed) -> Result<Vec<Row>, RunError> {
-    let around = testbed.environment(0).surroundings(plan.journal.state);
+fn prove_all(settings: &Settings, testbed: &mut dyn Testbed) -> Result<Vec<Row>, RunError> {
+    let around = testbed.environment(0).surroundings(settings.journal.state);
     let mut rows = Vec::new();
-    for method in plan.methods.iter().copied() {
-        let outcome = match testbed.prove(method, &plan.journal, plan.transaction_bytes) {
+    for method in settings.methods.iter().copied() {
+        let outcome = match testbed.prove(method, &settings.journal, settings.bytes) {
             Ok(()) => Outcome::Measured(Box::new(Measured {
                 durability: Some(classify(method, &around)),
                 letter: Some(method.reach().letter()),
@@ -147,12 +168,12 @@ fn row(method: &Method, outcome: Outcome) -> Row {
 }
 
 fn make_journal(
-    plan: &Plan,
+    settings: &Settings,
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<JournalRecord, RunError> {
-    let total_bytes = plan.fill_to_write();
-    let made = testbed.make_journal(&plan.journal, &mut |done_bytes| {
+    let total_bytes = settings.fill_to_write();
+    let made = testbed.make_journal(&settings.journal, &mut |done_bytes| {
         observer.filling(done_bytes, total_bytes);
         !observer.stop().load(Ordering::Relaxed)
     });
@@ -165,15 +186,19 @@ fn make_journal(
         }),
         Err(_) if observer.stop().load(Ordering::Relaxed) => Err(RunError::Stopped),
         Err(BlockError::Row(OpenError::Unavailable(reason))) => {
-            Err(RunError::Unavailable(format!("--file-state {}: {reason}", plan.journal.state.name())))
+            Err(RunError::Unavailable(format!("--file-state {}: {reason}", settings.journal.state.name())))
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// A journal of its own for a block of a state that writing changes.
-fn remake(plan: &Plan, testbed: &mut dyn Testbed, journal: &mut JournalRecord) -> Result<(), BlockError> {
-    let made = testbed.make_journal(&plan.journal, &mut |_| true).map_err(BlockError::of_all)?;
+fn remake(
+    settings: &Settings,
+    testbed: &mut dyn Testbed,
+    journal: &mut JournalRecord,
+) -> Result<(), BlockError> {
+    let made = testbed.make_journal(&settings.journal, &mut |_| true).map_err(BlockError::of_all)?;
     let total_ns = journal.made_in_ns * journal.times_made + made.elapsed_ns;
     journal.times_made += 1;
     journal.made_in_ns = total_ns / journal.times_made;
@@ -181,32 +206,39 @@ fn remake(plan: &Plan, testbed: &mut dyn Testbed, journal: &mut JournalRecord) -
 }
 
 fn commit_block(
-    plan: &Plan,
+    settings: &Settings,
     testbed: &mut dyn Testbed,
     turn: &Turn<'_>,
     next_transaction: u64,
 ) -> Result<Block, BlockError> {
-    let method = plan.methods[turn.index];
+    let method = settings.methods[turn.index];
     let crew =
-        Crew { bytes: plan.transaction_bytes, pin_to: &plan.pin_to, seed: plan.seed, until: turn.until };
-    let slices: Vec<Slice> =
-        (0..plan.threads).map(|writer| slice_for(plan, method, turn, writer, next_transaction)).collect();
+        Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until: turn.until };
+    let slices: Vec<Slice> = (0..settings.threads)
+        .map(|writer| slice_for(settings, method, turn, writer, next_transaction))
+        .collect();
     testbed.commit(method, &crew, &slices)
 }
 
-fn slice_for(plan: &Plan, method: &Method, turn: &Turn<'_>, writer: usize, next_transaction: u64) -> Slice {
+fn slice_for(
+    settings: &Settings,
+    method: &Method,
+    turn: &Turn<'_>,
+    writer: usize,
+    next_transaction: u64,
+) -> Slice {
     const FIRST_GUESS: u64 = 4096;
-    let bytes = plan.commit_bytes();
-    let capacity = plan.capacity();
-    let mut commits_max = match plan.amount {
+    let bytes = settings.commit_bytes();
+    let capacity = settings.capacity();
+    let mut commits_max = match settings.amount {
         Amount::TimeNs(_) if method.reach().data == Depth::Kernel => (KERNEL_BLOCK_BYTES / bytes).max(16),
-        Amount::TimeNs(_) => u64::MAX,
+        Amount::TimeNs(_) | Amount::Rounds => u64::MAX,
         Amount::Transactions(n) => {
-            let (rounds, round) = (u64::from(plan.rounds), u64::from(turn.round));
-            share(share(n, rounds, round), plan.threads as u64, writer as u64)
+            let (rounds, round) = (u64::from(settings.rounds), u64::from(turn.round));
+            share(share(n, rounds, round), settings.threads as u64, writer as u64)
         }
     };
-    let fresh = plan.fresh_journal_per_block();
+    let fresh = settings.fresh_journal_per_block();
     if fresh {
         commits_max = commits_max.min(capacity);
     }
@@ -217,11 +249,11 @@ fn slice_for(plan: &Plan, method: &Method, turn: &Turn<'_>, writer: usize, next_
     Slice {
         base: writer as u64 * capacity * bytes,
         capacity,
-        writes: plan.writes.into(),
+        writes: settings.writes.into(),
         first: if fresh { 0 } else { next_transaction },
         commits_max,
         time_max_ns: turn.until.block_ns,
-        interval_ns: plan.rate_per_s.map(interval_ns),
+        interval_ns: settings.rate_per_s.map(interval_ns),
         splits: method.splits(),
         slow_ns: (latency.count() >= 100).then(|| latency.raw_percentile_ns(99.0)),
         warm: per_block.min(commits_max).min(WARM_BYTES / bytes),
@@ -245,20 +277,20 @@ fn share(total: u64, parts: u64, index: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::choose_methods;
+    use crate::method_names::choose_methods;
     use crate::testbed::sim::{Plant, SimTestbed};
     use crate::watcher::Watcher;
 
-    fn plan(transactions: u64) -> Plan {
-        Plan {
+    fn plan(transactions: u64) -> Settings {
+        Settings {
             methods: choose_methods("all").expect("all"),
             amount: Amount::Transactions(transactions),
             rounds: 4,
-            ..Plan::default()
+            ..settings()
         }
     }
 
-    fn run_sim(plan: &Plan, plants: Vec<Plant>, watcher: &mut Watcher) -> Result<RunResult, RunError> {
+    fn run_sim(plan: &Settings, plants: Vec<Plant>, watcher: &mut Watcher) -> Result<RunResult, RunError> {
         run(plan, &mut SimTestbed::new(plan.seed, plants), watcher)
     }
 
@@ -285,7 +317,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_result_to_the_byte() {
         let text = |seed| {
-            let plan = Plan { seed, ..plan(64) };
+            let plan = Settings { seed, ..plan(64) };
             let result = run_sim(&plan, Vec::new(), &mut Watcher::default()).expect("a result");
             serde_json::to_string(&result).expect("JSON")
         };
@@ -306,7 +338,7 @@ mod tests {
 
     #[test]
     fn of_two_writes_a_commit_each_is_flushed_where_it_is_stable_by_itself_and_both_together_elsewhere() {
-        let plan = Plan { writes: 2, ..plan(100) };
+        let plan = Settings { writes: 2, ..plan(100) };
         let result = run_sim(&plan, Vec::new(), &mut Watcher::default()).expect("a result");
         assert_eq!((result.plan.writes, result.plan.transaction()), (2, "2 writes of 16 KiB".to_owned()));
         for (row, measured) in result.measured() {
@@ -328,7 +360,7 @@ mod tests {
         use crate::testbed::real::RealTestbed;
         let folder = tempfile::tempdir().expect("a folder");
         let environment = seawall_sys::inspect::environment(folder.path()).expect("inspected");
-        let mut plan = Plan { writes: 2, transaction_bytes: 4096, rounds: 1, ..plan(16) };
+        let mut plan = Settings { writes: 2, bytes: 4096, rounds: 1, ..plan(16) };
         plan.methods = plan.methods.into_iter().filter(|method| method.splits()).take(2).collect();
         plan.journal.bytes = 16 * 2 * 4096;
         let mut testbed = RealTestbed::in_folder(folder.path(), environment);
@@ -382,7 +414,7 @@ mod tests {
     #[test]
     fn a_writer_that_cannot_be_started_ends_the_run_with_an_error_that_names_it() {
         use seawall_sys::starting_line::plant_spawn_failure;
-        let plan = Plan { threads: 8, ..plan(64) };
+        let plan = Settings { threads: 8, ..plan(64) };
         plant_spawn_failure(Some(11));
         let outcome = run_sim(&plan, Vec::new(), &mut Watcher::default());
         plant_spawn_failure(None);
@@ -403,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_time_budget_is_kept() {
-        let plan = Plan { amount: Amount::TimeNs(20_000_000_000), ..plan(1) };
+        let plan = Settings { amount: Amount::TimeNs(20_000_000_000), ..plan(1) };
         let mut testbed = SimTestbed::new(plan.seed, Vec::new());
         run(&plan, &mut testbed, &mut Watcher::default()).expect("a result");
         let spent_s = testbed.now_ns() as f64 / 1e9;
@@ -414,7 +446,7 @@ mod tests {
     fn scheduled_arrivals_charge_a_stall_to_every_commit_it_delayed() {
         let id = plan(1).methods[1].id;
         let plan =
-            Plan { rate_per_s: Some(10_000.0), methods: choose_methods(id).expect("one"), ..plan(4000) };
+            Settings { rate_per_s: Some(10_000.0), methods: choose_methods(id).expect("one"), ..plan(4000) };
         let plants = vec![Plant::Stall { method: id, every: 500, ns: 10_000_000 }];
         let result = run_sim(&plan, plants, &mut Watcher::default()).expect("a result");
         let measured = row(&result, id);

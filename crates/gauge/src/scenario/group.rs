@@ -24,7 +24,7 @@ use crate::figures::{bytes, capital, count, rate, significant};
 use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
-use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::study::{Better, Column, Fact, Study, Unit};
 use crate::testbed::{Block, BlockError, Machine, Testbed, Until};
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
@@ -173,30 +173,20 @@ fn study(settings: &Settings, method: &Method) -> Study {
 pub(crate) const CPU_WAIT_NOTE: &str =
     "CPU wait of all: the share of the time of all commits, not of the slow ones alone.";
 
+/// The columns of every scenario with commits: their rate, median and tail.
+pub(crate) fn commit_columns() -> Vec<Column> {
+    let rate = Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true);
+    [rate].into_iter().chain(Column::tail("commit", "latency of a commit")).collect()
+}
+
+#[rustfmt::skip]
 fn columns() -> Vec<Column> {
-    let mut columns =
-        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
-    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
-    {
-        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
-    }
-    columns.push(Column::figure(
-        "commits_per_flush",
-        Unit::Ratio,
-        Better::Larger,
-        "commits",
-        "per flush",
-        true,
-    ));
-    columns.push(Column::figure(
-        "writes_per_commit",
-        Unit::Ratio,
-        Better::Smaller,
-        "writes",
-        "per commit",
-        true,
-    ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false));
+    let mut columns = commit_columns();
+    columns.extend([
+        Column::figure("commits_per_flush", Unit::Ratio, Better::Larger, "commits", "per flush", true),
+        Column::figure("writes_per_commit", Unit::Ratio, Better::Smaller, "writes", "per commit", true),
+        Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false),
+    ]);
     columns
 }
 

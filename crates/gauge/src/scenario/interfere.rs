@@ -16,7 +16,7 @@ mod real;
 mod sim;
 
 use super::commit::tally;
-use super::group::derive;
+use super::group::{commit_columns, derive};
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -25,7 +25,7 @@ use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use crate::stats::paired_ratio;
-use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::study::{Better, Column, Fact, Study, Unit};
 use crate::testbed::{Machine, Testbed};
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
@@ -136,32 +136,16 @@ fn study(settings: &Settings) -> Study {
     }
 }
 
+#[rustfmt::skip]
 fn columns() -> Vec<Column> {
-    let mut columns =
-        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
-    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
-    {
-        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
-    }
-    columns.push(Column::figure("p50_ratio", Unit::Ratio, Better::Smaller, "vs none", "p50", true));
-    columns.push(Column::figure("p99_ratio", Unit::Ratio, Better::Smaller, "vs none", "p99", true));
-    columns.push(Column::figure(
-        "p99_added_ns",
-        Unit::Nanoseconds,
-        Better::Smaller,
-        "vs none",
-        "p99 added",
-        false,
-    ));
-    columns.push(Column::figure(
-        "load_bytes_per_s",
-        Unit::Bytes,
-        Better::Neither,
-        "the load",
-        "per second",
-        true,
-    ));
-    columns.push(Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false));
+    let mut columns = commit_columns();
+    columns.extend([
+        Column::figure("p50_ratio", Unit::Ratio, Better::Smaller, "vs none", "p50", true),
+        Column::figure("p99_ratio", Unit::Ratio, Better::Smaller, "vs none", "p99", true),
+        Column::figure("p99_added_ns", Unit::Nanoseconds, Better::Smaller, "vs none", "p99 added", false),
+        Column::figure("load_bytes_per_s", Unit::Bytes, Better::Neither, "the load", "per second", true),
+        Column::figure("cpu_wait", Unit::Share, Better::Smaller, "CPU wait", "of all", false),
+    ]);
     columns
 }
 

@@ -136,7 +136,7 @@ pub fn run(
             pace,
             interval_ns: settings.write_sleep_ns,
             bytes: settings.bytes,
-            fill_bytes: settings.fill_bytes,
+            fill_bytes: settings.journal.fill_bytes,
             settle: false,
             cpu,
         };

@@ -17,7 +17,7 @@ mod real;
 mod sim;
 
 use super::commit::tally;
-use super::group::{self, Sharing, derive};
+use super::group::{self, Sharing, commit_columns, derive};
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -26,7 +26,7 @@ use crate::findings::{Finding, Severity};
 use crate::measure::Sample;
 use crate::result::RunResult;
 use crate::row::{Measured, Outcome, Row};
-use crate::study::{Better, Column, Fact, Point, Study, Unit};
+use crate::study::{Better, Column, Fact, Study, Unit};
 use crate::testbed::{Machine, Testbed, Until};
 use promise::{EngineFacts, Outlives, SyncPolicy, outlives, outlives_here};
 use seawall_sys::durability::{Durability, FileState, classify};
@@ -275,32 +275,15 @@ fn fact(facts: &EngineFacts) -> Fact {
     Fact { key: facts.id.clone(), title: String::new(), value: sentence(facts) }
 }
 
+#[rustfmt::skip]
 fn columns() -> Vec<Column> {
-    let mut columns =
-        vec![Column::figure("commits_per_s", Unit::PerSecond, Better::Larger, "", "commits/s", true)];
-    for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
-    {
-        columns.push(Column::latency("commit", at, "latency of a commit", title, true));
-    }
+    let mut columns = commit_columns();
     for (name, title) in OUTLIVED.iter().zip(["process", "machine", "power cut"]) {
         columns.push(Column::figure(name, Unit::Outlived, Better::Larger, "what it outlives", title, true));
     }
-    columns.push(Column::figure(
-        "flushes_per_commit",
-        Unit::Ratio,
-        Better::Neither,
-        "this machine's device",
-        "flushes",
-        false,
-    ));
-    columns.push(Column::figure(
-        "writes_per_commit",
-        Unit::Ratio,
-        Better::Neither,
-        "this machine's device",
-        "writes",
-        false,
-    ));
+    for (name, title) in [("flushes_per_commit", "flushes"), ("writes_per_commit", "writes")] {
+        columns.push(Column::figure(name, Unit::Ratio, Better::Neither, "this machine's device", title, false));
+    }
     columns
 }
 

@@ -1,4 +1,4 @@
-//! Defines and checks a scenario's parameters, [`Settings`]; the defaults are the original's.
+//! Defines and checks a scenario's parameters, [`Settings`], before anything is written; the defaults are the original's.
 //!
 //! Invariant: settings that passed [`Settings::check`] can be carried out wherever there is the space; a refusal
 //! names the option and the remedy.
@@ -9,18 +9,32 @@ use super::path::jvm::Jvm;
 use crate::error::{Error, Result};
 use crate::result::PlanRecord;
 use crate::testbed::FILL_BYTES;
+use bytesize::ByteSize;
 use seawall::{EngineChoice, MethodChoice};
 use seawall_sys::durability::FileState;
+use seawall_sys::journal::Recipe;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
 use seawall_sys::methods;
+
+/// Writes of a transaction at most.
+pub const WRITES_MAX: u32 = 64;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// The whole run, preparation included, takes about so many nanoseconds.
+    TimeNs(u64),
+    /// Each row commits exactly so many transactions.
+    Transactions(u64),
+    /// Each block does its own count of operations, however long that takes.
+    Rounds,
+}
 
 /// The parameters of all scenarios; each uses some.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Time of the whole run, nanoseconds.
-    pub time_ns: u64,
-    /// Whether the time decides how long a block lasts; otherwise its count of operations does.
-    pub timed: bool,
+    /// How much.
+    pub amount: Amount,
     /// Rounds, each over all rows in an order of its own.
     pub rounds: u32,
     /// Rounds before those that are run and not counted.
@@ -31,8 +45,20 @@ pub struct Settings {
     pub pin_to: Vec<usize>,
     /// Size of one write, bytes.
     pub bytes: usize,
-    /// `group`, `interfere`: the methods that commit.
+    /// The largest `bytes` that the scenario takes.
+    pub bytes_max: usize,
+    /// `commit`, `group`, `interfere`, `replicated`: the methods that commit, in table order.
     pub methods: Vec<&'static Method>,
+    /// `commit`: writes of a transaction, at consecutive places.
+    pub writes: u32,
+    /// How the journal or the file is made; `commit`: its size.
+    pub journal: Recipe,
+    /// `commit`: writers, each with a part of the journal.
+    pub threads: usize,
+    /// `commit`: scheduled arrivals per second and writer; `None`: each commit starts when the last is done.
+    pub rate_per_s: Option<f64>,
+    /// `commit`: whether the target is a raw block device, which is overwritten.
+    pub raw_device: bool,
     /// `stall`: from one append to the next, nanoseconds. `path`: pause before each write.
     pub write_sleep_ns: u64,
     /// `stall`: pause of the syncing thread, nanoseconds.
@@ -43,8 +69,6 @@ pub struct Settings {
     pub file_bytes: Option<u64>,
     /// `cached`: rewrites a block.
     pub rewrites: u64,
-    /// Size of the writes that fill the files, bytes.
-    pub fill_bytes: u64,
     /// `path`: the JVMs that write too; `None`: the native ways alone.
     pub jvms: Option<Vec<Jvm>>,
     /// `log`, `peers`: the workloads, without those that they are compared with; empty: all.
@@ -62,20 +86,29 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            time_ns: 20_000_000_000,
-            timed: true,
+            amount: Amount::TimeNs(20_000_000_000),
             rounds: 5,
             warm_up: 0,
             seed: 1,
             pin_to: Vec::new(),
             bytes: 4096,
+            bytes_max: 16 << 20,
             methods: durable_methods(),
+            writes: 1,
+            journal: Recipe {
+                state: FileState::ZeroFilled,
+                bytes: 1 << 30,
+                fill_bytes: FILL_BYTES,
+                keep_cached: false,
+            },
+            threads: 1,
+            rate_per_s: None,
+            raw_device: false,
             write_sleep_ns: 100_000,
             sync_sleep_ns: 500_000,
             writers: vec![1, 2, 4, 8, 16, 32, 64],
             file_bytes: None,
             rewrites: 100,
-            fill_bytes: FILL_BYTES,
             jvms: None,
             workloads: Vec::new(),
             log_method: MethodChoice::Fastest,
@@ -105,20 +138,74 @@ pub fn durable_methods() -> Vec<&'static Method> {
 }
 
 impl Settings {
-    /// Refuses what makes no sense.
+    /// Time of the whole run, nanoseconds, if that decides how long a block lasts.
+    #[must_use]
+    pub fn time_ns(&self) -> Option<u64> {
+        if let Amount::TimeNs(ns) = self.amount { Some(ns) } else { None }
+    }
+
+    /// Transactions that fit into one writer's part of the journal.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.journal.bytes / self.threads as u64 / self.commit_bytes()
+    }
+
+    /// Size of a transaction, bytes: all its writes.
+    #[must_use]
+    pub fn commit_bytes(&self) -> u64 {
+        self.bytes as u64 * u64::from(self.writes)
+    }
+
+    /// Whether every block needs a journal of its own, because writing changes the file state.
+    #[must_use]
+    pub fn fresh_journal_per_block(&self) -> bool {
+        self.journal.state.needs_metadata()
+    }
+
+    /// Bytes that making the journal writes.
+    #[must_use]
+    pub fn fill_to_write(&self) -> u64 {
+        match self.journal.state {
+            FileState::ZeroFilled | FileState::Recycled if !self.raw_device => self.journal.bytes,
+            _ => 0,
+        }
+    }
+
+    /// Refuses what makes no sense: settings that pass can be carried out on any file system that has the space.
     ///
     /// # Errors
     /// The option, its bound and the remedy.
     pub fn check(&self) -> Result<()> {
         let seconds = 1_000_000_000;
+        let (time, transactions) = match self.amount {
+            Amount::TimeNs(ns) => ((seconds..=86_400 * seconds).contains(&ns), true),
+            Amount::Transactions(count) => (true, (1..=1_000_000_000).contains(&count)),
+            Amount::Rounds => (true, true),
+        };
+        let rate = self.rate_per_s.unwrap_or(1.0);
+        let size = if self.bytes_max > 16 << 20 {
+            "from 1 B to 64 MiB"
+        } else {
+            "from 1 B to 16 MiB in this scenario"
+        };
         let writers = !self.writers.is_empty() && self.writers.iter().all(|count| (1..=256).contains(count));
         let file = self.file_bytes.unwrap_or(1 << 30);
         Error::check_bounds(&[
-            ("--size", (1..=16 << 20).contains(&self.bytes), "from 1 B to 16 MiB in this scenario"),
             ("--methods", !self.methods.is_empty(), "at least one method"),
+            ("--size", (1..=self.bytes_max).contains(&self.bytes), size),
+            (
+                "--journal",
+                self.journal.bytes <= 16 << 40,
+                "at most 16 TiB, the largest file of common file systems",
+            ),
+            ("--writes", (1..=WRITES_MAX).contains(&self.writes), "from 1 to 64"),
+            ("--threads", (1..=256).contains(&self.threads), "from 1 to 256"),
+            ("--fill-size", (1..=64 << 20).contains(&self.journal.fill_bytes), "from 1 B to 64 MiB"),
             ("--rounds", (1..=10_000).contains(&self.rounds), "from 1 to 10,000"),
             ("--warm-up", self.warm_up <= 10_000, "at most 10,000"),
-            ("--time", (seconds..=86_400 * seconds).contains(&self.time_ns), "from 1 s to 24 h"),
+            ("--rate", rate > 0.0 && rate <= 10_000_000.0, "above 0 and at most 10,000,000 commits a second"),
+            ("--time", time, "from 1 s to 24 h"),
+            ("--transactions", transactions, "from 1 to 1,000,000,000 a method"),
             (
                 "--write-sleep",
                 (1_000..=10 * seconds).contains(&self.write_sleep_ns),
@@ -127,41 +214,59 @@ impl Settings {
             ("--sync-sleep", self.sync_sleep_ns <= 3_600 * seconds, "at most an hour"),
             ("--writers", writers, "numbers from 1 to 256, separated by commas"),
             ("--file", (1 << 20..=16 << 30).contains(&file), "from 1 MiB to 16 GiB"),
-            ("--file", file >= self.bytes as u64 * 4, "at least four times --size"),
-            ("--fill-size", (1..=64 << 20).contains(&self.fill_bytes), "from 1 B to 64 MiB in this scenario"),
+            ("--file", file >= (self.bytes as u64).saturating_mul(4), "at least four times --size"),
             ("--rewrites", (1..=10_000_000).contains(&self.rewrites), "from 1 to 10,000,000"),
         ])?;
         let known = workloads::names();
-        if let Some(unknown) = self.workloads.iter().find(|name| !known.contains(&name.as_str())) {
-            let reason = format!("there is no workload {unknown}, there are {}", known.join(", "));
-            return Err(Error::Option { option: "--workloads", reason });
-        }
-        if self.jvms.is_some() && !self.pin_to.is_empty() {
+        let unknown = self.workloads.iter().find(|name| !known.contains(&name.as_str()));
+        let threads = self.threads;
+        let (option, reason) = if let Some(unknown) = unknown {
+            ("--workloads", format!("there is no workload {unknown}, there are {}", known.join(", ")))
+        } else if self.jvms.is_some() && !self.pin_to.is_empty() {
             let reason =
                 "a JVM (--jvm) does not pin its threads; pin the whole program from outside (taskset)";
-            return Err(Error::Option { option: "--pin", reason: reason.to_owned() });
-        }
-        Ok(())
+            ("--pin", reason.to_owned())
+        } else if self.capacity() == 0 {
+            let (journal, size) = (ByteSize(self.journal.bytes), ByteSize(self.commit_bytes()));
+            (
+                "--journal",
+                format!(
+                    "{journal} do not hold one transaction of {size} for each of {threads} writers: give a larger one or a smaller --size"
+                ),
+            )
+        } else if threads > 1 && self.fresh_journal_per_block() {
+            let state = self.journal.state.name();
+            (
+                "--threads",
+                format!(
+                    "{threads} writers would each need a journal of their own with --file-state {state}: give one thread or another state"
+                ),
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::Option { option, reason })
     }
 
-    /// What the result file keeps of them in the fields that all scenarios share.
+    /// What the result file keeps of them in the fields that all scenarios share; the journal or the files take
+    /// `file_bytes`.
     #[must_use]
     pub fn record(&self, file_bytes: u64) -> PlanRecord {
         PlanRecord {
             transaction_bytes: self.bytes as u64,
-            writes: 1,
+            writes: self.writes,
             journal_bytes: file_bytes,
-            transactions: None,
-            time_ns: self.timed.then_some(self.time_ns),
+            transactions: if let Amount::Transactions(n) = self.amount { Some(n) } else { None },
+            time_ns: self.time_ns(),
             rounds: self.rounds,
-            file_state: FileState::ZeroFilled,
-            fill_bytes: self.fill_bytes,
-            keep_cached: false,
-            threads: 1,
-            rate_per_s: None,
+            file_state: self.journal.state,
+            fill_bytes: self.journal.fill_bytes,
+            keep_cached: self.journal.keep_cached,
+            threads: u32::try_from(self.threads).unwrap_or(u32::MAX),
+            rate_per_s: self.rate_per_s,
             seed: self.seed,
             pinned_to: self.pin_to.clone(),
-            raw_device: false,
+            raw_device: self.raw_device,
         }
     }
 }
@@ -173,10 +278,19 @@ mod tests {
     #[test]
     fn absurd_settings_are_refused_with_the_option_named() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 10] = [
+        let cases: [(&str, Spoil); 19] = [
             ("--size", |s| s.bytes = 0),
+            ("--size", |s| s.bytes = usize::MAX),
+            ("--journal", |s| s.journal.bytes = u64::MAX),
+            ("--journal", |s| s.journal.bytes = 2048),
+            ("--writes", |s| s.writes = 0),
+            ("--writes", |s| s.writes = WRITES_MAX + 1),
+            ("--threads", |s| s.threads = 0),
+            ("--threads", |s| s.threads = 100_000),
             ("--rounds", |s| s.rounds = 0),
-            ("--time", |s| s.time_ns = 5),
+            ("--rate", |s| s.rate_per_s = Some(f64::NAN)),
+            ("--time", |s| s.amount = Amount::TimeNs(5)),
+            ("--transactions", |s| s.amount = Amount::Transactions(0)),
             ("--write-sleep", |s| s.write_sleep_ns = 0),
             ("--sync-sleep", |s| s.sync_sleep_ns = u64::MAX),
             ("--writers", |s| s.writers = vec![0]),

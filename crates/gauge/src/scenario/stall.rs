@@ -212,13 +212,8 @@ fn study(settings: &Settings, testbed: &dyn Testbed) -> Study {
 
 fn columns() -> Vec<Column> {
     let mut columns = Vec::new();
-    for (name, group) in [("in_flight", "a sync in flight"), ("clear", "no sync in flight")] {
-        for (at, title) in
-            [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
-        {
-            columns.push(Column::latency(name, at, group, title, true));
-        }
-    }
+    columns.extend(Column::tail("in_flight", "a sync in flight"));
+    columns.extend(Column::tail("clear", "no sync in flight"));
     columns.push(Column::latency("service", Point::Max, "worst", "stall", true));
     for (at, title) in [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9")] {
         columns.push(Column::latency("service", at, "service time", title, false));

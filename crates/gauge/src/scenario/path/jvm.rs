@@ -218,7 +218,7 @@ pub(super) fn run(
                     pace,
                     interval_ns: interval_ns(settings, pace, depth),
                     bytes: settings.bytes,
-                    fill_bytes: settings.fill_bytes,
+                    fill_bytes: settings.journal.fill_bytes,
                     settle: true,
                     cpu: None,
                 };
@@ -231,7 +231,7 @@ pub(super) fn run(
                     pace: (!warming).then_some(pace),
                     interval_ns: interval_ns(settings, pace, depth),
                     bytes: settings.bytes,
-                    fill_bytes: settings.fill_bytes,
+                    fill_bytes: settings.journal.fill_bytes,
                 };
                 match testbed.machine() {
                     testbed::Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
@@ -321,13 +321,16 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], testbed
         row_title: "calls".to_owned(),
         settings: vec![
             Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
-            Fact::new("fill_bytes", "filled by writes of", bytes(settings.fill_bytes)),
+            Fact::new("fill_bytes", "filled by writes of", bytes(settings.journal.fill_bytes)),
             Fact::new("interval", "from write to write", duration_ns(settings.write_sleep_ns)),
             Fact::new("iterations", "iterations", settings.rounds.to_string()),
             Fact::new("warm_up", "warm-up iterations", settings.warm_up.to_string()),
         ],
         facts: versions
-            .chain([native_clock, Fact::new("fill", "files filled by writes of", bytes(settings.fill_bytes))])
+            .chain([
+                native_clock,
+                Fact::new("fill", "files filled by writes of", bytes(settings.journal.fill_bytes)),
+            ])
             .chain(clocks)
             .collect(),
         columns: analysis::columns(),
