@@ -45,13 +45,13 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
 /// Runs the program that other logs are part of, with the same arguments.
 fn by_other_program() -> Result<ExitCode, Failure> {
     let here = std::env::current_exe().map_err(Failure::message)?;
-    let beside = here.with_file_name(format!("seawall-peers{}", std::env::consts::EXE_SUFFIX));
-    let built = beside.parent().and_then(Path::parent).map(|target| target.join("peers/release"));
-    let built = built.unwrap_or_default().join(beside.file_name().unwrap_or_default());
-    let Some(program) = [&beside, &built].into_iter().find(|path| path.is_file()) else {
+    let sibling = here.with_file_name(format!("seawall-peers{}", std::env::consts::EXE_SUFFIX));
+    let built = sibling.parent().and_then(Path::parent).map(|target| target.join("peers/release"));
+    let built = built.unwrap_or_default().join(sibling.file_name().unwrap_or_default());
+    let Some(program) = [&sibling, &built].into_iter().find(|path| path.is_file()) else {
         return Err(Failure::Message(format!(
             "other logs are measured by a program of their own, which is neither {} nor {}: build it with `cargo xtask peers --build`",
-            beside.display(),
+            sibling.display(),
             built.display()
         )));
     };

@@ -1,5 +1,5 @@
 //! Parses the arguments of `seawall`, runs one command and ends with its exit code, for the program of that name and for
-//! the one that has other write-ahead logs beside it.
+//! the one that has other write-ahead logs too.
 //!
 //! Invariants: results go to standard output, everything else to standard error; an error names the thing and
 //! the remedy; the exit codes are those of [`exit`].
@@ -44,7 +44,7 @@ fn peers() -> &'static [Contestant] {
     PEERS.get().copied().unwrap_or_default()
 }
 
-/// Runs the command that the program's arguments name; `peers` are the logs that `bench peers` runs beside this one.
+/// Runs the command that the program's arguments name; `peers` are the logs that `bench peers` runs against this one.
 #[must_use]
 pub fn run(peers: &'static [Contestant]) -> ExitCode {
     let _ = PEERS.set(peers);

@@ -264,7 +264,7 @@ fn forbidden() -> Option<String> {
     Engine::IoUring.probe().err().filter(|_| Engine::IoUring.is_known_here()).map(|reason| reason.to_string())
 }
 
-/// Whatever goes wrong, what was accepted until then is committed and its LSNs are printed, and the log is closed, so
+/// After an error, what was accepted until then is committed and its LSNs are printed, and the log is closed, so
 /// that its tail is clean. The first failure is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);

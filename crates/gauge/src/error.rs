@@ -71,7 +71,7 @@ pub enum Error {
         file_system: String,
         /// Bytes that are free.
         free: u64,
-        /// What to do beside freeing space.
+        /// What to do besides freeing space.
         remedy: &'static str,
     },
     /// Sides that cannot be compared.

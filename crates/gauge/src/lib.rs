@@ -16,7 +16,7 @@
 //! Invariants: judging is pure and works equally on a result read back from its file; nothing is measured by one
 //! module and named by another; a method that did not run is listed with its reason.
 
-// Tests within the crate watch runs as those beside it do, with one file for both.
+// Tests within the crate watch runs as those under tests do, with one file for both.
 #[cfg(test)]
 extern crate self as seawall_gauge;
 #[cfg(test)]

@@ -161,7 +161,7 @@ impl RunResult {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(Error::Json)
     }
 
-    /// Writes the result to `path`, by way of a temporary file beside it, so that an interruption leaves the
+    /// Writes the result to `path`, by way of a temporary file next to it, so that an interruption leaves the
     /// last whole state.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub enum JarPath {
 /// What cargo puts into its build folder: the tag only if it made the folder.
 const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
 
-/// The place of the jar for a program at `exe`: as `named`, else beside the program in cargo's build folder.
+/// The place of the jar for a program at `exe`: as `named`, else in cargo's build folder, next to the program.
 #[must_use]
 pub fn place(named: Option<&Path>, exe: Option<&Path>, is_file: &dyn Fn(&Path) -> bool) -> JarPath {
     if let Some(jar) = named {

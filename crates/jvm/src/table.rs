@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(rows.len(), lines, "a line is malformed");
         for (index, row) in rows.iter().enumerate() {
             assert!(rows[..index].iter().all(|other| other.id != row.id), "{} is there twice", row.id);
-            assert!(row.id.len() <= 21, "{} does not fit beside its JVM's name", row.id);
+            assert!(row.id.len() <= 21, "{} does not fit next to its JVM's name", row.id);
             let call = WriteCall::ALL.iter().any(|call| call.id() == row.like);
             let method = methods::of(System::Linux).iter().any(|method| method.id == row.like);
             assert!(call || method, "{} is like {}, which is no row", row.id, row.like);

@@ -53,7 +53,7 @@ const SILENT: Duration = Duration::from_secs(5);
 /// How often a wait checks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A topic's configuration beside its copies: what bounds the space it takes, and the requested sync policy.
+/// A topic's configuration apart from its copies: what bounds the space it takes, and the requested sync policy.
 type TopicSetting = &'static [(&'static str, &'static str)];
 
 /// As the cluster sets it up, and synced before each acknowledgement.

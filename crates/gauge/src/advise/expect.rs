@@ -110,7 +110,7 @@ impl Expectation {
 struct Demand {
     product: &'static str,
     setting: &'static str,
-    /// Rows that make the same calls, on whichever system; the first that was measured counts.
+    /// Rows that make the same calls, on any system; the first that was measured counts.
     rows: &'static [&'static str],
     syncs: [u32; 2],
     /// What it writes into.

@@ -1,6 +1,6 @@
 //! Lists each product's versions, source, settings and the commit method that each setting uses.
 //!
-//! Invariants (tested over the table): a setting stands beside the id of the row that makes the same calls; a system
+//! Invariants (tested over the table): a setting has the id of the row that makes the same calls; a system
 //! without such a row gets no line; every row names the versions that it is for and a source that can be opened.
 
 use super::{Choice, Reason, Setting, choose};

@@ -236,7 +236,7 @@ pub struct PrintedRow {
 }
 
 impl PrintedRow {
-    /// Per cent by which the one is less, computed from the rounded figures beside it.
+    /// Per cent by which the one is less, computed from the rounded figures of the same row.
     #[must_use]
     pub fn percent_of_rounded(&self) -> Option<f64> {
         let (one, other) = (figure(&self.cost)?, figure(&self.against_cost)?);

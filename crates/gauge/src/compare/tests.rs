@@ -41,7 +41,7 @@ fn windows_against_linux_as_printed_and_as_it_should_be() {
         assert_eq!(computed.interval, None, "published figures state no confidence");
     }
     assert!((difference(&comparison, "buffered").percent() + 22.0).abs() < 1.0, "not 80 but 22 per cent");
-    // From the rounded costs beside it, each printed percentage follows to within about a point.
+    // From the rounded costs of the same row, each printed percentage follows to within about a point.
     let printed = text::printed(&comparison, 1).expect("the source compared these two");
     for (row, stated) in printed.rows.iter().zip([80.0, 9.0, 48.0, 8.0, 60.0]) {
         let rounded = row.percent_of_rounded().expect("both costs were printed");

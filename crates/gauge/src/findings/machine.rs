@@ -1,6 +1,6 @@
 //! Findings about disturbances: CPU waits, neighbours' I/O, drift and runs that are too short.
 //!
-//! Invariant: thresholds are constants beside the rule that uses them, so that a finding can be checked.
+//! Invariant: thresholds are constants next to the rule that uses them, so that a finding can be checked.
 
 use super::{Found, Severity, say, shown};
 use crate::evidence;

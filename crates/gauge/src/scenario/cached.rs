@@ -277,7 +277,7 @@ struct Suspect {
     call: &'static str,
     words: &'static str,
     figure: &'static str,
-    /// Growth below this, nanoseconds a call, is of no account beside the rewrite itself.
+    /// Growth below this, nanoseconds a call, is negligible against the rewrite itself.
     growth_ns: f64,
     /// What to do where it grows.
     remedy: &'static str,

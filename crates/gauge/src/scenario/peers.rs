@@ -1,4 +1,4 @@
-//! Scenario `peers`: other write-ahead logs beside the log and a plain loop, by the workloads of `log`.
+//! Scenario `peers`: other write-ahead logs against the log and a plain loop, by the workloads of `log`.
 //!
 //! The others are no dependencies of the gauge: a program that links them names them in [`Settings::peers`]. Each is
 //! configured for speed with full durability: preallocated and reused space, every commit durable before it returns.

@@ -122,7 +122,7 @@ pub(crate) fn run(
                     walk.add(*index, round.checked_sub(warm_up), began_ns, measured);
                     budget.block_done((testbed.now_ns() - began_ns).saturating_sub(measuring_ns));
                 }
-                // Interrupted, whatever the words: the row has done nothing wrong.
+                // Interrupted: the error is not the row's.
                 Err(_) if observer.stop().load(Ordering::Relaxed) => break,
                 Err(BlockError::Run(error)) => return Err(error.into()),
                 Err(BlockError::Row(error)) => {

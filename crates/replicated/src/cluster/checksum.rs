@@ -5,7 +5,7 @@
 //!                           /nats-server-2.15.2.sha256   one line: "HEX  NAME" for each file, sorted by name
 //! ```
 //!
-//! The note lies beside the program, in a folder that only its owner writes to: it finds a file that was changed, cut
+//! The note lies next to the program, in a folder that only its owner writes to: it finds a file that was changed, cut
 //! or added since, not an owner who changes both.
 
 use super::owned::{self, Thing};

@@ -142,7 +142,7 @@ fn found(name: &str, places: &[&str], arguments: &[&str]) -> Option<PathBuf> {
     std::iter::once(name).chain(places.iter().copied()).map(PathBuf::from).find(runs)
 }
 
-/// Runs `command` in `work` until it ends or `stop`; its output goes into a log beside that.
+/// Runs `command` in `work` until it ends or `stop`; its output goes into a log next to that folder.
 fn run(command: &mut Command, work: &Path, report: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<()> {
     let log = work.with_extension("log");
     let failed = Error::io("run the build in", work);

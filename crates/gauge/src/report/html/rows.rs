@@ -17,7 +17,7 @@ use crate::study::{Better, Study};
 pub(super) fn rows(page: &mut Page, ranking: &Ranking<'_>) {
     let study = &ranking.result.study;
     let grid = Grid::new(ranking);
-    // Of methods the essential columns come first; those of a study stay beside the heading that they share.
+    // Of methods the essential columns come first; those of a study stay under the heading that they share.
     let mut columns: Vec<usize> = (0..grid.heads.len()).collect();
     if study.ranked {
         columns.sort_by_key(|at| grid.heads[*at].need);
@@ -163,7 +163,7 @@ fn explanations(page: &mut Page, study: &Study) {
     }
 }
 
-/// What a row's words stand beside: its label, or its group where all rows of that have the same words and their labels are
+/// What names a row's words: its label, or its group where all rows of that have the same words and their labels are
 /// those of other groups too.
 fn explained_as<'a>(study: &Study, row: &'a Row) -> &'a str {
     let alike = |other: &Row| other.group != row.group || other.what == row.what;

@@ -35,7 +35,7 @@ pub(super) fn run(
         ReadIn::Nothing => {}
         ReadIn::Around => read_around(&path, until)?,
         ReadIn::Through(percent) => {
-            read_through(&mut file, &path, request.file_bytes / 100 * percent, until)?
+            read_through(&mut file, &path, request.file_bytes / 100 * percent, until)?;
         }
     }
     let cached = cached_bytes(&file, &path)?;

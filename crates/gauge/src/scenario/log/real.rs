@@ -77,7 +77,7 @@ impl Held {
     ) -> Result<Self, BlockError> {
         std::fs::create_dir(&folder)
             .map_err(|error| BlockError::run(Error::new("create", &folder, error)))?;
-        // From here on the folder is removed, whatever happens.
+        // From here on the folder is removed, also after an error.
         let mut held = Self { writers: Vec::new(), folder };
         let opening = Opening {
             folder: &held.folder,

@@ -1,4 +1,4 @@
-//! Runs the `path` scenario's rows on JVMs beside the native rows, in memory, past the cache and durably.
+//! Runs the `path` scenario's rows on JVMs and natively, in memory, past the cache and durably.
 //!
 //! ```text
 //!   settings.jvms ── one description a JVM: its rows, and why one cannot run
@@ -159,7 +159,7 @@ fn depth(like: &str) -> Depth {
     }
 }
 
-/// The native rows that stand beside: every way into memory, then those that a JVM's row is like, in its order.
+/// The native rows to compare with: every way into memory, then those that a JVM's row is like, in its order.
 fn floors(jvms: &[Jvm]) -> Vec<Way> {
     let mut found: Vec<Way> = WriteCall::ALL.map(Way::Call).to_vec();
     for row in jvms.iter().flat_map(|jvm| &jvm.rows) {
@@ -203,9 +203,9 @@ pub(super) fn run(
     let study = study(settings, jvms, &cases, testbed);
     let classes: Vec<Option<Durability>> = cases.iter().map(|(_, case)| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
-    let beside = beside(&cases, &study);
+    let native_of = native_of(&cases, &study);
     let course = Course::new(NAME, settings, FILE_BYTES, study);
-    let finish = move |study: &mut Study| analysis::finish(study, &beside);
+    let finish = move |study: &mut Study| analysis::finish(study, &native_of);
     let block: RunBlock<'_> = &mut |testbed, turn| {
         let (index, until) = (turn.index, turn.until);
         let (depth, case) = cases[index];
@@ -251,7 +251,7 @@ pub(super) fn run(
 }
 
 /// For each row the index of the native row that it is set against: the same calls, pace and kind of file.
-fn beside(cases: &[(Depth, Case<'_>)], study: &Study) -> Vec<Option<usize>> {
+fn native_of(cases: &[(Depth, Case<'_>)], study: &Study) -> Vec<Option<usize>> {
     let against = |(_, case): &(Depth, Case<'_>)| {
         let Case::Jvm(pace, _, row) = case else { return None };
         let append = row.like == WriteCall::Append.id();

@@ -50,7 +50,7 @@ pub(super) fn run(
         let appending =
             spawn_scoped(scope, "the appending thread", || append_loop(&mut *writer, request, until));
         let trace = appending.map(ScopedJoinHandle::join).map_err(BlockError::run);
-        // Whatever became of the appends, the syncing thread must end.
+        // The syncing thread must end, also when an append failed.
         done.store(true, Ordering::Relaxed);
         Ok::<_, BlockError>((trace?, syncing.map(ScopedJoinHandle::join)))
     })?;

@@ -67,8 +67,8 @@ pub(super) fn notes(settings: &Settings) -> Vec<String> {
     ]
 }
 
-/// Works out what follows from sums and, where `beside` has a row's native one, from that.
-pub(super) fn finish(study: &mut Study, beside: &[Option<usize>]) {
+/// Works out what follows from sums and, where `native_of` has a row's native one, from that.
+pub(super) fn finish(study: &mut Study, native_of: &[Option<usize>]) {
     let median = |row: &Row| p50_ns(row.measured()?.latency("write")?);
     let medians: Vec<Option<f64>> = study.rows.iter().map(median).collect();
     for (index, row) in study.rows.iter_mut().enumerate() {
@@ -82,7 +82,7 @@ pub(super) fn finish(study: &mut Study, beside: &[Option<usize>]) {
             measured.set("flushes_per_write", counts.flushes as f64 / writes);
             measured.set("sent_per_write", counts.sectors as f64 * SECTOR_BYTES / writes);
         }
-        if let Some(native) = beside[index].and_then(|native| medians[native]) {
+        if let Some(native) = native_of[index].and_then(|native| medians[native]) {
             measured.set("against_native", p50 / native);
         }
     }
