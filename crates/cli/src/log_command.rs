@@ -1,4 +1,4 @@
-//! `seawall log …`: appends, prints, follows, verifies, salvages and trims a log.
+//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up and trims a log.
 //!
 //! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
@@ -13,7 +13,8 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use records::{Form, Output};
 use seawall::{
-    Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, salvage, verify,
+    Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, backup, salvage,
+    verify,
 };
 use seawall_sys::text::printable;
 use std::io::{self, IsTerminal as _, Write};
@@ -48,6 +49,8 @@ enum LogCommand {
     Verify(Look),
     /// Copy what is intact into a new log
     Salvage(Salvage),
+    /// Copy a log, also while it is written; copies what changed if the backup exists
+    Backup(Backup),
     /// Forget everything before an LSN
     Trim(Trim),
 }
@@ -187,6 +190,16 @@ struct Salvage {
 }
 
 #[derive(Debug, Args)]
+struct Backup {
+    /// The log's folder
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The folder of the backup; it is made in TO.partial first if there is none
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
+#[derive(Debug, Args)]
 struct Trim {
     /// The log's folder
     #[arg(value_name = "DIR")]
@@ -207,6 +220,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Stat(look) => stat(look),
         LogCommand::Verify(look) => check(look),
         LogCommand::Salvage(options) => save(options),
+        LogCommand::Backup(options) => back_up(options),
         LogCommand::Trim(options) => trim(options),
     };
     match done {
@@ -573,6 +587,19 @@ fn save(options: &Salvage) -> Result<(), Stop> {
         done.left_out.len(),
         done.report.damage.len()
     )))
+}
+
+fn back_up(options: &Backup) -> Result<(), Stop> {
+    let done = backup(&options.from, &options.to)?;
+    let mut output = io::stdout().lock();
+    writeln!(
+        output,
+        "backed up    {} records, LSN {} to {}",
+        done.report.records, done.report.first, done.report.end
+    )?;
+    let (copied, kept, removed) = (done.copied, done.kept, done.removed);
+    writeln!(output, "segments     {copied} copied, {kept} kept, {removed} removed")?;
+    writeln!(output, "damage       none").map_err(Stop::from)
 }
 
 fn trim(options: &Trim) -> Result<(), Stop> {

@@ -24,7 +24,7 @@
 //! threads, memory and disk, in the [`guide`].
 //!
 //! [`Log`] is the log of one writing process, [`View`] reads it from any other, [`verify()`] lists what is damaged,
-//! [`salvage()`] copies what is intact, [`probe()`] measures a commit here within a second.
+//! [`salvage()`] copies what is intact, [`backup()`] and [`Log::checkpoint`] copy a log while it is written, [`probe()`] measures a commit here within a second.
 //!
 //! # Interface
 //!
@@ -85,6 +85,7 @@ pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::reader::{Follower, Payload, Reader, Record};
 pub use read::view::{View, ViewReader};
 pub use recovery::tail::Tail;
+pub use repair::backup::{Backup, backup};
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;

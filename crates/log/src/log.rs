@@ -33,6 +33,7 @@ use crate::read::reader::{Follower, Reader, Record};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
+use crate::repair::backup::{Backup, backup_of};
 use crate::segment::inventory::SegmentInventory;
 use crate::storage::os_disk::OsDisk;
 
@@ -458,6 +459,17 @@ impl Log {
         self.group.threads().note_activity();
         self.group.threads().wake_sleeping_writer();
         Ok(first)
+    }
+
+    /// Copies the log into the folder `to`, which opens as the same log with the same LSNs: everything that is durable when
+    /// this is called. Other threads append, commit and trim meanwhile. See [`crate::backup()`], which does the same to the
+    /// log of another process.
+    ///
+    /// # Errors
+    /// As [`crate::backup()`], and [`Error::Forked`].
+    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Backup> {
+        self.group.status().check_process()?;
+        backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
 
     /// The end of what is durable.

@@ -108,6 +108,8 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Folder, "log trim @ 0"),
     (Role::Folder, "log salvage @ saved"),
     (Role::Folder, "log salvage log @"),
+    (Role::Folder, "log backup @ saved"),
+    (Role::Folder, "log backup log @"),
     (Role::Folder, "bench log @ --workloads W1 --rounds 1 --time 1 --no-out --allow-memory"),
 ];
 

@@ -122,7 +122,7 @@ impl View {
         Self::open_in(&open_dir(dir)?).map_err(|error| error.in_dir(dir))
     }
 
-    fn open_in(dir: &Arc<Directory>) -> Result<Self> {
+    pub(crate) fn open_in(dir: &Arc<Directory>) -> Result<Self> {
         undisturbed(dir, Self::look, |_| true)
     }
 
@@ -263,6 +263,11 @@ impl View {
     #[must_use]
     pub fn class(&self) -> Class {
         self.segments.last().map_or(Class::PowerLoss, |header| header.class)
+    }
+
+    /// The headers of the segments, oldest first.
+    pub(crate) fn headers(&self) -> &[SegmentHeader] {
+        &self.segments
     }
 
     /// Segments of the log.

@@ -1,9 +1,11 @@
-//! Repair of a damaged log: list the damage, copy the intact records.
+//! Copies that are checked: list the damage of a log, copy its intact records, copy it whole.
 //!
+//! * [`backup`](mod@backup) copies a log that may be open into one that continues it;
 //! * [`verify`](mod@verify) lists everything that is damaged;
 //! * [`salvage`](mod@salvage) copies the intact records into a new log.
 //!
-//! Invariant: nothing is ever written to the damaged log.
+//! Invariant: nothing is ever written to the log that is read.
 
+pub(crate) mod backup;
 pub(crate) mod salvage;
 pub(crate) mod verify;
