@@ -117,24 +117,24 @@ fn cargo_fuzz(words: &[&str]) -> Command {
 }
 
 /// How long, from which seed, and which targets.
-struct Wish {
+struct FuzzOptions {
     seconds: u32,
     /// 0: another one each time.
     seed: u32,
     targets: Vec<(&'static str, u32)>,
 }
 
-fn wish(arguments: &[String]) -> Result<Wish> {
-    let mut wish = Wish { seconds: FUZZ_SECONDS, seed: 0, targets: FUZZ_TARGETS.to_vec() };
+fn fuzz_options(arguments: &[String]) -> Result<FuzzOptions> {
+    let mut options = FuzzOptions { seconds: FUZZ_SECONDS, seed: 0, targets: FUZZ_TARGETS.to_vec() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--seconds" => wish.seconds = above_zero(word, &mut words)?,
-            "--seed" => wish.seed = number(word, &mut words)?,
+            "--seconds" => options.seconds = above_zero(word, &mut words)?,
+            "--seed" => options.seed = number(word, &mut words)?,
             "--target" => {
                 let value = value(word, &mut words)?;
-                wish.targets.retain(|(name, _)| *name == value);
-                if wish.targets.is_empty() {
+                options.targets.retain(|(name, _)| *name == value);
+                if options.targets.is_empty() {
                     let known = FUZZ_TARGETS.map(|(name, _)| name).join(", ");
                     return Err(Error::usage(format!(
                         "there is no fuzz target `{value}`; there are: {known}"
@@ -147,7 +147,7 @@ fn wish(arguments: &[String]) -> Result<Wish> {
             }
         }
     }
-    Ok(wish)
+    Ok(options)
 }
 
 /// What a target that found nothing printed at its end, in one line.
@@ -175,17 +175,18 @@ fn last_lines(printed: &str) -> String {
 
 /// Runs the fuzz targets side by side, each for as long as asked.
 pub(crate) fn fuzz(arguments: &[String]) -> Result {
-    let wish = wish(arguments)?;
-    prepare_fuzzing(&wish.targets)?;
+    let options = fuzz_options(arguments)?;
+    prepare_fuzzing(&options.targets)?;
     let mut running = Vec::new();
-    for (name, bytes_max) in &wish.targets {
+    for (name, bytes_max) in &options.targets {
         let learned = target().join("fuzz/learned").join(name);
         files::make_folder(&learned)?;
         let (learned, corpus) = (learned.display().to_string(), format!("fuzz/corpus/{name}"));
-        let (time, length) = (format!("-max_total_time={}", wish.seconds), format!("-max_len={bytes_max}"));
-        let seed = format!("-seed={}", wish.seed);
+        let (time, length) =
+            (format!("-max_total_time={}", options.seconds), format!("-max_len={bytes_max}"));
+        let seed = format!("-seed={}", options.seed);
         let words = ["run", name, &learned, &corpus, "--", &time, &length, &seed, "-print_final_stats=1"];
-        println!("fuzzing {name} for {} s", wish.seconds);
+        println!("fuzzing {name} for {} s", options.seconds);
         // Thousands of lines about nothing: they are shown when there is something.
         let path = target().join("fuzz").join(format!("{name}.log"));
         let log = File::create(&path).map_err(Error::at(path.display()))?;
@@ -220,7 +221,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUZZ_TARGETS, last_lines, summary, wish};
+    use super::{FUZZ_TARGETS, fuzz_options, last_lines, summary};
     use crate::options::{refuses, words};
     use crate::shell::root;
 
@@ -246,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_understood_or_refused_by_name() {
+    fn options_are_understood_or_refused_by_name() {
         let asked = |asked: &[&str]| {
-            let wish = wish(&words(asked)).expect("is understood");
-            (wish.seconds, wish.targets.len())
+            let options = fuzz_options(&words(asked)).expect("is understood");
+            (options.seconds, options.targets.len())
         };
         assert_eq!(asked(&[]), (60, FUZZ_TARGETS.len()));
         assert_eq!(asked(&["--seconds", "5", "--target", "batch"]), (5, 1));
@@ -259,7 +260,7 @@ mod tests {
             (&["--minutes", "1"], "--seconds"),
             (&["--seconds"], "needs a value"),
         ] {
-            assert!(wish(&words(asked)).is_err_and(|error| refuses(&error, named)), "{asked:?}");
+            assert!(fuzz_options(&words(asked)).is_err_and(|error| refuses(&error, named)), "{asked:?}");
         }
     }
 }

@@ -82,14 +82,14 @@ struct Done {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Standing {
+struct Progress {
     next_seed: u64,
     parts: BTreeMap<String, Done>,
 }
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]
-enum Wish {
+enum SoakRequest {
     Soak {
         minutes: u64,
     },
@@ -107,9 +107,9 @@ enum Wish {
 /// # Errors
 /// A wrong word, what was found, or that the standing cannot be read or written.
 pub(crate) fn run(arguments: &[String]) -> Result {
-    match wish(arguments)? {
-        Wish::Soak { minutes } => soak(minutes),
-        Wish::Part { name, turn, outcome } => {
+    match request(arguments)? {
+        SoakRequest::Soak { minutes } => soak(minutes),
+        SoakRequest::Part { name, turn, outcome } => {
             let part = PARTS.iter().find(|part| part.name == name);
             let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
             let ended = match turn {
@@ -128,17 +128,17 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     }
 }
 
-fn wish(arguments: &[String]) -> Result<Wish> {
+fn request(arguments: &[String]) -> Result<SoakRequest> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let numbered = |option: &str, word: &str| above_zero(option, &mut [word.to_owned()].iter());
     match words[..] {
-        ["--minutes", minutes] => Ok(Wish::Soak { minutes: numbered("--minutes", minutes)? }),
+        ["--minutes", minutes] => Ok(SoakRequest::Soak { minutes: numbered("--minutes", minutes)? }),
         ["--part", name, "--outcome", path] => {
-            Ok(Wish::Part { name: name.to_owned(), turn: None, outcome: path.into() })
+            Ok(SoakRequest::Part { name: name.to_owned(), turn: None, outcome: path.into() })
         }
         ["--part", name, minutes, seed, "--outcome", path] => {
             let turn = Some((numbered("the minutes", minutes)?, numbered("the seed", seed)?));
-            Ok(Wish::Part { name: name.to_owned(), turn, outcome: path.into() })
+            Ok(SoakRequest::Part { name: name.to_owned(), turn, outcome: path.into() })
         }
         _ => Err(Error::usage("it is `cargo xtask soak --minutes N`, N above 0")),
     }
@@ -147,7 +147,7 @@ fn wish(arguments: &[String]) -> Result<Wish> {
 fn soak(minutes: u64) -> Result {
     let folder = root().join(FOLDER);
     files::make_folder(&folder)?;
-    let mut standing = Standing::read(&folder)?;
+    let mut standing = Progress::read(&folder)?;
     let (starter, build) = (Starter::new()?, built_from());
     // Parts that cannot run here, and those that found something, which they would find again.
     let (mut skipped, mut found) = (BTreeMap::new(), BTreeSet::new());
@@ -215,7 +215,7 @@ impl Part {
     }
 }
 
-impl Standing {
+impl Progress {
     /// What the folder holds, or the start.
     fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("standing.json");
@@ -371,11 +371,13 @@ fn beside_peers(_: &Turn) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Ran, Standing, Wish, turn_line, wish};
+    use super::{
+        BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Progress, Ran, SoakRequest, request, turn_line,
+    };
     use crate::options::{refuses, words};
 
-    fn new() -> Standing {
-        Standing { next_seed: FIRST_SEED, parts: BTreeMap::new() }
+    fn new() -> Progress {
+        Progress { next_seed: FIRST_SEED, parts: BTreeMap::new() }
     }
 
     fn ran(outcome: Outcome, wall_seconds: f64) -> Ran {
@@ -388,7 +390,10 @@ mod tests {
 
     #[test]
     fn minutes_are_understood_or_refused() {
-        assert_eq!(wish(&words(&["--minutes", "7"])).expect("is understood"), Wish::Soak { minutes: 7 });
+        assert_eq!(
+            request(&words(&["--minutes", "7"])).expect("is understood"),
+            SoakRequest::Soak { minutes: 7 }
+        );
         for wrong in [
             &[][..],
             &["--minutes"],
@@ -398,15 +403,15 @@ mod tests {
             &["--minutes", "x"],
             &["--minutes", "1", "2"],
         ] {
-            assert!(wish(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
+            assert!(request(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_part_is_prepared_or_given_a_turn_of_minutes_and_a_seed() {
         let of =
-            |asked: &[&str]| wish(&words(&[asked, &["--outcome", "/x"]].concat())).expect("is understood");
-        let part = |turn| Wish::Part { name: "fuzzing".to_owned(), turn, outcome: "/x".into() };
+            |asked: &[&str]| request(&words(&[asked, &["--outcome", "/x"]].concat())).expect("is understood");
+        let part = |turn| SoakRequest::Part { name: "fuzzing".to_owned(), turn, outcome: "/x".into() };
         assert_eq!(of(&["--part", "fuzzing"]), part(None));
         assert_eq!(of(&["--part", "fuzzing", "3", "17"]), part(Some((3, 17))));
     }
@@ -459,7 +464,7 @@ mod tests {
     #[test]
     fn a_standing_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
-        let read = || Standing::read(folder.path()).expect("is read");
+        let read = || Progress::read(folder.path()).expect("is read");
         assert_eq!(read(), new());
         let mut standing = new();
         standing.add("fuzzing", 1, "abc", ran(held("seed 2"), 180.0));
@@ -473,6 +478,6 @@ mod tests {
         );
         assert!(standing.table().contains("fuzzing, seed 2: findings in batch"));
         std::fs::write(folder.path().join("standing.json"), "{}").expect("writes");
-        assert!(Standing::read(folder.path()).is_err_and(|error| error.to_string().contains("remove it")));
+        assert!(Progress::read(folder.path()).is_err_and(|error| error.to_string().contains("remove it")));
     }
 }

@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_mins(30);
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]
-enum Wish {
+enum TestRequest {
     /// Every step of the tier, or of both; of these those that matter to what differs from a revision.
     Tier {
         full: bool,
@@ -47,14 +47,14 @@ enum Wish {
 
 /// Runs what was asked for, then the summary.
 pub(crate) fn run(arguments: &[String]) -> Result {
-    match wish(arguments)? {
-        Wish::List => list(),
-        Wish::Step { name, outcome } => (step(&name)?.run)().write(&outcome),
-        Wish::Named(names) => {
+    match request(arguments)? {
+        TestRequest::List => list(),
+        TestRequest::Step { name, outcome } => (step(&name)?.run)().write(&outcome),
+        TestRequest::Named(names) => {
             let steps: Vec<&Step> = names.iter().map(|name| step(name)).collect::<Result<_>>()?;
             run_steps(&steps, None)
         }
-        Wish::Tier { full, changed } => {
+        TestRequest::Tier { full, changed } => {
             let differs = changed.as_deref().map(changed::files).transpose()?;
             let due = |step: &&Step| {
                 let of_tier = full || step.tier == Tier::Quick;
@@ -84,17 +84,19 @@ fn step(name: &str) -> Result<&'static Step> {
     })
 }
 
-fn wish(arguments: &[String]) -> Result<Wish> {
+fn request(arguments: &[String]) -> Result<TestRequest> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Ok(match words[..] {
-        ["--list"] => Wish::List,
-        ["--step", name, "--outcome", path] => Wish::Step { name: name.to_owned(), outcome: path.into() },
-        [] => Wish::Tier { full: false, changed: None },
-        ["--full"] => Wish::Tier { full: true, changed: None },
-        ["--changed"] => Wish::Tier { full: false, changed: Some("HEAD".to_owned()) },
-        ["--changed", rev] => Wish::Tier { full: false, changed: Some(rev.to_owned()) },
-        ["--full", "--changed"] => Wish::Tier { full: true, changed: Some("HEAD".to_owned()) },
-        ["--full", "--changed", rev] => Wish::Tier { full: true, changed: Some(rev.to_owned()) },
+        ["--list"] => TestRequest::List,
+        ["--step", name, "--outcome", path] => {
+            TestRequest::Step { name: name.to_owned(), outcome: path.into() }
+        }
+        [] => TestRequest::Tier { full: false, changed: None },
+        ["--full"] => TestRequest::Tier { full: true, changed: None },
+        ["--changed"] => TestRequest::Tier { full: false, changed: Some("HEAD".to_owned()) },
+        ["--changed", rev] => TestRequest::Tier { full: false, changed: Some(rev.to_owned()) },
+        ["--full", "--changed"] => TestRequest::Tier { full: true, changed: Some("HEAD".to_owned()) },
+        ["--full", "--changed", rev] => TestRequest::Tier { full: true, changed: Some(rev.to_owned()) },
         _ => match words.iter().find(|word| word.starts_with('-')) {
             Some(option) => {
                 return Err(Error::usage(format!(
@@ -102,7 +104,7 @@ fn wish(arguments: &[String]) -> Result<Wish> {
                      `cargo xtask test STEP ...` or `cargo xtask test --list`"
                 )));
             }
-            None => Wish::Named(arguments.to_vec()),
+            None => TestRequest::Named(arguments.to_vec()),
         },
     })
 }
@@ -123,21 +125,22 @@ fn list() -> Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{Wish, run, step, wish};
+    use super::{TestRequest, request, run, step};
     use crate::options::{refuses, words};
 
     #[test]
-    fn wishes_are_understood_or_refused() {
-        let tier = |full, changed: Option<&str>| Wish::Tier { full, changed: changed.map(str::to_owned) };
-        let of = |asked: &[&str]| wish(&words(asked)).expect("is understood");
+    fn requests_are_understood_or_refused() {
+        let tier =
+            |full, changed: Option<&str>| TestRequest::Tier { full, changed: changed.map(str::to_owned) };
+        let of = |asked: &[&str]| request(&words(asked)).expect("is understood");
         assert_eq!(of(&[]), tier(false, None));
         assert_eq!(of(&["--full"]), tier(true, None));
         assert_eq!(of(&["--changed"]), tier(false, Some("HEAD")));
         assert_eq!(of(&["--full", "--changed", "main"]), tier(true, Some("main")));
-        assert_eq!(of(&["--list"]), Wish::List);
-        assert_eq!(of(&["format", "lints"]), Wish::Named(words(&["format", "lints"])));
-        assert!(wish(&words(&["--fast"])).is_err_and(|error| refuses(&error, "--fast is unknown")));
-        assert!(wish(&words(&["format", "--full"])).is_err());
+        assert_eq!(of(&["--list"]), TestRequest::List);
+        assert_eq!(of(&["format", "lints"]), TestRequest::Named(words(&["format", "lints"])));
+        assert!(request(&words(&["--fast"])).is_err_and(|error| refuses(&error, "--fast is unknown")));
+        assert!(request(&words(&["format", "--full"])).is_err());
     }
 
     #[test]

@@ -357,7 +357,7 @@ pub(crate) fn failed_then_cut(
 ) -> io::Result<(Recording, Option<Finding>)> {
     let scene = Scene::honest(Engine::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
     let recording = campaign::record_script(file_system, &scene, |volume, dir| {
-        let mut child = scene.orders(dir, Some(volume.marks())).quiet().spawn(binary)?;
+        let mut child = scene.victim(dir, Some(volume.marks())).quiet().spawn(binary)?;
         std::thread::sleep(Duration::from_millis(10 + seed % 10));
         volume.file().fail(Failing { pages: Some(b"SWB1".to_vec()), ..Failing::default() });
         let status = child.wait()?;
@@ -365,7 +365,7 @@ pub(crate) fn failed_then_cut(
         if status.success() || failed == 0 {
             return Err(io::Error::other("no commit failed"));
         }
-        let mut second = scene.orders(dir, Some(volume.marks()));
+        let mut second = scene.victim(dir, Some(volume.marks()));
         (second.life, second.transactions, second.cached_reads) = (2, 12, cached_reads);
         second.run(binary).map_err(|error| io::Error::other(format!("the log did not open again: {error}")))
     })?;

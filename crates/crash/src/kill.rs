@@ -51,10 +51,10 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
             break;
         }
         std::fs::write(&marks, "")?;
-        let mut orders = scene.orders(&log, Some(marks.clone()));
-        orders.life += cycle;
-        orders.start = end;
-        let mut child = orders.spawn(binary)?;
+        let mut victim = scene.victim(&log, Some(marks.clone()));
+        victim.life += cycle;
+        victim.start = end;
+        let mut child = victim.spawn(binary)?;
         std::thread::sleep(Duration::from_micros(slowness * (1000 + rng.below(40_000))));
         kills.too_late += u64::from(child.try_wait()?.is_some());
         child.kill()?;
@@ -76,7 +76,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
                 end = found.get();
             }
             Err(violation) => {
-                kills.broken = Some(format!("life {}: {violation}", orders.life));
+                kills.broken = Some(format!("life {}: {violation}", victim.life));
                 break;
             }
         }

@@ -23,7 +23,7 @@ use crate::campaign_file::Progress;
 use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::run::{Run, replay};
-use crate::victim::{self, Orders};
+use crate::victim::{self, VictimOptions};
 
 /// Crash tests of the real programs
 #[derive(Debug, Parser)]
@@ -82,15 +82,15 @@ enum Command {
         state: u64,
     },
     /// Cuts the power under Debian's kernel in an emulator
-    SecondKernel(crate::second::campaign::Wishes),
+    SecondKernel(crate::second::campaign::CutOptions),
     /// Soaks one log: writers, trims, followers, views and kills, with memory, descriptors and disk bounded
-    Soak(crate::soak::Wishes),
+    Soak(crate::soak::SoakOptions),
     /// Runs as one life of the soak
     #[command(hide = true)]
     SoakLife(crate::soak::Life),
     /// Runs as the child that is recorded, cut off or killed
     #[command(hide = true)]
-    Victim(Orders),
+    Victim(VictimOptions),
 }
 
 /// Runs the command.
@@ -104,15 +104,15 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let ended = match &arguments.command {
-        Some(Command::Victim(orders)) => crate::apart::end_with_parent()
+        Some(Command::Victim(options)) => crate::apart::end_with_parent()
             .map_err(Into::into)
-            .and_then(|()| victim::run(orders).map(|()| true)),
-        Some(Command::Soak(wishes)) => crate::soak::run(wishes, arguments.common.seed),
-        Some(Command::SoakLife(orders)) => crate::soak::live(orders).map(|()| true),
+            .and_then(|()| victim::run(options).map(|()| true)),
+        Some(Command::Soak(options)) => crate::soak::run(options, arguments.common.seed),
+        Some(Command::SoakLife(life)) => crate::soak::live(life).map(|()| true),
         Some(Command::Replay { file, state }) => repeat(file, *state),
-        Some(Command::SecondKernel(wishes)) => {
+        Some(Command::SecondKernel(options)) => {
             let Common { seed, keep, results, .. } = &arguments.common;
-            crate::second::campaign::run(wishes, *seed, keep, results.as_deref())
+            crate::second::campaign::run(options, *seed, keep, results.as_deref())
         }
         Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
         None => once(&arguments.common),

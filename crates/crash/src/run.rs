@@ -322,8 +322,8 @@ fn record_files(scene: &Scene, binary: &Path) -> io::Result<Vec<Event>> {
     let directory = Arc::new(Directory::default());
     let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, scene.seed)?;
     mount.hold_back(scene.held_in_1000);
-    let orders = scene.orders(dir.path(), Some(dir.path().join(MARKS)));
-    orders.run(binary).map_err(|error| io::Error::other(format!("{error}: {scene}")))?;
+    let victim = scene.victim(dir.path(), Some(dir.path().join(MARKS)));
+    victim.run(binary).map_err(|error| io::Error::other(format!("{error}: {scene}")))?;
     Ok(directory.events())
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::directory_disk::Sabotage;
-use crate::victim::{Engine, Orders};
+use crate::victim::{Engine, VictimOptions};
 
 /// One recording to be made.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -34,9 +34,9 @@ impl Scene {
         Self { seed, held_in_1000, method: method.to_owned(), engine, sabotage: Sabotage::None, transactions }
     }
 
-    /// The orders for a victim in `dir`.
-    pub(crate) fn orders(&self, dir: &Path, marks: Option<PathBuf>) -> Orders {
-        Orders {
+    /// The options of a victim in `dir`.
+    pub(crate) fn victim(&self, dir: &Path, marks: Option<PathBuf>) -> VictimOptions {
+        VictimOptions {
             plant: None,
             dir: dir.to_owned(),
             marks,

@@ -65,7 +65,7 @@ const BOUNDS: Bounds = Bounds {
 
 /// How long to soak, and where.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wishes {
+pub(crate) struct SoakOptions {
     /// Ends after this many seconds, with the life that runs then
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -195,24 +195,24 @@ fn entry(what: u32, life: u32, number: u64, end: u64) -> [u8; ENTRY_BYTES] {
 ///
 /// # Errors
 /// Whatever is not as it should be: the parent takes an end for a finding.
-pub(crate) fn live(orders: &Life) -> crate::error::Result<()> {
+pub(crate) fn live(life: &Life) -> crate::error::Result<()> {
     crate::apart::end_with_parent()?;
-    let log = Log::open(&orders.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
-    let acks = File::options().append(true).create(true).open(&orders.acks)?;
+    let log = Log::open(&life.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
+    let acks = File::options().append(true).create(true).open(&life.acks)?;
     std::thread::scope(|scope| {
         // The first that ends has found something, and ends the process: the others never do.
         let (end, ended) = std::sync::mpsc::channel();
         for writer in 0..WRITERS {
             let (log, acks, end) = (&log, &acks, end.clone());
             scope.spawn(move || {
-                let Err(found) = write(log, acks, orders.number, writer);
+                let Err(found) = write(log, acks, life.number, writer);
                 end.send(found)
             });
         }
         for _ in 0..FOLLOWERS {
             let (log, acks, end) = (&log, &acks, end.clone());
             scope.spawn(move || {
-                let Err(found) = follow(log, acks, orders.number);
+                let Err(found) = follow(log, acks, life.number);
                 end.send(found)
             });
         }
@@ -222,7 +222,7 @@ pub(crate) fn live(orders: &Life) -> crate::error::Result<()> {
             end.send(found)
         });
         let found = ended.recv().expect("a thread that ends sends its finding");
-        eprintln!("soak: a thread of life {} ended: {found}", orders.number);
+        eprintln!("soak: a thread of life {} ended: {found}", life.number);
         std::process::exit(3)
     })
 }
@@ -290,14 +290,14 @@ fn trim(log: &Log) -> Result<Infallible, Finding> {
 ///
 /// # Errors
 /// What did not hold, or what keeps it from being tested.
-pub(crate) fn run(wishes: &Wishes, seed: u64) -> crate::error::Result<bool> {
+pub(crate) fn run(options: &SoakOptions, seed: u64) -> crate::error::Result<bool> {
     crate::interrupt::listen()?;
-    std::fs::create_dir_all(&wishes.dir)?;
-    let dir = tempfile::Builder::new().prefix("seawall-soak-").tempdir_in(&wishes.dir)?;
+    std::fs::create_dir_all(&options.dir)?;
+    let dir = tempfile::Builder::new().prefix("seawall-soak-").tempdir_in(&options.dir)?;
     let mut rng = Rng::new(mix(seed));
     let (mut tally, mut acks) = (Tally::default(), Acks::default());
-    let until_ns = monotonic_ns().saturating_add(wishes.seconds.saturating_mul(1_000_000_000));
-    while tally.lives < wishes.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
+    let until_ns = monotonic_ns().saturating_add(options.seconds.saturating_mul(1_000_000_000));
+    while tally.lives < options.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
         if crate::interrupt::requested() {
             return Err(crate::error::Error::Interrupted);
         }

@@ -45,7 +45,7 @@ impl Engine {
 
 /// What the victim is to do.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct VictimOptions {
     /// The log's directory.
     #[arg(long)]
     pub(crate) dir: PathBuf,
@@ -84,13 +84,13 @@ pub(crate) struct Orders {
     pub(crate) cached_reads: bool,
 }
 
-impl Orders {
+impl VictimOptions {
     /// The same for a victim that is expected to fail: its errors are not printed.
     pub(crate) fn quiet(self) -> Self {
         Self { quiet: true, ..self }
     }
 
-    /// The child process that follows these orders; for the release binary, `binary` is where it lies.
+    /// The child process that has these options; for the release binary, `binary` is where it lies.
     ///
     /// # Errors
     /// What keeps it from being started.
@@ -115,8 +115,8 @@ impl Orders {
         command.arg(LAYOUT.segment_bytes.to_string()).args(["--method", &self.method]).arg(&self.dir);
         let mut child = command.stdin(Stdio::piped()).stdout(marks).spawn()?;
         let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let orders = self.clone();
-        std::thread::spawn(move || orders.feed(input));
+        let options = self.clone();
+        std::thread::spawn(move || options.feed(input));
         Ok(child)
     }
 
@@ -151,7 +151,7 @@ impl Orders {
         Ok(())
     }
 
-    /// The arguments that give these orders to a child process.
+    /// The arguments that give these options to a child process.
     fn arguments(&self) -> Vec<String> {
         fn name<T: clap::ValueEnum>(value: &T) -> String {
             value.to_possible_value().map_or(String::new(), |value| value.get_name().into())
@@ -204,27 +204,27 @@ fn plant(name: &str) -> Result<()> {
     Err(Error::NoBug(name.to_owned()))
 }
 
-/// Follows the orders.
+/// Runs as the victim.
 ///
 /// # Errors
 /// The first failure; nothing was acknowledged after it.
-pub(crate) fn run(orders: &Orders) -> Result<()> {
-    orders.plant.as_deref().map_or(Ok(()), plant)?;
-    let method = crate::directory_disk::method(&orders.method)?;
-    let marks = orders.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
+pub(crate) fn run(options: &VictimOptions) -> Result<()> {
+    options.plant.as_deref().map_or(Ok(()), plant)?;
+    let method = crate::directory_disk::method(&options.method)?;
+    let marks = options.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
     let mut marks = Marks(marks);
-    if matches!(orders.engine, Engine::Library | Engine::Relaxed) {
-        return library(orders, &mut marks);
+    if matches!(options.engine, Engine::Library | Engine::Relaxed) {
+        return library(options, &mut marks);
     }
-    let disk = DirectoryDisk::new(&orders.dir, method, orders.sabotage);
+    let disk = DirectoryDisk::new(&options.dir, method, options.sabotage);
     let mut log = Writer::open(disk, &LAYOUT)?;
     let mut start = log.durable();
-    marks.write(&format!("opened {} {start}", orders.life))?;
-    let mut rng = Rng::new(mix(orders.seed ^ orders.life));
+    marks.write(&format!("opened {} {start}", options.life))?;
+    let mut rng = Rng::new(mix(options.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
-    for _ in 0..orders.transactions {
-        let end = log.append(&transaction(orders.seed, orders.life, start))?;
-        if orders.sabotage == Sabotage::EarlyAck {
+    for _ in 0..options.transactions {
+        let end = log.append(&transaction(options.seed, options.life, start))?;
+        if options.sabotage == Sabotage::EarlyAck {
             marks.write(&format!("acked {end}"))?;
         }
         // Some batches hold several transactions.
@@ -252,32 +252,32 @@ pub(crate) fn run(orders: &Orders) -> Result<()> {
 /// Commits that are in flight at the same time in the library.
 const IN_FLIGHT_MAX: usize = 4;
 
-fn library(orders: &Orders, marks: &mut Marks) -> Result<()> {
-    let relaxed = orders.engine == Engine::Relaxed;
+fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
+    let relaxed = options.engine == Engine::Relaxed;
     // A relaxed commit that lies in one batch with a strict one is strict itself.
     let in_flight_max = if relaxed { 1 } else { IN_FLIGHT_MAX };
     let class = if relaxed { Durability::PowerLoss } else { Durability::ProcessCrash };
-    let options = Options::default()
+    let log_options = Options::default()
         .segment_bytes(LAYOUT.segment_bytes)
         .batch_bytes(16 << 10)
         .memory_bytes(256 << 10)
         .idle_mark(Duration::from_millis(1))
-        .method(MethodChoice::Named(orders.method.clone()))
+        .method(MethodChoice::Named(options.method.clone()))
         .durability(class);
-    let options = if orders.cached_reads { options.cached_reads() } else { options };
-    let log = Log::open(&orders.dir, options)?;
+    let log_options = if options.cached_reads { log_options.cached_reads() } else { log_options };
+    let log = Log::open(&options.dir, log_options)?;
     let mut start = log.durable_lsn();
-    marks.write(&format!("opened {} {start}", orders.life))?;
-    let mut rng = Rng::new(mix(orders.seed ^ orders.life));
+    marks.write(&format!("opened {} {start}", options.life))?;
+    let mut rng = Rng::new(mix(options.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
     let mut in_flight: std::collections::VecDeque<(Commit, bool)> = std::collections::VecDeque::new();
-    for i in 0..orders.transactions {
-        let records = transaction(orders.seed, orders.life, start);
+    for i in 0..options.transactions {
+        let records = transaction(options.seed, options.life, start);
         let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;
         if end != end_of(start, &records) {
             return Err(Error::End { start, end });
         }
-        let is_last = i + 1 == orders.transactions;
+        let is_last = i + 1 == options.transactions;
         let strict = !relaxed || is_last || rng.one_in(3);
         let asked = if strict { class } else { Durability::ProcessCrash };
         in_flight.push_back((log.commit_async_as(end, asked)?, strict));

@@ -19,7 +19,7 @@ use crate::log;
 use crate::message::{Begin, Message, Run, RunId};
 use crate::record::is_length;
 use crate::run::{BOOT_FILE, JOURNAL_BYTES_MAX};
-use crate::stream::Kind;
+use crate::stream::StreamKind;
 use crate::token::Token;
 use crate::verdict::{Judgement, NoCut, StreamVerdict, verdict};
 use crate::wire::TcpWire;
@@ -128,8 +128,8 @@ pub fn check(question: &Question) -> Result<Judgement> {
         let (short, window) = (begin.run.short(), u64::from(begin.window));
         let held = Held { run: short, acknowledged: ack.acknowledged, window };
         let counts = match stream.kind {
-            Kind::Journal => journal::judge(&stream, held, &read_journal(&path, stream.journal_bytes)?),
-            Kind::Log => log::judge(&stream, held, ack.trimmed, &path)?,
+            StreamKind::Journal => journal::judge(&stream, held, &read_journal(&path, stream.journal_bytes)?),
+            StreamKind::Log => log::judge(&stream, held, ack.trimmed, &path)?,
         };
         let promised = question.hold_to.unwrap_or(stream.class);
         verdicts.push(StreamVerdict {

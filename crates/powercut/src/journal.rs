@@ -127,7 +127,7 @@ fn wrong(stream: &Stream, slot: u64, must: Option<u64>, shown: Shown) -> String 
 mod tests {
     use super::{Held, judge, must};
     use crate::record::encode;
-    use crate::stream::{Kind, Stream};
+    use crate::stream::{Stream, StreamKind};
     use crate::verdict::Counts;
     use seawall_sys::durability::Class;
 
@@ -138,7 +138,7 @@ mod tests {
     fn stream() -> Stream {
         Stream {
             number: 2,
-            kind: Kind::Journal,
+            kind: StreamKind::Journal,
             class: Class::PowerLoss,
             record_bytes: 1024,
             journal_bytes: SLOTS * 1024,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::message::{Ack, Begin, Run, RunId};
-use crate::stream::Kind;
+use crate::stream::StreamKind;
 
 /// Runs that a ledger holds.
 pub(crate) const RUNS_MAX: usize = 256;
@@ -78,7 +78,7 @@ impl Runs {
                 return Err(refused(format!("stream {} comes out of turn", stream.number)));
             }
             let room = stream.slots() >= u64::from(window);
-            if stream.record_bytes == 0 || (stream.kind == Kind::Journal && !room) {
+            if stream.record_bytes == 0 || (stream.kind == StreamKind::Journal && !room) {
                 return Err(refused("a journal must hold at least one window of records"));
             }
         }
@@ -289,7 +289,7 @@ mod tests {
     use super::{ENTRIES_BETWEEN_SNAPSHOTS, Ledger, RUNS_MAX, STREAMS_MAX};
     use crate::error::Error;
     use crate::message::{Ack, Begin, RunId};
-    use crate::stream::{Kind, Stream};
+    use crate::stream::{Stream, StreamKind};
     use crate::test_folder;
     use seawall_sys::durability::Class;
 
@@ -306,7 +306,7 @@ mod tests {
     fn stream(number: u16) -> Stream {
         Stream {
             number,
-            kind: Kind::Journal,
+            kind: StreamKind::Journal,
             class: Class::PowerLoss,
             record_bytes: 512,
             journal_bytes: 4096,

@@ -164,7 +164,7 @@ impl Found {
 mod tests {
     use super::judge;
     use crate::journal::Held;
-    use crate::stream::{Kind, Stream, ends_transaction};
+    use crate::stream::{Stream, StreamKind, ends_transaction};
     use crate::test_folder;
     use crate::verdict::Counts;
     use crate::writer::log_options;
@@ -177,7 +177,7 @@ mod tests {
     fn stream() -> Stream {
         Stream {
             number: 0,
-            kind: Kind::Log,
+            kind: StreamKind::Log,
             class: Class::PowerLoss,
             record_bytes: 512,
             journal_bytes: 1 << 20,

@@ -186,7 +186,7 @@ pub(crate) fn method<'de, D: Deserializer<'de>>(deserializer: D) -> std::result:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Kind;
+    use crate::stream::StreamKind;
     use seawall_sys::durability::Class;
 
     fn every_message() -> Vec<Message> {
@@ -194,7 +194,7 @@ mod tests {
         let ack = Ack { stream: 0, acknowledged: 1 << 40, trimmed: 9 };
         let stream = Stream {
             number: 0,
-            kind: Kind::Log,
+            kind: StreamKind::Log,
             class: Class::PowerLoss,
             record_bytes: 4096,
             journal_bytes: 1 << 22,
@@ -237,7 +237,7 @@ mod tests {
         let Some(Message::Run(mut run)) = every_message().into_iter().nth(5) else { panic!("a run") };
         let stream = Stream {
             number: u16::MAX,
-            kind: Kind::Journal,
+            kind: StreamKind::Journal,
             class: Class::ProcessCrash,
             record_bytes: u32::MAX,
             journal_bytes: u64::MAX,

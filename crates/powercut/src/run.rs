@@ -21,7 +21,7 @@ use crate::ledger::WINDOW_MAX;
 use crate::line::Line;
 use crate::message::{Begin, RunId};
 use crate::record::is_length;
-use crate::stream::{Kind, Stream};
+use crate::stream::{Stream, StreamKind};
 use crate::token::{Token, random};
 use crate::wire::TcpWire;
 use crate::writer::{JournalWriter, LogWriter, Turn, Writer};
@@ -158,7 +158,7 @@ impl Prepared {
         let whole = plan.journal_bytes - plan.journal_bytes % u64::from(plan.record_bytes);
         let mut stream = Stream {
             number,
-            kind: Kind::Log,
+            kind: StreamKind::Log,
             class: Class::PowerLoss,
             record_bytes: plan.record_bytes,
             journal_bytes: whole,
@@ -171,7 +171,7 @@ impl Prepared {
                 Writer::Log(LogWriter::open(&dir, run, stream.clone(), plan.committers)?)
             }
             Choice::Journal(method) => {
-                stream.kind = Kind::Journal;
+                stream.kind = StreamKind::Journal;
                 stream.class = classify(method, around).class;
                 method.id.clone_into(&mut stream.method);
                 let path = self.begun.folder.join(stream.file_name());

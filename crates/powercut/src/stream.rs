@@ -24,7 +24,7 @@ const ENDS: [bool; 8] = [true, true, false, true, true, false, false, true];
 /// What a stream is written through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum StreamKind {
     /// A journal, by one commit method.
     Journal,
     /// A Seawall log.
@@ -38,7 +38,7 @@ pub(crate) struct Stream {
     /// Its number in its run.
     pub(crate) number: u16,
     /// What it is written through.
-    pub(crate) kind: Kind,
+    pub(crate) kind: StreamKind,
     /// What an acknowledged record is promised to outlive.
     pub(crate) class: Class,
     /// Bytes of a record, the nominal ones of a log.
@@ -55,8 +55,8 @@ impl Stream {
     pub(crate) fn file_name(&self) -> String {
         let method = self.method.replace(':', "-");
         match self.kind {
-            Kind::Journal => format!("{:02}-{method}.journal", self.number),
-            Kind::Log => format!("{:02}-{method}", self.number),
+            StreamKind::Journal => format!("{:02}-{method}.journal", self.number),
+            StreamKind::Log => format!("{:02}-{method}", self.number),
         }
     }
 
@@ -125,14 +125,14 @@ pub(crate) fn ends_transaction(sequence: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Stream, ends_transaction};
+    use super::{Stream, StreamKind, ends_transaction};
     use crate::record::is_length;
     use seawall_sys::durability::Class;
 
     fn log(record_bytes: u32) -> Stream {
         Stream {
             number: 1,
-            kind: Kind::Log,
+            kind: StreamKind::Log,
             class: Class::PowerLoss,
             record_bytes,
             journal_bytes: 1 << 20,

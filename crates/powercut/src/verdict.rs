@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use seawall_sys::durability::Class;
 
 use crate::message::RunId;
-use crate::stream::Kind;
+use crate::stream::StreamKind;
 
 /// What became of the acknowledged records of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -57,7 +57,7 @@ impl Counts {
 /// What a stream's method is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum MethodOutcome {
     /// Everything acknowledged is there.
     Kept,
     /// Something acknowledged is not, though it was promised to outlive a power cut.
@@ -70,7 +70,7 @@ pub enum Verdict {
     NothingToJudge,
 }
 
-impl Verdict {
+impl MethodOutcome {
     /// In words.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -90,7 +90,7 @@ pub struct StreamVerdict {
     /// The commit method's id, or `log`.
     pub method: String,
     /// What it was written through.
-    pub kind: Kind,
+    pub kind: StreamKind,
     /// What its acknowledged records were promised to outlive.
     pub promised: Class,
     /// Records acknowledged in all, as the witness holds it; older ones may have been overwritten or trimmed.
@@ -101,7 +101,7 @@ pub struct StreamVerdict {
     #[serde(flatten)]
     pub counts: Counts,
     /// What that means.
-    pub verdict: Verdict,
+    pub verdict: MethodOutcome,
 }
 
 /// Why it is known that no power cut came while a run wrote.
@@ -143,14 +143,14 @@ pub struct Judgement {
 }
 
 /// Which verdict counts mean.
-pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class, no_cut: bool) -> Verdict {
+pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class, no_cut: bool) -> MethodOutcome {
     match (counts.is_loss(), promised) {
-        _ if counts.phantom > 0 => Verdict::Broken,
-        _ if acknowledged == 0 => Verdict::NothingToJudge,
-        (false, _) if no_cut => Verdict::NoCut,
-        (false, _) => Verdict::Kept,
-        (true, Class::PowerLoss) => Verdict::Broken,
-        (true, _) => Verdict::LostUnpromised,
+        _ if counts.phantom > 0 => MethodOutcome::Broken,
+        _ if acknowledged == 0 => MethodOutcome::NothingToJudge,
+        (false, _) if no_cut => MethodOutcome::NoCut,
+        (false, _) => MethodOutcome::Kept,
+        (true, Class::PowerLoss) => MethodOutcome::Broken,
+        (true, _) => MethodOutcome::LostUnpromised,
     }
 }
 
@@ -158,13 +158,13 @@ impl Judgement {
     /// Whether any promise was broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.streams.iter().any(|stream| stream.verdict == Verdict::Broken)
+        self.streams.iter().any(|stream| stream.verdict == MethodOutcome::Broken)
     }
 
     /// Whether there was anything to judge.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.streams.iter().all(|stream| stream.verdict == Verdict::NothingToJudge)
+        self.streams.iter().all(|stream| stream.verdict == MethodOutcome::NothingToJudge)
     }
 
     /// As a table for people.
@@ -213,7 +213,7 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Counts, Verdict, verdict};
+    use super::{Class, Counts, MethodOutcome, verdict};
 
     #[test]
     fn the_table_in_the_header_holds() {
@@ -221,13 +221,14 @@ mod tests {
         let lost = Counts { expected: 3, intact: 2, lost: 1, ..Counts::default() };
         let phantom = Counts { phantom: 1, ..Counts::default() };
         for class in Class::ALL {
-            let broken = if class == Class::PowerLoss { Verdict::Broken } else { Verdict::LostUnpromised };
-            assert_eq!(verdict(&clean, 3, class, false), Verdict::Kept);
-            assert_eq!(verdict(&clean, 3, class, true), Verdict::NoCut);
+            let broken =
+                if class == Class::PowerLoss { MethodOutcome::Broken } else { MethodOutcome::LostUnpromised };
+            assert_eq!(verdict(&clean, 3, class, false), MethodOutcome::Kept);
+            assert_eq!(verdict(&clean, 3, class, true), MethodOutcome::NoCut);
             for no_cut in [false, true] {
                 assert_eq!(verdict(&lost, 3, class, no_cut), broken);
-                assert_eq!(verdict(&phantom, 0, class, no_cut), Verdict::Broken);
-                assert_eq!(verdict(&Counts::default(), 0, class, no_cut), Verdict::NothingToJudge);
+                assert_eq!(verdict(&phantom, 0, class, no_cut), MethodOutcome::Broken);
+                assert_eq!(verdict(&Counts::default(), 0, class, no_cut), MethodOutcome::NothingToJudge);
             }
         }
     }

@@ -56,12 +56,12 @@ struct Connection {
     stream: TcpStream,
     /// The network it comes from.
     from: IpAddr,
-    standing: Standing,
+    handshake: Handshake,
 }
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum Handshake {
     /// It was accepted.
     Silent,
     /// It sent hello.
@@ -78,12 +78,12 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The connection to close when too many have proven nothing, by number, network and standing of each.
-fn to_close(unproven: &[(u64, IpAddr, Standing)]) -> Option<u64> {
+/// The connection to close when too many have proven nothing, by number, network and handshake of each.
+fn to_close(unproven: &[(u64, IpAddr, Handshake)]) -> Option<u64> {
     let of = |network: &IpAddr| unproven.iter().filter(|(_, from, _)| from == network).count();
     let most = unproven.iter().map(|(_, from, _)| of(from)).max()?;
     let of_largest = unproven.iter().filter(|(_, from, _)| of(from) == most);
-    of_largest.min_by_key(|(number, _, standing)| (*standing, *number)).map(|(number, _, _)| *number)
+    of_largest.min_by_key(|(number, _, handshake)| (*handshake, *number)).map(|(number, _, _)| *number)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -167,8 +167,8 @@ impl State {
             let mut connections = lock(&self.connections);
             let unproven: Vec<_> = connections
                 .iter()
-                .filter(|(_, one)| one.standing != Standing::Known)
-                .map(|(number, one)| (*number, one.from, one.standing))
+                .filter(|(_, one)| one.handshake != Handshake::Known)
+                .map(|(number, one)| (*number, one.from, one.handshake))
                 .collect();
             if unproven.len() >= UNPROVEN_MAX
                 && let Some(closed) = to_close(&unproven)
@@ -178,7 +178,7 @@ impl State {
                 let _ = connection.stream.shutdown(Shutdown::Both);
             }
             let from = network(peer.ip());
-            connections.insert(number, Connection { stream: kept, from, standing: Standing::Silent });
+            connections.insert(number, Connection { stream: kept, from, handshake: Handshake::Silent });
         }
         let spawned = std::thread::Builder::new().name("powercut-witness".to_owned()).spawn(move || {
             if let Err(error) = state.converse(number, &mut wire) {
@@ -190,8 +190,8 @@ impl State {
                     other => wire.refuse(&other.to_string()),
                 }
                 let line = format!("{}: {error}", wire.peer());
-                let known = lock(&state.connections).get(&number).map(|one| one.standing);
-                if known == Some(Standing::Known) {
+                let known = lock(&state.connections).get(&number).map(|one| one.handshake);
+                if known == Some(Handshake::Known) {
                     state.lines.print(&line);
                 } else {
                     state.lines.print_unproven(&line);
@@ -225,12 +225,12 @@ impl State {
     /// [`Error::Refused`] if too many have.
     fn recognise(&self, number: u64) -> Result<()> {
         let mut connections = lock(&self.connections);
-        if connections.values().filter(|one| one.standing == Standing::Known).count() >= CONNECTIONS_MAX {
+        if connections.values().filter(|one| one.handshake == Handshake::Known).count() >= CONNECTIONS_MAX {
             let text = format!("{CONNECTIONS_MAX} others are connected; try again later");
             return Err(Error::Refused { text });
         }
         if let Some(connection) = connections.get_mut(&number) {
-            connection.standing = Standing::Known;
+            connection.handshake = Handshake::Known;
         }
         Ok(())
     }
@@ -238,7 +238,7 @@ impl State {
     fn converse(&self, number: u64, wire: &mut TcpWire) -> Result<()> {
         wire.welcome(&self.token, || {
             if let Some(connection) = lock(&self.connections).get_mut(&number) {
-                connection.standing = Standing::Hello;
+                connection.handshake = Handshake::Hello;
             }
         })?;
         self.recognise(number)?;
@@ -465,7 +465,7 @@ mod tests {
         let mut wire = stage.knows(TOKEN).expect("gets in");
         let stream = crate::stream::Stream {
             number: 0,
-            kind: crate::stream::Kind::Log,
+            kind: crate::stream::StreamKind::Log,
             class: seawall_sys::durability::Class::PowerLoss,
             record_bytes: 4096,
             journal_bytes: 1 << 20,
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn of_the_address_with_most_unproven_connections_the_oldest_that_sent_least_is_closed() {
-        use Standing::{Hello, Silent};
+        use Handshake::{Hello, Silent};
         let [near, far] = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
         for (unproven, closed) in [
             (&[][..], None),

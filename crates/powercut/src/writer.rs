@@ -104,12 +104,12 @@ pub(crate) struct LogWriter {
     stream: Stream,
     run: u64,
     committers: usize,
-    place: Mutex<Place>,
+    place: Mutex<Progress>,
 }
 
 /// How far the log was written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Progress {
     next: u64,
     trimmed: u64,
 }
@@ -178,7 +178,7 @@ impl LogWriter {
         Ok((end, lsn))
     }
 
-    fn trim(&self, line: &Line, place: &mut Place) -> Result<()> {
+    fn trim(&self, line: &Line, place: &mut Progress) -> Result<()> {
         let kept = self.stream.lsn(place.next) - self.stream.lsn(place.trimmed);
         if kept < self.stream.journal_bytes {
             return Ok(());

@@ -12,7 +12,7 @@
 //! * after an error the handle is finished: what it wrote is in an unknown state, and a second sync that
 //!   succeeds would prove nothing (the kernel reports a failed write-back once).
 
-use crate::completion::{Answer, Batch, Failure, Order, Step};
+use crate::completion::{Answer, BatchProgress, Failure, Step, SubmitOrder};
 use crate::directory::{Create, Directory, OpenHow};
 use crate::error::{Error, Result};
 use crate::method::{Cache, Method};
@@ -57,7 +57,7 @@ impl Target {
 
 /// One write of a batch.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Piece<'a> {
+pub struct BatchWrite<'a> {
     /// Where in the file, in bytes.
     pub offset: u64,
     /// What.
@@ -87,14 +87,14 @@ pub trait CommitHandle: Send {
     ///
     /// # Errors
     /// As [`CommitHandle::write`].
-    fn write_batch(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+    fn write_batch(&mut self, pieces: &[BatchWrite<'_>]) -> Result<()> {
         let lengths = pieces.iter().map(|piece| (piece.bytes.len(), piece.durable));
         let error_of = |failure: Failure| Error::new("write", "a batch", failure.error);
-        let mut batch = Batch::new(lengths, Order::OneByOne, true).map_err(error_of)?;
+        let mut batch = BatchProgress::new(lengths, SubmitOrder::OneByOne, true).map_err(error_of)?;
         while let Some(step) = batch.due().first().copied() {
             let (result, bytes) = match step {
                 Step::Write { piece, done, bytes } => {
-                    let Piece { offset, bytes: all, .. } = pieces[piece];
+                    let BatchWrite { offset, bytes: all, .. } = pieces[piece];
                     (self.write(offset + done as u64, &all[done..]), bytes - done)
                 }
                 Step::Sync => (self.sync(), 0),
@@ -270,7 +270,7 @@ pub(crate) fn write_all(
     bytes: &[u8],
     mut call: impl FnMut(u64, &[u8]) -> io::Result<usize>,
 ) -> Result<()> {
-    let mut batch = Batch::write(bytes.len());
+    let mut batch = BatchProgress::write(bytes.len());
     while let Some(Step::Write { done, .. }) = batch.due().first().copied() {
         let result = call(offset + done as u64, &bytes[done..]);
         let taken = batch.take(&[Answer::of_call(&result)]);

@@ -40,10 +40,10 @@ pub enum Step {
 
 /// In which order the steps are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SubmitOrder {
     /// Each step when the one before it is done.
     OneByOne,
-    /// All writes up to the next sync together, then the sync alone; where there are no syncs, as [`Order::OneByOne`].
+    /// All writes up to the next sync together, then the sync alone; where there are no syncs, as [`SubmitOrder::OneByOne`].
     Grouped,
     /// All steps together; the system begins each when the one before it succeeded in full.
     Linked,
@@ -93,15 +93,15 @@ pub struct Failure {
 
 /// The steps of one batch, and how far they are.
 #[derive(Debug)]
-pub struct Batch {
+pub struct BatchProgress {
     steps: [Step; STEPS_MAX],
     count: usize,
     at: usize,
-    order: Order,
+    order: SubmitOrder,
     again: u32,
 }
 
-impl Batch {
+impl BatchProgress {
     /// The steps that write pieces of the given lengths in bytes, of which some must be durable before the next one is
     /// begun; `sync` says whether that takes a sync, as it does where writes are not durable by themselves.
     ///
@@ -109,12 +109,12 @@ impl Batch {
     /// `InvalidInput` if there are too many.
     pub fn new(
         pieces: impl IntoIterator<Item = (usize, bool)>,
-        order: Order,
+        order: SubmitOrder,
         sync: bool,
     ) -> Result<Self, Failure> {
         // Without syncs between them, writes that must be durable in turn can only go one by one or linked.
-        let order = if order == Order::Grouped && !sync { Order::OneByOne } else { order };
-        let order = planted!(StartWithTheBatch, Order::Grouped, order);
+        let order = if order == SubmitOrder::Grouped && !sync { SubmitOrder::OneByOne } else { order };
+        let order = planted!(StartWithTheBatch, SubmitOrder::Grouped, order);
         let mut batch = Self { steps: [Step::Sync; STEPS_MAX], count: 0, at: 0, order, again: 0 };
         let sync = planted!(SkipSync, false, sync);
         let mut owed = false;
@@ -146,7 +146,7 @@ impl Batch {
     /// A sync alone.
     #[must_use]
     pub fn sync() -> Self {
-        Self { steps: [Step::Sync; STEPS_MAX], count: 1, at: 0, order: Order::OneByOne, again: 0 }
+        Self { steps: [Step::Sync; STEPS_MAX], count: 1, at: 0, order: SubmitOrder::OneByOne, again: 0 }
     }
 
     fn push(&mut self, step: Step) -> Result<(), Failure> {
@@ -162,18 +162,18 @@ impl Batch {
         let left = &self.steps[self.at..self.count];
         let sync = left.iter().position(|step| *step == Step::Sync);
         let count = match (self.order, sync) {
-            (Order::Linked, _) | (Order::Grouped, None) => left.len(),
+            (SubmitOrder::Linked, _) | (SubmitOrder::Grouped, None) => left.len(),
             (_, Some(0)) => 1,
-            (Order::Grouped, Some(sync)) => sync,
-            (Order::OneByOne, _) => left.len().min(1),
+            (SubmitOrder::Grouped, Some(sync)) => sync,
+            (SubmitOrder::OneByOne, _) => left.len().min(1),
         };
         &left[..planted!(SyncBesideWrites, sync.map_or(count, |sync| count.max(sync + 1)), count)]
     }
 
-    /// Whether each step of [`Batch::due`] must wait for the one before it.
+    /// Whether each step of [`BatchProgress::due`] must wait for the one before it.
     #[must_use]
     pub fn is_linked(&self) -> bool {
-        self.order == Order::Linked
+        self.order == SubmitOrder::Linked
     }
 
     /// Takes the answers to the steps that were due, in their order.
@@ -264,19 +264,19 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use super::{AGAIN_MAX, Answer, Batch, EIO, Failure, Order, Step};
+    use super::{AGAIN_MAX, Answer, BatchProgress, EIO, Failure, Step, SubmitOrder};
     use std::io;
 
     const CANCELLED: Answer = Answer::Cancelled;
     const SYNCED: Answer = Answer::Done(0);
     const WHOLE: Answer = Answer::Done(4096);
 
-    fn batch(order: Order, sync: bool) -> Batch {
-        Batch::new([(4096, false), (4096, true), (4096, true)], order, sync).expect("fits")
+    fn batch(order: SubmitOrder, sync: bool) -> BatchProgress {
+        BatchProgress::new([(4096, false), (4096, true), (4096, true)], order, sync).expect("fits")
     }
 
-    fn one(order: Order) -> Batch {
-        Batch::new([(4096, true)], order, true).expect("fits")
+    fn one(order: SubmitOrder) -> BatchProgress {
+        BatchProgress::new([(4096, true)], order, true).expect("fits")
     }
 
     fn write(piece: usize, done: usize) -> Step {
@@ -290,11 +290,11 @@ mod tests {
 
     #[test]
     fn a_linked_batch_is_one_submission() {
-        let mut linked = batch(Order::Linked, true);
+        let mut linked = batch(SubmitOrder::Linked, true);
         assert_eq!(linked.due(), [write(0, 0), write(1, 0), Step::Sync, write(2, 0), Step::Sync]);
         linked.take(&[WHOLE, WHOLE, SYNCED, WHOLE, SYNCED]).expect("succeeds");
         assert!(linked.due().is_empty());
-        let mut linked = batch(Order::Linked, false);
+        let mut linked = batch(SubmitOrder::Linked, false);
         assert_eq!(linked.due(), [write(0, 0), write(1, 0), write(2, 0)]);
         assert!(linked.is_linked(), "the batch must not become durable before the header");
         linked.take(&[WHOLE, WHOLE, WHOLE]).expect("succeeds");
@@ -316,11 +316,12 @@ mod tests {
             (&[write(2, 0)], &[WHOLE]),
             (&[Step::Sync], &[SYNCED]),
         ];
-        let mut without_syncs = batch(Order::Grouped, false);
+        let mut without_syncs = batch(SubmitOrder::Grouped, false);
         assert_eq!(without_syncs.due(), [write(0, 0)], "the batch must not become durable before the header");
         without_syncs.take(&[WHOLE]).expect("succeeds");
         assert_eq!(without_syncs.due(), [write(1, 0)]);
-        for (order, expected) in [(Order::Grouped, &grouped[..]), (Order::OneByOne, &singly[..])] {
+        for (order, expected) in [(SubmitOrder::Grouped, &grouped[..]), (SubmitOrder::OneByOne, &singly[..])]
+        {
             let mut unlinked = batch(order, true);
             for (due, answers) in expected {
                 assert_eq!(unlinked.due(), *due);
@@ -332,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_short_write_breaks_the_link_and_is_taken_up_where_it_stopped() {
-        let mut linked = batch(Order::Linked, true);
+        let mut linked = batch(SubmitOrder::Linked, true);
         linked.take(&[WHOLE, Answer::Done(512), CANCELLED, CANCELLED, CANCELLED]).expect("goes on");
         assert_eq!(linked.due(), [write(1, 512), Step::Sync, write(2, 0), Step::Sync]);
         linked.take(&[Answer::Done(1024), CANCELLED, CANCELLED, CANCELLED]).expect("goes on");
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_was_interrupted_is_asked_again_but_not_for_ever() {
-        let mut linked = one(Order::Linked);
+        let mut linked = one(SubmitOrder::Linked);
         linked.take(&[Answer::Again, CANCELLED]).expect("goes on");
         assert_eq!(linked.due(), [write(0, 0), Step::Sync]);
         linked.take(&[WHOLE, Answer::Again]).expect("goes on");
@@ -365,17 +366,20 @@ mod tests {
             // Behind a short write: a second try must not cover it.
             ([WHOLE, Answer::Done(512), CANCELLED, CANCELLED, failed], Step::Sync),
         ] {
-            let (at, error) = failure(batch(Order::Linked, true).take(&answers));
+            let (at, error) = failure(batch(SubmitOrder::Linked, true).take(&answers));
             assert_eq!((at, error.raw_os_error()), (step, Some(EIO)));
         }
     }
 
     #[test]
     fn answers_that_no_system_should_give_are_errors() {
-        assert_eq!(failure(one(Order::Linked).take(&[WHOLE, CANCELLED])).0, Step::Sync);
-        assert_eq!(failure(one(Order::Linked).take(&[WHOLE, Answer::Done(7)])).1.raw_os_error(), Some(EIO));
-        let (_, nothing) = failure(one(Order::Linked).take(&[SYNCED, CANCELLED]));
+        assert_eq!(failure(one(SubmitOrder::Linked).take(&[WHOLE, CANCELLED])).0, Step::Sync);
+        assert_eq!(
+            failure(one(SubmitOrder::Linked).take(&[WHOLE, Answer::Done(7)])).1.raw_os_error(),
+            Some(EIO)
+        );
+        let (_, nothing) = failure(one(SubmitOrder::Linked).take(&[SYNCED, CANCELLED]));
         assert_eq!(nothing.kind(), io::ErrorKind::WriteZero);
-        assert!(Batch::new([(1, true); 5], Order::Linked, true).is_err(), "ten steps");
+        assert!(BatchProgress::new([(1, true); 5], SubmitOrder::Linked, true).is_err(), "ten steps");
     }
 }

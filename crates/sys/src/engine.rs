@@ -110,7 +110,7 @@ pub struct EngineContext {
 
 impl EngineContext {
     /// Sets the engine of `method` up for so many writers, of which each writes one batch at a time. A row with
-    /// registered memory registers `buffers`, so that a [`crate::Piece`] may name one of them by its number; no buffer
+    /// registered memory registers `buffers`, so that a [`crate::BatchWrite`] may name one of them by its number; no buffer
     /// may be freed and replaced by another one under the same number.
     ///
     /// # Errors

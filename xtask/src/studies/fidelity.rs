@@ -127,7 +127,7 @@ fn print(rows: &[Row]) -> usize {
             let p50 = median(all.iter().filter_map(|figures| figures.p50_ns).map(|ns| ns / 1e3));
             format!("{} {}", figure(rate, 11, 0), figure(p50, 10, 1))
         };
-        let verdict = Verdict::of(row);
+        let verdict = Ratios::of(row);
         missed += usize::from(!verdict.holds());
         println!(
             "{:26} {:>7} {} {} {} {}  {}",
@@ -149,7 +149,7 @@ fn figure(value: Option<f64>, width: usize, decimals: usize) -> String {
 
 /// Seawall's figures in relation to the others'; 1 is equal, above 1 is more.
 #[derive(Debug)]
-struct Verdict {
+struct Ratios {
     rate_to_tools: Option<f64>,
     rate_to_plain: Option<f64>,
     p50_to_fio: Option<f64>,
@@ -158,7 +158,7 @@ struct Verdict {
     noise: f64,
 }
 
-impl Verdict {
+impl Ratios {
     fn of(row: &Row) -> Self {
         let paired = |own: &[Figures], others: &[Figures], pick: fn(&Figures) -> Option<f64>| {
             let pairs = own.iter().zip(others);
@@ -192,7 +192,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Ratios {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds() { "within 5 %" } else { "NOT within 5 %" };
         write!(
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_every_ratio_within_the_tolerance() {
-        let holds = |row: &Row| Verdict::of(row).holds();
+        let holds = |row: &Row| Ratios::of(row).holds();
         assert!(holds(&row(1000.0, 1000.0, 1000.0, None)));
         assert!(holds(&row(970.0, 1000.0, 1000.0, Some(990.0))));
         assert!(holds(&row(1200.0, 1000.0, 1000.0, None)), "faster than a tool is no fault");

@@ -97,7 +97,7 @@ pub(crate) fn record(
     scene: &Scene,
     binary: &Path,
 ) -> io::Result<Recording> {
-    record_script(file_system, scene, |volume, dir| scene.orders(dir, Some(volume.marks())).run(binary))
+    record_script(file_system, scene, |volume, dir| scene.victim(dir, Some(volume.marks())).run(binary))
 }
 
 /// Records the requests to the disk while `script` runs with the log's directory.

@@ -22,7 +22,7 @@ use seawall_sys::clock::unix_seconds;
 
 use super::bus::{Bus, Served};
 use super::cache::{Disk, Nature, Traffic};
-use super::initramfs::{FRESH, Kernel, METHODS, Orders, Task, build};
+use super::initramfs::{FRESH, Kernel, METHODS, MachineSpec, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::{Shared, lock};
 use crate::blocks::volume::FileSystem;
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 
 /// The options of a campaign.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Wishes {
+pub(crate) struct CutOptions {
     /// Cuts in all, those of earlier sittings included
     #[arg(long, default_value_t = 10)]
     cuts: u64,
@@ -280,7 +280,7 @@ impl Progress {
 
 /// A campaign under way.
 struct Campaign<'a> {
-    wishes: &'a Wishes,
+    options: &'a CutOptions,
     keep: &'a Path,
     kernel: Kernel,
     initramfs: PathBuf,
@@ -325,8 +325,8 @@ impl Campaign<'_> {
         let traffic = std::mem::take(&mut lock(&self.disk).traffic);
         self.sum_up(traffic);
         self.fresh = true;
-        self.disk = Arc::new(Mutex::new(Disk::new(self.wishes.disk, image.to_vec())));
-        self.served = self.wishes.bus.serve(&self.dir, &self.disk)?;
+        self.disk = Arc::new(Mutex::new(Disk::new(self.options.disk, image.to_vec())));
+        self.served = self.options.bus.serve(&self.dir, &self.disk)?;
         Ok(())
     }
 
@@ -359,11 +359,11 @@ impl Campaign<'_> {
         let lives = self.number() + u64::from(!self.fresh);
         let mut rng = Rng::new(mix(self.progress.seed ^ mix(lives)));
         let methods =
-            self.wishes.methods.clone().unwrap_or_else(|| draw(&mut rng, self.wishes.bus, self.wishes.fs));
+            self.options.methods.clone().unwrap_or_else(|| draw(&mut rng, self.options.bus, self.options.fs));
         let fresh = if self.fresh { FRESH } else { "" };
         let words = format!("{METHODS}{methods} {fresh}");
         let mut machine =
-            Machine::start(&self.kernel, &self.initramfs, (self.wishes.bus, &self.served), None, &words)?;
+            Machine::start(&self.kernel, &self.initramfs, (self.options.bus, &self.served), None, &words)?;
         loop {
             match machine.expect()? {
                 Message::Writes => break,
@@ -394,10 +394,10 @@ impl Campaign<'_> {
                 }
             }
         }
-        if self.number() >= self.wishes.cuts {
+        if self.number() >= self.options.cuts {
             return Ok(machine.cut()?);
         }
-        let life = Duration::from_millis(300 + rng.below(self.wishes.life_ms));
+        let life = Duration::from_millis(300 + rng.below(self.options.life_ms));
         if let Some(said) = machine.next_message(life)? {
             let what = format!("the machine reported {said:?} before its cut");
             return Err(machine_error(&what, machine.last_lines()));
@@ -437,14 +437,14 @@ fn nature_name(nature: Nature) -> String {
 }
 
 /// The results' name: what differs from an honest ext4 behind virtio.
-pub(super) fn results_name(wishes: &Wishes, kernel: &Kernel) -> String {
+pub(super) fn results_name(options: &CutOptions, kernel: &Kernel) -> String {
     let mut name = "second-kernel".to_owned();
-    if wishes.bus != Bus::Virtio || wishes.fs.name != "ext4" {
+    if options.bus != Bus::Virtio || options.fs.name != "ext4" {
         // Writing to a string cannot fail.
-        let _ = write!(name, "-{}-{}-{}", wishes.bus.name(), wishes.fs.name, kernel.version());
+        let _ = write!(name, "-{}-{}-{}", options.bus.name(), options.fs.name, kernel.version());
     }
-    if wishes.disk != Nature::Honest {
-        let _ = write!(name, "-{}", nature_name(wishes.disk));
+    if options.disk != Nature::Honest {
+        let _ = write!(name, "-{}", nature_name(options.disk));
     }
     name
 }
@@ -453,13 +453,13 @@ pub(super) fn results_name(wishes: &Wishes, kernel: &Kernel) -> String {
 ///
 /// # Errors
 /// Whatever keeps the harness from cutting or judging.
-pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
+pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
     crate::interrupt::listen()?;
-    if let Some(folder) = &wishes.rows {
-        return super::rows::run(wishes, folder);
+    if let Some(folder) = &options.rows {
+        return super::rows::run(options, folder);
     }
-    if wishes.states {
-        return super::states::run(wishes, seed, results.unwrap_or(Path::new(RESULTS)));
+    if options.states {
+        return super::states::run(options, seed, results.unwrap_or(Path::new(RESULTS)));
     }
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path().to_owned();
@@ -472,45 +472,45 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
     let port = witness.address()?.port();
     let serving = Arc::clone(&witness);
     std::thread::spawn(move || serving.serve(&AtomicBool::new(false)));
-    let kernel = Kernel::find(&wishes.kernel)?;
+    let kernel = Kernel::find(&options.kernel)?;
     let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
     let initramfs = dir.join("initramfs");
-    let Wishes { bus, fs, disk: nature, .. } = *wishes;
-    let orders = Orders { bus, file_system: fs.name, task: Task::Powercut { port, run } };
-    std::fs::write(&initramfs, build(&kernel, &wishes.busybox, &wishes.guest_binary, TOKEN, &orders)?)?;
+    let CutOptions { bus, fs, disk: nature, .. } = *options;
+    let spec = MachineSpec { bus, file_system: fs.name, task: Task::Powercut { port, run } };
+    std::fs::write(&initramfs, build(&kernel, &options.busybox, &options.guest_binary, TOKEN, &spec)?)?;
     let blank = fs.image(&dir)?;
-    let name = results_name(wishes, &kernel);
+    let name = results_name(options, &kernel);
     let nature = nature_name(nature);
     let results = results.unwrap_or(Path::new(RESULTS));
-    let standing = wishes.progress.clone().unwrap_or_else(|| results.join(format!("{name}.json")));
-    let (cuts, life_ms) = (wishes.cuts, wishes.life_ms);
+    let standing = options.progress.clone().unwrap_or_else(|| results.join(format!("{name}.json")));
+    let (cuts, life_ms) = (options.cuts, options.life_ms);
     let mut command = format!(
         "cargo xtask crash --second-kernel --linux {} --bus {} --fs {} --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}",
         kernel.version(),
         bus.name(),
         fs.name
     );
-    if let Some(methods) = &wishes.methods {
+    if let Some(methods) = &options.methods {
         command += " --methods ";
         command += methods;
     }
     let fresh = Progress {
         kernel: format!("Linux {} in {}", kernel.release, super::machine::EMULATOR),
         command,
-        disk: Some(wishes.disk),
+        disk: Some(options.disk),
         bus,
         fs: fs.name.to_owned(),
-        builds: wishes.build.clone().into_iter().collect(),
+        builds: options.build.clone().into_iter().collect(),
         seed,
         ..Progress::default()
     };
     let progress = Progress::load(&standing, fresh)?;
-    let disk = Arc::new(Mutex::new(Disk::new(wishes.disk, blank.clone())));
+    let disk = Arc::new(Mutex::new(Disk::new(options.disk, blank.clone())));
     let served = bus.serve(&dir, &disk)?;
     let (fresh, forced) = (true, false);
     let mut campaign =
-        Campaign { wishes, keep, kernel, initramfs, dir, disk, served, fresh, forced, progress, standing };
-    while campaign.number() < wishes.cuts
+        Campaign { options, keep, kernel, initramfs, dir, disk, served, fresh, forced, progress, standing };
+    while campaign.number() < options.cuts
         && !crate::interrupt::requested()
         && campaign.progress.findings.is_empty()
     {
@@ -533,5 +533,5 @@ pub(crate) fn run(wishes: &Wishes, seed: u64, keep: &Path, results: Option<&Path
     if json != campaign.standing {
         campaign_file::save(&json, progress)?;
     }
-    Ok(progress.failures().is_empty() && campaign.number() >= wishes.cuts)
+    Ok(progress.failures().is_empty() && campaign.number() >= options.cuts)
 }

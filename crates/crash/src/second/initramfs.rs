@@ -144,7 +144,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// What the machine is to do.
 #[derive(Clone, Debug)]
-pub(super) struct Orders {
+pub(super) struct MachineSpec {
     /// How it reaches the disk.
     pub(super) bus: Bus,
     /// The file system on it.
@@ -181,13 +181,13 @@ pub(super) enum Task {
 }
 
 /// Loads the modules, brings up the network and finds the disk; `$M` are the methods, `$P` is the port of the disk.
-fn set_up(modules: &[Module], orders: &Orders) -> String {
+fn set_up(modules: &[Module], spec: &MachineSpec) -> String {
     let mut load = String::new();
     for Module { file, .. } in modules {
         // Writing to a string cannot fail.
         let _ = writeln!(load, "insmod /modules/{file} || echo SEAWALL no module {file}");
     }
-    let (attach, device) = (orders.bus.attach(), orders.bus.device());
+    let (attach, device) = (spec.bus.attach(), spec.bus.device());
     format!(
         "#!/bin/sh\n\
          mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev\n\
@@ -202,8 +202,8 @@ fn set_up(modules: &[Module], orders: &Orders) -> String {
     )
 }
 
-fn script(modules: &[Module], orders: &Orders) -> String {
-    let Orders { bus, file_system, task } = orders;
+fn script(modules: &[Module], spec: &MachineSpec) -> String {
+    let MachineSpec { bus, file_system, task } = spec;
     let device = bus.device();
     let mount = format!(
         "if ! mount -t {file_system} {device} /disk; then echo SEAWALL unmountable; sleep 3600; fi\n"
@@ -235,7 +235,7 @@ fn script(modules: &[Module], orders: &Orders) -> String {
             super::rows::script()
         ),
     };
-    set_up(modules, orders) + &mount + &task + "echo SEAWALL ended $?; sleep 3600\n"
+    set_up(modules, spec) + &mount + &task + "echo SEAWALL ended $?; sleep 3600\n"
 }
 
 /// One entry of a cpio archive.
@@ -289,15 +289,15 @@ pub(super) fn build(
     busybox: &Path,
     seawall: &Path,
     token: &str,
-    orders: &Orders,
+    spec: &MachineSpec,
 ) -> io::Result<Vec<u8>> {
-    let wanted = [orders.bus.modules(), &["virtio_net", "virtio_console", orders.file_system]].concat();
+    let wanted = [spec.bus.modules(), &["virtio_net", "virtio_console", spec.file_system]].concat();
     let modules = kernel.load_order(&wanted)?;
     let mut files: Vec<File> = Vec::new();
     for name in ["bin", "proc", "sys", "dev", "disk", "modules", "input"] {
         files.push((name.to_owned(), DIRECTORY, Vec::new()));
     }
-    files.push(("init".to_owned(), PROGRAM, script(&modules, orders).into_bytes()));
+    files.push(("init".to_owned(), PROGRAM, script(&modules, spec).into_bytes()));
     files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
@@ -309,7 +309,7 @@ pub(super) fn build(
     for Module { file, bytes } in modules {
         files.push((format!("modules/{file}"), PROGRAM, bytes));
     }
-    match &orders.task {
+    match &spec.task {
         Task::Powercut { .. } => {}
         Task::Record { input } => {
             let pieces = (0..).zip(input);

@@ -17,14 +17,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::cache::{Disk, Nature};
-use super::campaign::{Wishes, machine_error};
+use super::campaign::{CutOptions, machine_error};
 use super::initramfs::{Kernel, Task};
 use super::states::watch;
 use crate::blocks::event::Event;
 use crate::error::Result;
 
 /// One place and what runs there.
-struct Place {
+struct BenchTarget {
     name: &'static str,
     /// What `seawall bench` is given to find it; `$D` is the disk.
     folder: &'static str,
@@ -37,14 +37,14 @@ const TRANSACTIONS: &str = "24";
 /// The journal, and the room that `seawall bench` leaves on a disk.
 const DISK_BYTES: u64 = 192 << 20;
 
-const PLACES: [Place; 2] = [
-    Place {
+const TARGETS: [BenchTarget; 2] = [
+    BenchTarget {
         name: "file",
         folder: "/disk",
         methods: "direct+fdatasync,direct+dsync,direct+rwf-dsync,uring-direct-rwf-dsync,\
                   uring-direct-fixed-dsync,uring-direct-sqpoll,uring-direct-iopoll,atomic+dsync",
     },
-    Place {
+    BenchTarget {
         name: "raw",
         folder: "--raw-device-overwrite $D",
         methods: "direct+dsync,direct+rwf-dsync,uring-direct-fixed-dsync,uring-direct-iopoll,atomic+dsync",
@@ -57,7 +57,7 @@ const RESULT: &str = "result ";
 /// What the machine does: `$V` is the virtual serial port.
 pub(super) fn script() -> String {
     let mut script = String::new();
-    for (at, Place { folder: place, methods, .. }) in PLACES.iter().enumerate() {
+    for (at, BenchTarget { folder: place, methods, .. }) in TARGETS.iter().enumerate() {
         if at > 0 {
             script += "umount /disk || exit\n";
         }
@@ -105,19 +105,19 @@ fn texts(events: &[Event]) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// Whatever keeps the machine from running it, and files.
-pub(super) fn run(wishes: &Wishes, folder: &Path) -> Result<bool> {
-    let kernel = Kernel::find(&wishes.kernel)?;
+pub(super) fn run(options: &CutOptions, folder: &Path) -> Result<bool> {
+    let kernel = Kernel::find(&options.kernel)?;
     let scratch = tempfile::tempdir()?;
-    let mut disk = Disk::new(Nature::Honest, wishes.fs.image_of(scratch.path(), DISK_BYTES)?);
+    let mut disk = Disk::new(Nature::Honest, options.fs.image_of(scratch.path(), DISK_BYTES)?);
     disk.atomic = true;
-    let watched = watch(wishes, &kernel, disk, Task::Rows, "", None)?;
+    let watched = watch(options, &kernel, disk, Task::Rows, "", None)?;
     let places = texts(&watched.events);
-    if places.len() != PLACES.len() {
-        let what = format!("{} of {} results arrived", places.len(), PLACES.len());
+    if places.len() != TARGETS.len() {
+        let what = format!("{} of {} results arrived", places.len(), TARGETS.len());
         return Err(machine_error(&what, watched.console));
     }
     std::fs::create_dir_all(folder)?;
-    for (place, (trace, json)) in PLACES.iter().zip(places) {
+    for (place, (trace, json)) in TARGETS.iter().zip(places) {
         std::fs::write(folder.join(format!("{}.trace", place.name)), trace)?;
         std::fs::write(folder.join(format!("{}.json", place.name)), json)?;
     }

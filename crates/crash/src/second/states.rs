@@ -22,8 +22,8 @@ use seawall_sys::clock::monotonic_ns;
 
 use super::bus::Bus;
 use super::cache::{Disk, Nature};
-use super::campaign::{Wishes, machine_error, results_name};
-use super::initramfs::{Kernel, METHODS, Orders, Task, build};
+use super::campaign::{CutOptions, machine_error, results_name};
+use super::initramfs::{Kernel, METHODS, MachineSpec, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::lock;
 use crate::blocks::campaign::{DiskPool, Search, Tally};
@@ -137,18 +137,24 @@ fn overlap(events: &[Event]) -> u64 {
 }
 
 /// Runs the program in the machine and gives what its disk was sent.
-fn record(wishes: &Wishes, kernel: &Kernel, program: Program, method: &str, seed: u64) -> Result<Recording> {
+fn record(
+    options: &CutOptions,
+    kernel: &Kernel,
+    program: Program,
+    method: &str,
+    seed: u64,
+) -> Result<Recording> {
     let scratch = tempfile::tempdir()?;
-    let disk = Disk::new(Nature::Honest, wishes.fs.image(scratch.path())?);
+    let disk = Disk::new(Nature::Honest, options.fs.image(scratch.path())?);
     let (task, first) = if program == Program::Append {
         (Task::Record { input: input(seed) }, Some(format!("opened {} 0", Engine::Binary.life())))
     } else {
         let bug = if program == Program::Planted { format!("--plant {BUG}") } else { String::new() };
         let words = format!("--engine relaxed --seed {seed} --transactions {TRANSACTIONS} {bug}");
-        (Task::Victim { program: wishes.victim.clone(), words }, None)
+        (Task::Victim { program: options.victim.clone(), words }, None)
     };
     let words = format!("{METHODS}{method}");
-    let Watched { start, events, console } = watch(wishes, kernel, disk, task, &words, first)?;
+    let Watched { start, events, console } = watch(options, kernel, disk, task, &words, first)?;
     // A method that the log refuses would be judged on nothing.
     if !events.iter().any(|event| matches!(event, Event::Write { .. })) {
         return Err(machine_error(&format!("{} by {method} wrote nothing", program.name()), console));
@@ -171,7 +177,7 @@ pub(super) struct Watched {
 /// # Errors
 /// Whatever keeps the machine from running it to its end.
 pub(super) fn watch(
-    wishes: &Wishes,
+    options: &CutOptions,
     kernel: &Kernel,
     disk: Disk,
     task: Task,
@@ -180,14 +186,14 @@ pub(super) fn watch(
 ) -> Result<Watched> {
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path();
-    let Wishes { bus, fs, .. } = *wishes;
+    let CutOptions { bus, fs, .. } = *options;
     let disk = Arc::new(Mutex::new(disk));
     let served = bus.serve(dir, &disk)?;
     let marks = dir.join("marks");
     let listener = UnixListener::bind(&marks)?;
-    let orders = Orders { bus, file_system: fs.name, task };
+    let spec = MachineSpec { bus, file_system: fs.name, task };
     let initramfs = dir.join("initramfs");
-    std::fs::write(&initramfs, build(kernel, &wishes.busybox, &wishes.guest_binary, "", &orders)?)?;
+    std::fs::write(&initramfs, build(kernel, &options.busybox, &options.guest_binary, "", &spec)?)?;
     let mut machine = Machine::start(kernel, &initramfs, (bus, &served), Some(&marks), words)?;
     // The wait for a message has an end; behind the first one the machine is connected.
     expect(&mut machine, &Message::Ready)?;
@@ -235,14 +241,14 @@ fn expect(machine: &mut Machine, wanted: &Message) -> Result<()> {
 }
 
 /// Judges the states of a recording; gives the first broken promise.
-fn search(wishes: &Wishes, recording: &Recording, one_in: u64, tally: &Tally) -> Result<Option<String>> {
-    let pool = DiskPool::new(wishes.fs);
+fn search(options: &CutOptions, recording: &Recording, one_in: u64, tally: &Tally) -> Result<Option<String>> {
+    let pool = DiskPool::new(options.fs);
     let search = Search { recording, pool: &pool, jobs: 1, one_in, only: None, nested: true, tally };
     let found = search.run()?;
     Ok(found.map(|finding| format!("state {}: {finding}", finding.state)))
 }
 
-fn judge(wishes: &Wishes, mut row: Row, recording: &Recording) -> Result<Row> {
+fn judge(options: &CutOptions, mut row: Row, recording: &Recording) -> Result<Row> {
     let count =
         |wanted: fn(&Event) -> bool| recording.events.iter().filter(|event| wanted(event)).count() as u64;
     row.writes = count(|event| matches!(event, Event::Write { .. }));
@@ -250,7 +256,7 @@ fn judge(wishes: &Wishes, mut row: Row, recording: &Recording) -> Result<Row> {
     row.flushes = count(|event| matches!(event, Event::Flush { .. }));
     row.overlap = overlap(&recording.events);
     let tally = Tally::default();
-    row.finding = search(wishes, recording, wishes.one_in, &tally)?;
+    row.finding = search(options, recording, options.one_in, &tally)?;
     row.states = tally.states.load(Ordering::Relaxed);
     row.nested = tally.nested.load(Ordering::Relaxed);
     row.torn = tally.torn.load(Ordering::Relaxed);
@@ -301,11 +307,11 @@ fn markdown(rows: &[Row]) -> String {
 ///
 /// # Errors
 /// Whatever keeps the harness from recording or judging.
-pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
-    let kernel = Kernel::find(&wishes.kernel)?;
+pub(super) fn run(options: &CutOptions, seed: u64, results: &Path) -> Result<bool> {
+    let kernel = Kernel::find(&options.kernel)?;
     let path = results.join("second-kernel-states.json");
     let mut rows: Vec<Row> = crate::campaign_file::load(&path)?.unwrap_or_default();
-    let methods = wishes.methods.clone().unwrap_or_else(|| "direct+dsync".to_owned());
+    let methods = options.methods.clone().unwrap_or_else(|| "direct+dsync".to_owned());
     let mut held = true;
     let all = methods.split(',').flat_map(|method| Program::ALL.map(|program| (method, program)));
     for (method, program) in all {
@@ -314,20 +320,20 @@ pub(super) fn run(wishes: &Wishes, seed: u64, results: &Path) -> Result<bool> {
         }
         let row = Row {
             kernel: kernel.release.clone(),
-            bus: wishes.bus,
-            fs: wishes.fs.name.to_owned(),
+            bus: options.bus,
+            fs: options.fs.name.to_owned(),
             program,
             method: method.to_owned(),
             seed,
-            build: wishes.build.clone().unwrap_or_default(),
+            build: options.build.clone().unwrap_or_default(),
             ..Row::default()
         };
         let seed = mix(seed ^ mix(rows.len() as u64));
-        let recording = record(wishes, &kernel, program, method, seed)?;
-        let row = judge(wishes, row, &recording)?;
+        let recording = record(options, &kernel, program, method, seed)?;
+        let row = judge(options, row, &recording)?;
         eprintln!(
             "{} {} {method}: {} states, {} writes with FUA, {:?}",
-            results_name(wishes, &kernel),
+            results_name(options, &kernel),
             program.name(),
             row.states,
             row.forced,

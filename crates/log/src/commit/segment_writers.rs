@@ -14,7 +14,7 @@ use std::sync::Arc;
 use seawall_sys::Method;
 use seawall_sys::directory::Directory;
 use seawall_sys::engine::EngineContext;
-use seawall_sys::{CommitHandle, Piece, Target};
+use seawall_sys::{BatchWrite, CommitHandle, Target};
 
 use crate::commit::seal::{Job, Write};
 use crate::error::{Error, Result, from_open, from_system};
@@ -30,11 +30,11 @@ type Idle = Mutex<Vec<Box<dyn CommitHandle>>>;
 const PIECES_MAX: usize = 2;
 
 /// Puts the writes of a job in order; returns how many there are.
-fn lay_out<'a>(job: &'a Job, pieces: &mut [Piece<'a>; PIECES_MAX]) -> usize {
+fn lay_out<'a>(job: &'a Job, pieces: &mut [BatchWrite<'a>; PIECES_MAX]) -> usize {
     let mut count = 0;
     for (write, piece) in job.writes().zip(pieces) {
         let Write { offset, bytes, buffer } = write;
-        *piece = Piece { offset, bytes, buffer, durable: true };
+        *piece = BatchWrite { offset, bytes, buffer, durable: true };
         count += 1;
     }
     count
@@ -183,7 +183,7 @@ impl SegmentWriters {
             let path = self.dir.path().join(segment_name(job.segment));
             faults.commit().map_err(|error| failed(&seawall_sys::Error::new("write", path, error)))?;
         }
-        let mut pieces = [Piece::default(); PIECES_MAX];
+        let mut pieces = [BatchWrite::default(); PIECES_MAX];
         let count = lay_out(job, &mut pieces);
         let own = self.rows.own();
         if job.level > own {

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use seawall_sys::completion::{Answer, Batch, Failure, Order, Step};
+use seawall_sys::completion::{Answer, BatchProgress, Failure, Step, SubmitOrder};
 
 use crate::commit::seal::Job;
 use crate::method::ack_level::AckLevel;
@@ -36,7 +36,7 @@ pub(super) struct Execution {
     job: Job,
     file: FileId,
     dsync: bool,
-    batch: Batch,
+    batch: BatchProgress,
     submitted: Vec<Submitted>,
     /// The sync of what was written at a relaxed level before.
     first_sync: Option<Token>,
@@ -52,12 +52,12 @@ impl Execution {
         disk: &mut D,
         job: Job,
         (file, sync_first): (FileId, Option<FileId>),
-        (dsync, order): (bool, Order),
+        (dsync, order): (bool, SubmitOrder),
     ) -> Result<Self, Failure> {
         let weak = job.level != AckLevel::Full;
         let sync_first = sync_first.filter(|_| job.needs_sync_first(!dsync).is_some());
         let lengths: Vec<(usize, bool)> = job.writes().map(|write| (write.bytes.len(), true)).collect();
-        let batch = Batch::new(lengths, order, !dsync && !weak)?;
+        let batch = BatchProgress::new(lengths, order, !dsync && !weak)?;
         let dsync = dsync && !weak;
         let mut execution = Self { job, file, dsync, batch, submitted: Vec::new(), first_sync: None };
         match sync_first {

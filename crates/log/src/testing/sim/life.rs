@@ -24,7 +24,7 @@ use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
 use crate::storage::disk::{Access, Disk};
 use crate::testing::oracle::{Issued, Ledger, Witness};
-use seawall_sys::completion::Order;
+use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
 
 /// Segment size of simulated logs in bytes, where nothing else is said.
@@ -35,7 +35,7 @@ const BATCH_BYTES: usize = 2048;
 const MEMORY_BYTES: usize = 8192;
 
 /// As plain calls, a ring without links and a ring with them submit the steps of a batch.
-const ORDERS: [Order; 3] = [Order::OneByOne, Order::Grouped, Order::Linked];
+const ORDERS: [SubmitOrder; 3] = [SubmitOrder::OneByOne, SubmitOrder::Grouped, SubmitOrder::Linked];
 
 /// How recovery is done on the simulated disk.
 pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
@@ -183,7 +183,7 @@ struct Life {
     chain: Chain,
     inventory: SegmentInventory,
     /// In which order the steps of a batch are submitted.
-    order: Order,
+    order: SubmitOrder,
     task: Option<SegmentTask>,
     running: Vec<(u64, Witness, Execution)>,
     /// What batches of a relaxed level state, until they are durable.

@@ -20,7 +20,7 @@ use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::testing::oracle::{Judge, Ledger, Violation};
-use seawall_sys::completion::Order;
+use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
 
 const BATCH_BYTES: usize = 16 * 1024;
@@ -126,7 +126,7 @@ impl<D: Disk> Writer<D> {
             let name = segment_name(job.segment);
             let files =
                 (self.file(job.segment)?, job.sync_first.map(|number| self.file(number)).transpose()?);
-            let started = Execution::start(&mut self.disk, job, files, (false, Order::OneByOne));
+            let started = Execution::start(&mut self.disk, job, files, (false, SubmitOrder::OneByOne));
             let mut execution = started.map_err(|failure| Error::io("commit to", &name, failure.error))?;
             while let Some(completion) = self.disk.complete(true) {
                 match execution.completed(&mut self.disk, completion) {

@@ -5,8 +5,8 @@
 //! failed call the queue is finished: requests that the kernel had not taken are never taken, because the ring is not
 //! entered again.
 
-use crate::commit::{OpenError, Piece, Unavailable};
-use crate::completion::{Answer, Batch, Failure, Order, STEPS_MAX, Step};
+use crate::commit::{BatchWrite, OpenError, Unavailable};
+use crate::completion::{Answer, BatchProgress, Failure, STEPS_MAX, Step, SubmitOrder};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
 use io_uring::{IoUring, opcode, squeue, types};
@@ -129,15 +129,15 @@ impl Queue {
         &mut self,
         journal: Journal<'_>,
         settings: Settings,
-        pieces: &[Piece<'_>],
+        pieces: &[BatchWrite<'_>],
     ) -> Result<()> {
         let (order, sync) = match settings.sync {
-            Sync::RingFdatasync => (Order::Grouped, true),
-            Sync::RingLinkedFdatasync => (Order::Linked, true),
-            _ => (Order::Linked, false),
+            Sync::RingFdatasync => (SubmitOrder::Grouped, true),
+            Sync::RingLinkedFdatasync => (SubmitOrder::Linked, true),
+            _ => (SubmitOrder::Linked, false),
         };
         let lengths = pieces.iter().map(|piece| (piece.bytes.len(), piece.durable));
-        let batch = Batch::new(lengths, order, sync).map_err(|failure| failed(journal, failure))?;
+        let batch = BatchProgress::new(lengths, order, sync).map_err(|failure| failed(journal, failure))?;
         self.drive(journal, settings, pieces, batch)
     }
 
@@ -146,15 +146,15 @@ impl Queue {
     /// # Errors
     /// As [`Queue::write_batch`].
     pub(super) fn sync(&mut self, journal: Journal<'_>, settings: Settings) -> Result<()> {
-        self.drive(journal, settings, &[], Batch::sync())
+        self.drive(journal, settings, &[], BatchProgress::sync())
     }
 
     fn drive(
         &mut self,
         journal: Journal<'_>,
         settings: Settings,
-        pieces: &[Piece<'_>],
-        mut batch: Batch,
+        pieces: &[BatchWrite<'_>],
+        mut batch: BatchProgress,
     ) -> Result<()> {
         while !batch.due().is_empty() {
             let count = batch.due().len();
@@ -173,8 +173,8 @@ impl Queue {
         &mut self,
         journal: Journal<'_>,
         settings: Settings,
-        pieces: &[Piece<'_>],
-        batch: &Batch,
+        pieces: &[BatchWrite<'_>],
+        batch: &BatchProgress,
     ) -> Result<()> {
         let due = batch.due();
         for (index, step) in due.iter().enumerate() {
@@ -259,7 +259,7 @@ fn failed(journal: Journal<'_>, failure: Failure) -> Error {
 }
 
 /// The request for one step; nothing if the step lies outside its piece.
-fn entry(step: Step, file: &File, settings: Settings, pieces: &[Piece<'_>]) -> Option<squeue::Entry> {
+fn entry(step: Step, file: &File, settings: Settings, pieces: &[BatchWrite<'_>]) -> Option<squeue::Entry> {
     let fd = types::Fd(file.as_raw_fd());
     let Step::Write { piece, done, .. } = step else {
         let flags = types::FsyncFlags::DATASYNC;

@@ -14,7 +14,7 @@
 use super::queue::{Journal, Queue, Settings};
 use crate::CommitHandle;
 use crate::buffer::Aligned;
-use crate::commit::{OpenError, Piece, Target};
+use crate::commit::{BatchWrite, OpenError, Target};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
 use std::fs::File;
@@ -87,7 +87,7 @@ impl CommitHandle for Ring {
         let Self { queue, file, path, buffer, settings } = self;
         let bytes = buffer.as_slice().get(..len).ok_or(too_long)?;
         let durable = settings.sync == Sync::RingLinkedFdatasync;
-        let piece = Piece { offset, bytes, buffer: settings.registered.then_some(0), durable };
+        let piece = BatchWrite { offset, bytes, buffer: settings.registered.then_some(0), durable };
         queue.write_batch(Journal { file, path }, *settings, &[piece])
     }
 

@@ -14,7 +14,7 @@
 //! poll are not used, because they take a processor for themselves.
 
 use super::queue::{Journal, Queue, Settings};
-use crate::commit::{CommitHandle, OpenError, Piece, Target, Unavailable};
+use crate::commit::{BatchWrite, CommitHandle, OpenError, Target, Unavailable};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::method::{Method, RingPoll, Write};
@@ -166,7 +166,7 @@ impl RingFile {
 
 impl CommitHandle for RingFile {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let piece = Piece { offset, bytes, buffer: None, durable: false };
+        let piece = BatchWrite { offset, bytes, buffer: None, durable: false };
         self.ring()?.queue.write_batch(self.journal(), self.settings, &[piece])
     }
 
@@ -177,7 +177,7 @@ impl CommitHandle for RingFile {
         Ok(())
     }
 
-    fn write_batch(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+    fn write_batch(&mut self, pieces: &[BatchWrite<'_>]) -> Result<()> {
         self.ring()?.queue.write_batch(self.journal(), self.settings, pieces)
     }
 }
