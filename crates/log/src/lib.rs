@@ -82,6 +82,7 @@ pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
 pub use options::{EngineChoice, MethodChoice, Options};
+pub use read::pin::ReadPin;
 pub use read::reader::{Follower, Payload, Reader, Record};
 pub use read::view::{View, ViewReader};
 pub use recovery::tail::Tail;

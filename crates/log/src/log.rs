@@ -29,6 +29,7 @@ use crate::method::ack_level::AckLevel;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
+use crate::read::pin::{Pins, ReadPin};
 use crate::read::reader::{Follower, Reader, Record};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
@@ -87,6 +88,7 @@ pub struct Log {
     opened: Opened,
     threads: Mutex<Vec<JoinHandle<()>>>,
     staged_memory: Mutex<Vec<Vec<u8>>>,
+    pins: Pins,
     /// Where single records are.
     index: RecordIndex,
     /// Held as long as the log is open.
@@ -202,6 +204,7 @@ impl Log {
             opened,
             threads: Mutex::default(),
             staged_memory: Mutex::default(),
+            pins: Pins::default(),
             index: RecordIndex::default(),
             lock: Arc::new(lock),
             handed_over: HandedOver::default(),
@@ -434,7 +437,28 @@ impl Log {
         self.read(from).map(Follower::new)
     }
 
-    /// Trims everything before `lsn`, as far as it is durable; returns the first LSN that is left. Whole segments
+    /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a reader that is slow, or
+    /// that comes back later. [`Log::trim`] goes no further than the lowest pin, which [`Stats::pinned`] shows. A pin lives in
+    /// this process alone, and holds nothing once the log is closed.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended, [`Error::Forked`].
+    pub fn pin(&self, lsn: Lsn) -> Result<ReadPin> {
+        self.group.status().check_process()?;
+        let mut held = self.pins.held();
+        let core = self.group.core();
+        let (first, end) = (core.trim(), core.appended());
+        drop(core);
+        if lsn < first {
+            return Err(Error::Trimmed { lsn, first });
+        }
+        if lsn > end {
+            return Err(Error::BeyondEnd { lsn, end });
+        }
+        Ok(self.pins.pin(&mut held, lsn))
+    }
+
+    /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] holds it; returns the first LSN that is left. Whole segments
     /// before it are recycled, once that first LSN is durable itself.
     ///
     /// # Errors
@@ -448,13 +472,14 @@ impl Log {
         if self.group.status().is_closed() {
             return Err(Error::Closed);
         }
+        let held = self.pins.held();
         let mut core = self.group.core();
         let end = core.appended();
         if lsn > end {
             return Err(Error::BeyondEnd { lsn, end });
         }
-        let first = core.set_trim(lsn);
-        drop(core);
+        let first = core.set_trim(held.bound(lsn));
+        drop((core, held));
         // The next batch or, in an idle log, the next mark makes it durable.
         self.group.threads().note_activity();
         self.group.threads().wake_sleeping_writer();
@@ -507,7 +532,8 @@ impl Log {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Opened { method, engine, engine_refused, .. } = &self.opened;
-        Stats { method, engine, engine_refused: engine_refused.clone(), ..self.group.stats() }
+        let pinned = self.pins.held().lowest();
+        Stats { pinned, method, engine, engine_refused: engine_refused.clone(), ..self.group.stats() }
     }
 
     /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.

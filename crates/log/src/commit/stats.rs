@@ -53,6 +53,8 @@ pub struct Stats {
     pub durable: Lsn,
     /// The first LSN that must be present.
     pub first: Lsn,
+    /// The lowest LSN that a pin holds: see [`crate::Log::pin`].
+    pub pinned: Option<Lsn>,
     /// Segments in the log.
     pub segments: u64,
     /// The row of the method table in use.
