@@ -117,7 +117,8 @@ pub enum Error {
         /// The bound in bytes.
         bytes_max: u64,
     },
-    /// The memory for appends is full and the caller requested not to wait.
+    /// The memory for appends is full, or no prepared segment has room, and the caller requested not to wait: nothing was
+    /// accepted. See [`crate::Log::try_append`].
     WouldBlock,
     /// The requested record was trimmed.
     Trimmed {
@@ -267,7 +268,10 @@ impl std::fmt::Display for Error {
             Self::TooLong { bytes, bytes_max } => {
                 write!(f, "{bytes} bytes are more than the bound of {bytes_max}")
             }
-            Self::WouldBlock => f.write_str("the memory for appends is full"),
+            Self::WouldBlock => f.write_str(
+                "the memory for appends is full or the next segment is not prepared yet; nothing was accepted, try \
+                 again when a commit has ended",
+            ),
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
             Self::NoRecord { lsn } => {
                 write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")

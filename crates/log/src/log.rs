@@ -262,25 +262,41 @@ impl Log {
     /// [`Error::Closed`].
     #[inline]
     pub fn append(&self, record: &[u8]) -> Result<Lsn> {
-        self.accept_record(record).map(|(lsn, _)| lsn)
+        self.accept_record::<true>(record).map(|(lsn, _)| lsn)
+    }
+
+    /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and what is lacking
+    /// has been requested, so that a later call finds it. A task of an async executor appends with this and, when it is
+    /// refused, awaits the [`Commit`] of what it has appended so far, or comes back later.
+    ///
+    /// It takes the log's short internal lock, as `append` does, and never waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Log::append`], and [`Error::WouldBlock`] when the memory is full or no prepared segment has room.
+    pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
+        self.accept_record::<false>(record).map(|(lsn, _)| lsn)
     }
 
     #[inline]
-    fn accept_record(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+    fn accept_record<const WAIT: bool>(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
         if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
             let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
-            return self.accept_large([&head, record], 1);
+            return self.accept_large::<WAIT>([&head, record], 1);
         }
-        self.group.accept(|core| core.append(record))
+        self.group.accept_or::<WAIT>(|core| core.append(record))
     }
 
     /// Accepts records that fill a batch of their own. They are copied and added to the checksum before the core
     /// is locked, because every other append would wait for that.
-    fn accept_large(&self, parts: [&[u8]; 2], count: u32) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+    fn accept_large<const WAIT: bool>(
+        &self,
+        parts: [&[u8]; 2],
+        count: u32,
+    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
         let capacity = used.next_multiple_of(self.group.config().block_bytes.into());
-        drop(self.group.accept(|core| core.admit_large(capacity))?);
+        drop(self.group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
         let mut buf = AlignedBuf::zeroed(capacity);
         let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
         head.copy_from_slice(parts[0]);
@@ -291,7 +307,7 @@ impl Log {
             faults.copied();
         }
         let mut buf = Some(buf);
-        let accepted = self.group.accept(|core| core.adopt(&mut buf, used, count, sum));
+        let accepted = self.group.accept_or::<WAIT>(|core| core.adopt(&mut buf, used, count, sum));
         if let Some(unused) = buf {
             self.group.core().give_back(unused);
         }
@@ -326,7 +342,7 @@ impl Log {
     /// # Errors
     /// As [`Log::append`] and [`Log::commit`].
     pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
-        let (lsn, core) = self.accept_record(record)?;
+        let (lsn, core) = self.accept_record::<true>(record)?;
         self.group.commit_and_wait(core, lsn, self.group.config().own())?;
         Ok(lsn)
     }
@@ -362,7 +378,7 @@ impl Log {
             Finished::Apart(records)
                 if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) =>
             {
-                self.accept_large([&[], records], count)
+                self.accept_large::<true>([&[], records], count)
             }
             Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count)),
         };
@@ -370,7 +386,8 @@ impl Log {
     }
 
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is in flight or
-    /// will be, whether the future is polled or not.
+    /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other one loses its
+    /// wake-up, and the records become durable all the same.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
         self.commit_async_in(lsn, self.group.config().own())
     }

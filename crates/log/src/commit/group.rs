@@ -163,10 +163,20 @@ impl Group {
     /// Has `accept` accept records, waiting for memory and segments as long as it must.
     pub(crate) fn accept(
         &self,
+        accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
+    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        self.accept_or::<true>(accept)
+    }
+
+    /// As [`Group::accept`] if it may `WAIT`. If not, what is lacking is requested all the same, so that a later call finds
+    /// it, and the answer is [`Error::WouldBlock`].
+    pub(crate) fn accept_or<const WAIT: bool>(
+        &self,
         mut accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.status.check_process()?;
-        let mut requested = false;
+        // A caller that does not wait has made its request in an earlier call.
+        let mut requested = !WAIT;
         loop {
             if self.status.is_closed() {
                 return Err(self.status.refusal());
@@ -188,7 +198,9 @@ impl Group {
                 Err(Refusal::Memory) => None,
                 Err(Refusal::Segment { bytes }) => Some(bytes),
             };
-            self.recorder.stalled();
+            if WAIT {
+                self.recorder.stalled();
+            }
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
             if let Some(bytes) = segment {
@@ -205,6 +217,10 @@ impl Group {
                 self.waiters.request(self.config.own(), core.appended());
                 drop(core);
                 self.threads.wake_writer();
+            }
+            if !WAIT {
+                gate.leave();
+                return Err(Error::WouldBlock);
             }
             gate.wait(ticket);
         }

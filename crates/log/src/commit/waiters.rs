@@ -10,6 +10,7 @@
 //! Invariant: a watermark is published after the core has moved it and before any waiter is woken, so a woken waiter
 //! finds it.
 
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::commit::gate::Gate;
@@ -31,7 +32,8 @@ pub(crate) struct Waiters {
     batch_gates: [Gate; GATES],
     append_gate: Gate,
     follower_gate: Gate,
-    wakers: Mutex<Vec<(AckLevel, Lsn, Waker)>>,
+    /// By level and LSN, because many tasks may wait: neither adding nor waking one may look at all others.
+    wakers: Mutex<[BTreeMap<Lsn, Vec<Waker>>; 3]>,
 }
 
 impl Waiters {
@@ -99,9 +101,9 @@ impl Waiters {
     /// Wakes `waker` when everything before `lsn` has reached the level.
     pub(crate) fn add_waker(&self, level: AckLevel, lsn: Lsn, waker: &Waker) {
         let mut wakers = lock(&self.wakers);
-        let known = wakers.iter().any(|(of, at, known)| (*of, *at) == (level, lsn) && known.will_wake(waker));
-        if !known {
-            wakers.push((level, lsn, waker.clone()));
+        let waiting = wakers[level as usize].entry(lsn).or_default();
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
         }
     }
 
@@ -130,12 +132,18 @@ impl Waiters {
 
     fn wake_futures(&self, ended: impl FnOnce() -> bool) {
         let mut wakers = lock(&self.wakers);
-        if wakers.is_empty() {
+        if wakers.iter().all(BTreeMap::is_empty) {
             return;
         }
         let ended = ended();
-        let due = wakers.extract_if(.., |(level, lsn, _)| ended || *lsn <= self.reached(*level));
-        let due: Vec<Waker> = due.map(|(_, _, waker)| waker).collect();
+        let mut due = Vec::new();
+        for level in AckLevel::ALL {
+            let reached = self.reached(level);
+            let waiting = &mut wakers[level as usize];
+            while let Some(first) = waiting.first_entry().filter(|first| ended || *first.key() <= reached) {
+                due.append(&mut first.remove());
+            }
+        }
         drop(wakers);
         due.into_iter().for_each(wake);
     }
