@@ -155,7 +155,7 @@ pub enum Lie {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeakCalls {
     /// syncfs(2) need not end with a device flush. XFS only forces its log, which flushes the device if there was metadata
-    /// to log: overwrites within one tick of the file's timestamp leave it nothing to do.
+    /// to log: overwrites within one tick of the file's timestamp leave it nothing to do. A FUSE process is not told at all.
     pub syncfs: bool,
     /// `sync_file_range(2)` need not bring the data to a device: an overlay's file has no pages of its own; with its data in
     /// the journal (ext4 `data=journal`) or in a FUSE process a file has nothing to write.
@@ -245,6 +245,9 @@ fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<Str
         && weak.syncfs
     {
         because.push("syncfs does not always flush the device on this file system".to_owned());
+        if weak.direct_write {
+            return Reach { data: Depth::Kernel, metadata: false };
+        }
         reach = Reach { data: Depth::Device, metadata: true };
     }
     let is_ring = matches!(method.write, Write::Ring { .. });
@@ -403,7 +406,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 49] = [
+        let rows: [(&str, Surroundings, Class); 50] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -434,6 +437,11 @@ mod tests {
             ),
             ("buffered+syncfs", honest(), PowerLoss),
             ("buffered+syncfs", with(|s| s.weak_calls.syncfs = true), SystemCrash),
+            (
+                "buffered+syncfs",
+                with(|s| (s.weak_calls.syncfs, s.weak_calls.direct_write) = (true, true)),
+                ProcessCrash,
+            ),
             ("buffered+fdatasync", with(|s| s.weak_calls.syncfs = true), PowerLoss),
             ("sync-file-range", with(|s| s.weak_calls.sync_file_range = true), ProcessCrash),
             ("direct", with(|s| s.weak_calls.sync_file_range = true), SystemCrash),

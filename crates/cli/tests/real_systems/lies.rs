@@ -88,6 +88,53 @@ fn a_preload_library_that_eats_syncs_is_named_and_costs_the_class() {
     assert_eq!(class("rwf-dsync"), Class::PowerLoss, "flags of a write go past the library");
 }
 
+/// Methods of every reach, whose classes differ most from one file system to the next.
+const REACHES: [&str; 2] =
+    ["--methods", "direct,sync-file-range,buffered+syncfs,buffered+fdatasync,direct+dsync"];
+
+/// Each method of [`REACHES`] has the class beside it, and a log works there.
+fn classed(folder: &Path, classes: [Class; 5]) {
+    let run = Bench::new(folder, &[&SMALL[..], &REACHES].concat()).run();
+    let result = run.result();
+    for (id, class) in REACHES[1].split(',').zip(classes) {
+        let row = measured(&result, id).durability.as_ref().expect("a class");
+        assert_eq!(row.class, class, "{id}: {:?}", row.because);
+    }
+    let options = seawall::Options::default().segment_bytes(1 << 20);
+    let log = seawall::Log::open(folder.join("log"), options).expect("a log");
+    let end = log.append_commit(b"durable").expect("a commit");
+    log.close().expect("closed");
+    let report = seawall::verify(folder.join("log")).expect("a report");
+    assert_eq!((report.damage.len(), report.end), (0, end));
+}
+
+#[test]
+#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
+fn a_file_system_that_journals_data_keeps_in_memory_what_is_not_synced() {
+    use Class::{PowerLoss, ProcessCrash};
+    let ground = Ground::new("ext4", 128, "data=journal");
+    classed(ground.path(), [ProcessCrash, ProcessCrash, PowerLoss, PowerLoss, PowerLoss]);
+}
+
+#[test]
+#[ignore = "needs root and an overlay; run by `cargo xtask test`"]
+fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
+    use Class::{PowerLoss, ProcessCrash, SystemCrash};
+    for (kind, mib, direct, syncfs) in
+        [("ext4", 128, SystemCrash, PowerLoss), ("xfs", 320, ProcessCrash, SystemCrash)]
+    {
+        let ground = Ground::new(kind, mib, "defaults");
+        for part in ["lower", "upper", "work", "merged"] {
+            std::fs::create_dir(ground.path().join(part)).expect("a folder");
+        }
+        let at = ground.path().display();
+        let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
+        let mount = Mount::new("overlay", &options, "overlay", &ground.path().join("merged"));
+        classed(&ground.path().join("merged"), [direct, ProcessCrash, syncfs, PowerLoss, PowerLoss]);
+        drop(mount);
+    }
+}
+
 #[test]
 #[ignore = "needs root and an overlay; run by `cargo xtask test`"]
 fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing() {

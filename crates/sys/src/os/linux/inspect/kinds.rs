@@ -96,7 +96,7 @@ pub(super) fn kind(name: &str) -> Kind {
     Kind {
         weak_calls: WeakCalls {
             // Seen at the device: the test of device evidence on xfs counts it.
-            syncfs: name == "xfs",
+            syncfs: name == "xfs" || is_fuse,
             // Seen at the device too: an overlay's file has no pages.
             sync_file_range: name == "overlay" || is_fuse,
             direct_write: is_fuse,
@@ -152,8 +152,8 @@ mod tests {
             ("f2fs", [false, false, false, true]),
             ("overlay", [false, true, false, false]),
             ("nfs4", [false, false, false, false]),
-            ("fuseblk", [false, true, true, false]),
-            ("fuse.sshfs", [false, true, true, false]),
+            ("fuseblk", [true, true, true, false]),
+            ("fuse.sshfs", [true, true, true, false]),
             ("fusectl", [false, false, false, false]),
         ] {
             assert_eq!(

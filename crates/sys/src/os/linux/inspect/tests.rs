@@ -204,7 +204,7 @@ fn calls_that_do_less_are_known_through_overlays_and_images() {
         ("/over-raid", true, true, false),
         ("/over-journaled", false, true, true),
         ("/merged", false, true, false),
-        ("/fuse", false, true, true),
+        ("/fuse", true, true, true),
         ("/share", false, false, false),
         ("/on-journaled", false, false, false),
     ] {
