@@ -114,7 +114,10 @@ fn refusal(to: &Path, why: &str) -> Error {
 fn holds_log(to: &Path) -> Result<bool> {
     let names = match std::fs::read_dir(to) {
         Ok(names) => names,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        // A folder cannot be renamed to a link that leads nowhere.
+        Err(error) if error.kind() == ErrorKind::NotFound && to.symlink_metadata().is_err() => {
+            return Ok(false);
+        }
         Err(source) => return Err(Error::io("list", to, source)),
     };
     let mut holds = (false, false);
