@@ -367,16 +367,18 @@ impl Follower {
             let group = Arc::clone(&self.reader.group);
             let gate = group.waiters().follower_gate();
             let ticket = gate.ticket();
+            // Before the look for a record: what becomes durable last does so before either is true.
+            let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
             let found = self.reader.next_record();
             if !matches!(found, Ok(None)) {
                 gate.leave();
                 return found;
             }
-            if let Some(failed) = group.status().failed() {
+            if let Some(failed) = failed {
                 gate.leave();
                 return Err(failed);
             }
-            if group.status().is_stopping() {
+            if stopping {
                 gate.leave();
                 return Ok(None);
             }
