@@ -31,7 +31,7 @@ pub(crate) enum ScenarioArgs {
     Stall(StallArgs),
     /// Measure whether a sync costs more, the more of the file is in the cache; several folders are compared
     Cached(CachedArgs),
-    /// Measure seek+write, pwrite and their kin with no disk in them, also from JVMs
+    /// Measure seek+write, pwrite and other write calls with no disk in them, also from JVMs
     Path(PathArgs),
     /// Measure what group commit gains with 1 to 64 writers
     Group(GroupArgs),
@@ -237,7 +237,7 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "N", help_heading = "How much")]
     rounds: Option<u32>,
 
-    /// Part of the usual time, the option of before --time
+    /// Part of the usual time: the older form of --time
     #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: Option<u64>,
 

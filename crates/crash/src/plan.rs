@@ -3,7 +3,7 @@
 //! Invariant: a control names the layers that claim to catch its mistake, and no others; a mistake that a layer
 //! cannot see is listed here and not hidden by omitting the row.
 
-use seawall_sys::method::{Depth, Sync, Write, WriteFlag};
+use seawall_sys::method::{Depth, RingPoll, Sync, Write, WriteFlag};
 
 use crate::directory_disk::Sabotage;
 use crate::scene::Scene;
@@ -31,7 +31,9 @@ const LIBRARY_METHODS: [&str; 11] = [
 pub(crate) fn visible_methods() -> Vec<&'static str> {
     let hidden = |method: &&seawall_sys::Method| {
         let refused = matches!(method.write, Write::Flagged(WriteFlag::DontCache | WriteFlag::Atomic));
-        method.sync == Sync::Syncfs || refused || method.id == "uring-direct-iopoll"
+        method.sync == Sync::Syncfs
+            || refused
+            || matches!(method.write, Write::Ring { poll: RingPoll::Completion, .. })
     };
     let durable = seawall_sys::methods::here().iter().filter(|method| method.reach().data == Depth::Stable);
     durable.filter(|method| !hidden(method)).map(|method| method.id).collect()

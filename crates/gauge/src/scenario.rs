@@ -116,7 +116,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: path::NAME,
-        summary: "what do seek+write, pwrite and their kin cost, with no disk in it?",
+        summary: "what do seek+write, pwrite and other write calls cost, with no disk in it?",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
         defaults: "--size 4096 --write-sleep 50 (µs, spinning), --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
         settings: || Settings {

@@ -204,7 +204,7 @@ pub trait Testbed {
     ///
     /// # Errors
     /// The failed call.
-    fn settle(&mut self) -> Result<(), Error>;
+    fn quiesce(&mut self) -> Result<(), Error>;
 
     /// The journal's extents now; `None` where the system does not report it.
     ///

@@ -8,12 +8,12 @@
 
 mod resumable;
 
-use resumable::{Anything, Orders};
+use resumable::{Anything, CampaignOptions};
 use seawall::sim::campaign::{Campaign, DIMENSIONS, Tally, run};
-use seawall::sim::crew::Standing;
+use seawall::sim::crew::CampaignProgress;
 
-fn show(standing: &Standing<Tally>, workers: usize, wanted: u64) {
-    let Standing { first_seed, next_seed, milliseconds, sum: tally } = standing;
+fn show(standing: &CampaignProgress<Tally>, workers: usize, wanted: u64) {
+    let CampaignProgress { first_seed, next_seed, milliseconds, sum: tally } = standing;
     let rate = tally.states as f64 * 1000.0 / (*milliseconds).max(1) as f64;
     println!("seeds {first_seed} to {}, {workers} workers, {milliseconds} ms", next_seed - 1);
     println!("{:>12} states judged, each once in its life: {rate:.0} a second", tally.states);
@@ -35,7 +35,7 @@ fn show(standing: &Standing<Tally>, workers: usize, wanted: u64) {
 
 fn main() -> Result<(), Anything> {
     let mut campaign = Campaign { states: 1_000_000, ..Campaign::default() };
-    let orders = Orders::read(|name, number| {
+    let orders = CampaignOptions::read(|name, number| {
         match name {
             "--states" => campaign.states = number,
             "--state" => campaign.only = Some(number),

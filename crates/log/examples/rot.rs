@@ -9,8 +9,8 @@
 
 mod resumable;
 
-use resumable::{Anything, Orders};
-use seawall::sim::crew::Standing;
+use resumable::{Anything, CampaignOptions};
+use seawall::sim::crew::CampaignProgress;
 use seawall::sim::rot::{Cell, ENDINGS, Injections, ROTS, Table};
 
 fn percent(part: u64, whole: u64) -> String {
@@ -50,7 +50,7 @@ fn show(table: &Table) {
 
 fn main() -> Result<(), Anything> {
     let mut injections = Injections { per_log: 200, logs: 1_000 };
-    let orders = Orders::read(|name, number| {
+    let orders = CampaignOptions::read(|name, number| {
         match name {
             "--logs" => injections.logs = number,
             "--per-log" => injections.per_log = number,
@@ -58,7 +58,7 @@ fn main() -> Result<(), Anything> {
         }
         true
     })?;
-    orders.run(&injections, |Standing { first_seed, next_seed, milliseconds, sum }| {
+    orders.run(&injections, |CampaignProgress { first_seed, next_seed, milliseconds, sum }| {
         show(sum);
         let (last, per_log, seconds) = (next_seed - 1, injections.per_log, milliseconds / 1_000);
         println!("\nseeds {first_seed} to {last}, {per_log} injections a log, {seconds} s");

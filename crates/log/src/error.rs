@@ -142,7 +142,7 @@ pub enum Error {
     /// A commit requested a higher durability class than the log promises.
     BeyondPromise {
         /// The requested class.
-        asked: seawall_sys::durability::Class,
+        requested: seawall_sys::durability::Class,
         /// The class that the log was opened with.
         promised: seawall_sys::durability::Class,
     },
@@ -277,11 +277,11 @@ impl std::fmt::Display for Error {
                 write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
             }
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
-            Self::BeyondPromise { asked, promised } => write!(
+            Self::BeyondPromise { requested, promised } => write!(
                 f,
                 "a commit requested durability class {}, but this log was opened with {}: open it with \
-                 Options::durability({asked:?})",
-                asked.name(),
+                 Options::durability({requested:?})",
+                requested.name(),
                 promised.name()
             ),
             Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),

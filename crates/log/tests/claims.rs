@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use scratch::scratch;
-use seawall::format::{BatchHeader, Kind, LogId, SegmentHeader, segment_name};
+use seawall::format::{BatchHeader, BatchKind, LogId, SegmentHeader, segment_name};
 use seawall::{Durability, Error, Log, Lsn, Options, View, salvage, verify};
 
 const BLOCK: u16 = 4096;
@@ -55,7 +55,7 @@ fn forge(dir: &Path, claim: u32, followed: bool) {
     let first = segment(1, SEGMENT, Lsn::ZERO, 0);
     let file = create(dir, &first);
     let batch = BatchHeader {
-        kind: Kind::Records,
+        kind: BatchKind::Records,
         log_id: first.log_id,
         epoch: 1,
         segment: 1,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use seawall::format::{
-    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, LogId, RECORD_BYTES_MAX, Records, SegmentHeader,
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, LogId, RECORD_BYTES_MAX, Records, SegmentHeader,
     check_body, file_role, record_header, segment_name,
 };
 use seawall::{Durability, Error, Log, Lsn, Options};
@@ -36,7 +36,7 @@ fn batch() -> Vec<u8> {
     let mut bytes = vec![0; 512];
     bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(&body);
     let header = BatchHeader {
-        kind: Kind::Records,
+        kind: BatchKind::Records,
         log_id: ID,
         epoch: 3,
         segment: 7,

@@ -82,7 +82,7 @@ fn what_the_process_wrote_is_there_when_it_is_gone_and_segments_rotate_on_firm_g
 }
 
 #[test]
-fn closing_settles_and_an_idle_log_settles_itself() {
+fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
     let dir = scratch();
     let log = Log::open(dir.path(), options("dsync").idle_mark(Duration::from_millis(1))).expect("opens");
     let weak = log.append(b"weak").expect("appends");

@@ -246,7 +246,7 @@ fn proven(
     let proof = commit.write(0, bytes.as_slice()).and_then(|()| commit.sync());
     proof.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
-            let needs = if method.since.starts_with("any ") {
+            let needs = if method.since.starts_with("any") {
                 String::new()
             } else {
                 format!("; it needs {}", method.since)

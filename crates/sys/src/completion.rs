@@ -167,7 +167,7 @@ impl BatchProgress {
             (SubmitOrder::Grouped, Some(sync)) => sync,
             (SubmitOrder::OneByOne, _) => left.len().min(1),
         };
-        &left[..planted!(SyncBesideWrites, sync.map_or(count, |sync| count.max(sync + 1)), count)]
+        &left[..planted!(SyncDuringWrites, sync.map_or(count, |sync| count.max(sync + 1)), count)]
     }
 
     /// Whether each step of [`BatchProgress::due`] must wait for the one before it.

@@ -155,7 +155,7 @@ pub enum Lie {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeakCalls {
     /// syncfs(2) need not end with a device flush. XFS only forces its log, which flushes the device if there was metadata
-    /// to log: overwrites within one tick of the file's timestamp leave it nothing to do. A FUSE process is not told at all.
+    /// to log: overwrites within one tick of the file's timestamp leave it nothing to do. A FUSE process is not called at all.
     pub syncfs: bool,
     /// `sync_file_range(2)` need not bring the data to a device: an overlay's file has no pages of its own; with its data in
     /// the journal (ext4 `data=journal`) or in a FUSE process a file has nothing to write.

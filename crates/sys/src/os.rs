@@ -26,7 +26,7 @@
 //! `unix` holds what the three Unix systems share, `posix` what macOS and illumos share, `fallback` the refusals and
 //! substitutes of systems that lack something. `buffer` and `mapping` are the same on every system.
 //!
-//! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in Seawall.
+//! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in the log and the gauge outside their tests.
 
 #![allow(unsafe_code, reason = "the one home of system calls; each block states why it is sound")]
 

@@ -79,7 +79,7 @@ mod switch {
         StartWithoutSync
         AppendBehindTornTail
         SkipSync
-        SyncBesideWrites
+        SyncDuringWrites
         ShortWriteIgnored
         WriteErrorIgnored
         SyncErrorIgnored
@@ -90,7 +90,7 @@ mod switch {
         RetireNewestFirst
         RetireLiveSegment
         StartWithTheBatch
-        TrimNotCarried
+        TrimNotStated
         LinkNotAdvanced
         RecordsInMark
         SplitTransaction
@@ -100,26 +100,26 @@ mod switch {
         MarkIsClose
         OpenMarkNotSynced
         ServeBeforeStart
-        ForgetAfterSetback
+        ForgetAfterTaskError
         TakeRestForNew
         TrustCloseWithoutRoom
-        StrictWithoutSettling
-        RotateBeforeSettling
-        WitnessClaimsWeak
-        WeakIsDurable
-        WeakAckAtIssue
-        WeakTrim
-        SettleBesideWeak
-        SettleErrorIgnored
+        FullWithoutDebtSync
+        RotateBeforeDebtSync
+        WitnessClaimsRelaxed
+        RelaxedIsDurable
+        RelaxedAckAtIssue
+        RelaxedTrim
+        DebtSyncDuringRelaxed
+        DebtSyncErrorIgnored
         TrustCache
-        CarryWithoutSync
+        CopyWithoutSync
         MarkBehindEverything
         KeepSmallSpare
-        TrimBesideReader
-        CloseBesideMark
-        WeakMarkBeforeSync
-        WeakStartWithoutSync
-        WeakCloseWithoutSync
+        TrimDuringRead
+        CloseDuringMark
+        RelaxedMarkBeforeSync
+        RelaxedStartWithoutSync
+        RelaxedCloseWithoutSync
         LossInSilence
         RenameReplaces
         OpenFailureIsFatal

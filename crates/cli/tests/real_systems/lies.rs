@@ -183,7 +183,7 @@ fn an_overlay_whose_upper_folder_cannot_be_seen_promises_nothing_without_a_flush
         assert_eq!(durability.class, expected, "{}: {}", row.id, run.printed());
         assert_eq!(durability.promised_by, Promiser::Unknown, "{}", row.id);
     }
-    assert!(run.printed().contains("who promises durability cannot be printed"), "{}", run.printed());
+    assert!(run.printed().contains("who promises durability is not known"), "{}", run.printed());
     assert!(!run.printed().contains("usual for NVMe"), "{}", run.printed());
 }
 

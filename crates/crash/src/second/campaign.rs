@@ -213,8 +213,8 @@ impl Progress {
     fn markdown(&self) -> String {
         let nature = match self.disk {
             Some(Nature::Lying) => "a disk that acknowledges flushes and does not do them",
-            Some(Nature::IgnoresFlush) => "a disk that ignores flushes and heeds FUA",
-            Some(Nature::IgnoresFua) => "a disk that ignores FUA and heeds flushes",
+            Some(Nature::IgnoresFlush) => "a disk that ignores flushes and honours FUA",
+            Some(Nature::IgnoresFua) => "a disk that ignores FUA and honours flushes",
             Some(Nature::EarlyFua) => "a disk that acknowledges FUA before it is done",
             _ if self.bus == Bus::NvmeQemu => "the emulator's NVMe drive, which drops FUA",
             _ => "a disk that keeps its promises",

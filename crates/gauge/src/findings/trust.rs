@@ -237,7 +237,7 @@ pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
         Promiser::Unknown => say(
             Severity::Caution,
             format!(
-                "No block device shows under {}: who promises durability cannot be sound.",
+                "No block device shows under {}: who promises durability is not known.",
                 environment.file_system.kind
             ),
             "measure on a file system whose disk this machine can see",

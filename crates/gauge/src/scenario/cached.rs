@@ -9,7 +9,7 @@
 //!   drop the cache · read the row's share in · measure what is cached · 100 × (seek, read, write, fsync) · accounts
 //! ```
 //!
-//! Mended: how much is cached is measured, not assumed, and swept; the CPU time inside each call is accounted, because
+//! Corrected: how much is cached is measured, not assumed, and swept; the CPU time inside each call is accounted, because
 //! it, not waiting, is the signal; each row starts from a dropped cache, in an order drawn for each round.
 //!
 //! Invariant: a row never runs on pages that another row left in the cache.

@@ -4,7 +4,7 @@
 //!   prove each method ─ make the journal ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
 //!                                                             │
 //!                     for each method, in an order drawn for this round:
-//!                       open · warm · counters · commits · counters · close · settle
+//!                       open · warm · counters · commits · counters · close · quiesce
 //! ```
 //!
 //! The published experiment ran its methods once, in fixed order, on one file, from unwritten extents, without a sync
@@ -95,7 +95,7 @@ pub fn run(
         used = true;
         let next = &mut next[turn.index];
         let block = commit_block(settings, testbed, &turn, *next);
-        let rested = testbed.settle();
+        let rested = testbed.quiesce();
         match block {
             Ok(block) => {
                 rested.map_err(BlockError::run)?;

@@ -6,7 +6,7 @@
 //! which a delay is charged to one write only. And its seek run closed and opened a file inside the timed call 50
 //! times an iteration of 255,000 writes, which is what its 99.99 % showed; its pwrite run did not do that.
 //!
-//! Mended: nothing is clipped; files are opened before, never inside, the timed call; all ways take turns, iteration by
+//! Corrected: nothing is clipped; files are opened before, never inside, the timed call; all ways take turns, iteration by
 //! iteration; each runs in the original's closed loop and on a schedule too; a percentile that an iteration's writes
 //! cannot carry is left out of its line rather than replaced by the maximum.
 //!
@@ -86,7 +86,7 @@ pub struct BlockRequest {
     /// Size of the writes that fill the file.
     pub fill_bytes: u64,
     /// Whether what was written is brought to rest after the block, so that no other row's sync writes it.
-    pub settle: bool,
+    pub quiesce: bool,
     /// CPU to pin the thread to.
     pub cpu: Option<usize>,
 }
@@ -137,7 +137,7 @@ pub fn run(
             interval_ns: settings.write_sleep_ns,
             bytes: settings.bytes,
             fill_bytes: settings.journal.fill_bytes,
-            settle: false,
+            quiesce: false,
             cpu,
         };
         block(testbed, &request, turn.until).map(tally)

@@ -12,7 +12,7 @@
 //!   sync                ├──────────────┤                  response: arrival to end
 //! ```
 //!
-//! Mended: appends arrive on schedule and are charged from there; appends are separated by whether a sync was in
+//! Corrected: appends arrive on schedule and are charged from there; appends are separated by whether a sync was in
 //! flight between arrival and end; designs that avoid the stall are measured together with the one that has it.
 //!
 //! Invariants: [`analyse`] is pure and the same for a real and a simulated trace; an append that was never made because

@@ -195,7 +195,7 @@ impl RealTestbed {
     }
 
     /// Brings a file to rest: synced and out of the cache.
-    pub(crate) fn settle_file(path: &Path) -> Result<(), Error> {
+    pub(crate) fn quiesce_file(path: &Path) -> Result<(), Error> {
         let file = File::options()
             .read(true)
             .write(true)
@@ -394,7 +394,7 @@ impl Testbed for RealTestbed {
         writers::run(crew, lanes, &|| self.counts_of(0))
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn quiesce(&mut self) -> Result<(), Error> {
         let journal = self.journal()?;
         let keep_cached = journal.recipe.keep_cached;
         match (&journal.file, &self.device) {

@@ -280,7 +280,7 @@ impl Testbed for SimTestbed {
         writers::run(crew, lanes, &|| self.counts())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn quiesce(&mut self) -> Result<(), Error> {
         self.state().now_ns += 100_000;
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seawall::sim::crew::{BySeed, Standing, go_on};
+use seawall::sim::crew::{BySeed, CampaignProgress, go_on};
 use seawall_sys::clock::monotonic_ns;
 
 pub(crate) type Anything = Box<dyn std::error::Error>;
@@ -16,7 +16,7 @@ pub(crate) type Anything = Box<dyn std::error::Error>;
 const SAVE_EVERY_MS: u64 = 5_000;
 
 /// The options that every campaign has.
-pub(crate) struct Orders {
+pub(crate) struct CampaignOptions {
     pub(crate) seed: u64,
     pub(crate) workers: usize,
     progress: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(crate) struct Orders {
     cap_seconds: u64,
 }
 
-impl Orders {
+impl CampaignOptions {
     /// Reads the command line; `other` takes an option that only one campaign has, and returns whether it knows it.
     pub(crate) fn read(mut other: impl FnMut(&str, u64) -> bool) -> Result<Self, Anything> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -53,9 +53,9 @@ impl Orders {
     pub(crate) fn run<C: BySeed>(
         &self,
         campaign: &C,
-        show: impl FnOnce(&Standing<C::Sum>),
+        show: impl FnOnce(&CampaignProgress<C::Sum>),
     ) -> Result<(), Anything> {
-        let fresh = || Ok(Standing::new(self.seed));
+        let fresh = || Ok(CampaignProgress::new(self.seed));
         let standing = self.progress.as_ref().map_or_else(fresh, |path| load(path, self.seed, campaign))?;
         let (before_ms, start_ns) = (standing.milliseconds, monotonic_ns());
         let run_ms = || (monotonic_ns() - start_ns) / 1_000_000;
@@ -65,7 +65,7 @@ impl Orders {
             let now_ms = run_ms();
             if let Some(path) = self.progress.as_ref().filter(|_| now_ms > saved_ms + SAVE_EVERY_MS) {
                 saved_ms = now_ms;
-                let standing = Standing { milliseconds: before_ms + now_ms, ..standing.clone() };
+                let standing = CampaignProgress { milliseconds: before_ms + now_ms, ..standing.clone() };
                 unsaved = save(path, &standing.to_text(campaign)).err();
             }
             unsaved.is_none() && now_ms < end_ms
@@ -86,13 +86,13 @@ impl Orders {
 }
 
 /// The standing in `path`, if there is a file.
-fn load<C: BySeed>(path: &Path, seed: u64, campaign: &C) -> Result<Standing<C::Sum>, Anything> {
+fn load<C: BySeed>(path: &Path, seed: u64, campaign: &C) -> Result<CampaignProgress<C::Sum>, Anything> {
     match std::fs::read_to_string(path) {
         Ok(text) => {
-            let standing = Standing::from_text(&text, campaign);
+            let standing = CampaignProgress::from_text(&text, campaign);
             Ok(standing.map_err(|why| format!("{}: {why}; name another file", path.display()))?)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Standing::new(seed)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CampaignProgress::new(seed)),
         Err(error) => Err(format!("{}: {error}", path.display()).into()),
     }
 }

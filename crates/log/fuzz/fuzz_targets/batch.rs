@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use seawall::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, Records, SegmentHeader, check_body};
+use seawall::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, Records, SegmentHeader, check_body};
 use seawall_fuzz::{mend_batch, mend_header};
 
 fn batch(bytes: &[u8]) {
@@ -18,7 +18,7 @@ fn batch(bytes: &[u8]) {
     assert_eq!(records.len(), usize::try_from(header.records).expect("32 bits fit"));
     assert_eq!(records.iter().map(|record| record.payload.len() + 4).sum::<usize>(), body.len());
     assert!(records.last().is_none_or(|record| !record.more), "a transaction lies in one batch");
-    assert_eq!(header.kind == Kind::Records, !records.is_empty());
+    assert_eq!(header.kind == BatchKind::Records, !records.is_empty());
 }
 
 fn segment(bytes: &[u8]) {

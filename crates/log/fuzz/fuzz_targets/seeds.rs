@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use seawall::Lsn;
-use seawall::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, record_header};
+use seawall::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, record_header};
 use seawall_fuzz::crc32c;
 
 const BLOCK: usize = 512;
@@ -41,13 +41,13 @@ impl Builder {
         Self { bytes, header, at: BLOCK, lsn, link, epoch: number }
     }
 
-    fn batch(mut self, kind: Kind, payloads: &[(&[u8], bool)]) -> Self {
+    fn batch(mut self, kind: BatchKind, payloads: &[(&[u8], bool)]) -> Self {
         let mut body = Vec::new();
         for (payload, more) in payloads {
             body.extend(record_header(payload.len(), *more).expect("short"));
             body.extend_from_slice(payload);
         }
-        if kind == Kind::Open {
+        if kind == BatchKind::Open {
             self.epoch += 1;
         }
         let blocks = (BATCH_HEADER_BYTES + body.len()).next_multiple_of(BLOCK);
@@ -92,16 +92,16 @@ fn main() {
         std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(name), bytes)).expect("writes");
     };
     let first = Builder::new(1, None)
-        .batch(Kind::Records, &[(b"debit", true), (b"credit", false), (b"", false)])
-        .batch(Kind::Records, &[(&[7; 600], false)])
-        .batch(Kind::Mark, &[]);
+        .batch(BatchKind::Records, &[(b"debit", true), (b"credit", false), (b"", false)])
+        .batch(BatchKind::Records, &[(&[7; 600], false)])
+        .batch(BatchKind::Mark, &[]);
     let second = Builder::new(2, Some(&first))
-        .batch(Kind::Records, &[(b"one", false)])
-        .batch(Kind::Records, &[(b"two", false)]);
+        .batch(BatchKind::Records, &[(b"one", false)])
+        .batch(BatchKind::Records, &[(b"two", false)]);
     let torn = input(true, &[&first, &second]);
-    let second = second.batch(Kind::Close, &[]);
+    let second = second.batch(BatchKind::Close, &[]);
     let closed = input(true, &[&first, &second]);
-    let second = second.batch(Kind::Open, &[]).batch(Kind::Records, &[(b"three", false)]);
+    let second = second.batch(BatchKind::Open, &[]).batch(BatchKind::Records, &[(b"three", false)]);
     write("recovery", "torn", &torn);
     write("recovery", "closed", &closed);
     write("recovery", "reopened", &input(true, &[&first, &second]));

@@ -8,7 +8,7 @@ use seawall_sys::buffer::about_to_write;
 
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
-use crate::format::{BATCH_HEADER_BYTES, Kind};
+use crate::format::{BATCH_HEADER_BYTES, BatchKind};
 use crate::lsn::Lsn;
 use crate::segment::Place;
 
@@ -36,7 +36,7 @@ pub(crate) struct Batch {
     /// Counts batches from 1, in order of issue.
     pub(crate) id: u64,
     /// Its kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: BatchKind,
     /// Header room, records, room for padding.
     pub(crate) buf: AlignedBuf,
     /// Bytes used, header room included.
@@ -61,7 +61,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// A batch without records at `place`, which may fill its buffer.
-    pub(crate) fn empty(id: u64, kind: Kind, buf: AlignedBuf, lsn: Lsn, place: Place) -> Self {
+    pub(crate) fn empty(id: u64, kind: BatchKind, buf: AlignedBuf, lsn: Lsn, place: Place) -> Self {
         Self {
             id,
             kind,

@@ -34,7 +34,7 @@ use crate::commit::sync::{
 use crate::commit::threads::Threads;
 use crate::commit::waiters::Waiters;
 use crate::error::{Error, Result};
-use crate::format::Kind;
+use crate::format::BatchKind;
 use crate::lock::Writing;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
@@ -149,7 +149,7 @@ impl Group {
     pub(crate) fn level(&self, class: Class) -> Result<AckLevel> {
         let rows = self.writers.rows();
         if class > rows.class {
-            return Err(Error::BeyondPromise { asked: class, promised: rows.class });
+            return Err(Error::BeyondPromise { requested: class, promised: rows.class });
         }
         Ok(rows.level(class))
     }
@@ -362,7 +362,7 @@ impl Group {
         mut core: MutexGuard<'a, Core>,
     ) -> std::result::Result<(), MutexGuard<'a, Core>> {
         let mut issue = if core.request_debt_sync() { core.issue() } else { None };
-        if issue.is_none() && core.needs_mark() && core.mark(Kind::Mark) {
+        if issue.is_none() && core.needs_mark() && core.mark(BatchKind::Mark) {
             issue = core.issue();
         }
         let Some(issue) = issue else { return Err(core) };

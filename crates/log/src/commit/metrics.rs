@@ -28,7 +28,7 @@ use std::path::Path;
 /// Whether a metric only grows or spreads over values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// It only grows.
     Counter,
     /// It spreads over values.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 }
 
 /// One row: name, kind, meaning.
-pub(crate) type Row = (&'static str, Kind, &'static str);
+pub(crate) type Row = (&'static str, MetricKind, &'static str);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -58,30 +58,30 @@ pub(crate) enum Metric {
 /// Every metric, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
 pub(crate) const METRICS: [Row; 12] = [
-    ("seawall_batches_total", Kind::Counter, "batches written and acknowledged, marks included"),
+    ("seawall_batches_total", MetricKind::Counter, "batches written and acknowledged, marks included"),
     (
         "seawall_relaxed_batches_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "batches committed at a lower class than the log promises",
     ),
-    ("seawall_records_total", Kind::Counter, "records written and acknowledged"),
-    ("seawall_written_bytes_total", Kind::Counter, "bytes written, headers and padding included"),
-    ("seawall_debt_syncs_total", Kind::Counter, "syncs that made relaxed batches durable"),
-    ("seawall_segments_started_total", Kind::Counter, "segments started"),
-    ("seawall_segments_prepared_total", Kind::Counter, "segments prepared or recycled"),
+    ("seawall_records_total", MetricKind::Counter, "records written and acknowledged"),
+    ("seawall_written_bytes_total", MetricKind::Counter, "bytes written, headers and padding included"),
+    ("seawall_debt_syncs_total", MetricKind::Counter, "syncs that made relaxed batches durable"),
+    ("seawall_segments_started_total", MetricKind::Counter, "segments started"),
+    ("seawall_segments_prepared_total", MetricKind::Counter, "segments prepared or recycled"),
     (
         "seawall_segments_filled_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "segments made anew and filled with zeros, not recycled",
     ),
-    ("seawall_stalls_total", Kind::Counter, "waits of an append for memory or for a segment"),
-    ("seawall_failures_total", Kind::Counter, "failures that ended a log"),
+    ("seawall_stalls_total", MetricKind::Counter, "waits of an append for memory or for a segment"),
+    ("seawall_failures_total", MetricKind::Counter, "failures that ended a log"),
     (
         "seawall_write_seconds",
-        Kind::Histogram,
+        MetricKind::Histogram,
         "seconds from the issue of a batch until it had reached its class",
     ),
-    ("seawall_batch_records", Kind::Histogram, "records in one batch"),
+    ("seawall_batch_records", MetricKind::Histogram, "records in one batch"),
 ];
 
 /// The handles of one log.
@@ -99,11 +99,11 @@ impl MetricHandles {
         let dir = dir.display().to_string();
         for (name, kind, meaning) in METRICS {
             match kind {
-                Kind::Counter => {
+                MetricKind::Counter => {
                     metrics::describe_counter!(name, meaning);
                     counters.push(metrics::counter!(name, "log" => dir.clone()));
                 }
-                Kind::Histogram => {
+                MetricKind::Histogram => {
                     metrics::describe_histogram!(name, meaning);
                     histograms.push(metrics::histogram!(name, "log" => dir.clone()));
                 }
@@ -155,7 +155,7 @@ impl std::fmt::Debug for MetricHandles {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, METRICS, Metric};
+    use super::{METRICS, Metric, MetricKind};
 
     #[test]
     fn the_rows_stand_in_the_order_of_their_names_counters_first() {
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(named(Metric::Failures), "seawall_failures_total");
         assert_eq!(named(Metric::WriteSeconds), "seawall_write_seconds");
         assert_eq!(named(Metric::BatchRecords), "seawall_batch_records");
-        assert!(METRICS.is_sorted_by_key(|(_, kind, _)| *kind == Kind::Histogram));
+        assert!(METRICS.is_sorted_by_key(|(_, kind, _)| *kind == MetricKind::Histogram));
         for (name, kind, _) in METRICS {
-            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_total"), kind == MetricKind::Counter, "{name}");
         }
     }
 

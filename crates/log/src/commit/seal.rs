@@ -95,7 +95,7 @@ impl Job {
 
     /// What the sync of [`Job::needs_sync_first`] means for the batch: a failed sync fails the batch.
     pub(crate) fn first_sync<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
-        planted!(SettleErrorIgnored, Ok(()), result.map(drop))
+        planted!(DebtSyncErrorIgnored, Ok(()), result.map(drop))
     }
 
     /// A job that writes nothing and syncs the segment `sync_first`.
@@ -156,7 +156,7 @@ impl Chain {
             number: batch.segment,
             segment_bytes: start.bytes,
             first_lsn: batch.lsn,
-            trim_lsn: planted!(TrimNotCarried, Lsn::ZERO, trim),
+            trim_lsn: planted!(TrimNotStated, Lsn::ZERO, trim),
             previous: start.previous,
             link: self.link,
             class: config.class,
@@ -174,7 +174,7 @@ impl Chain {
             lsn: batch.lsn,
             durable,
             acknowledged,
-            trim_lsn: planted!(TrimNotCarried, if starts.is_some() { Lsn::ZERO } else { trim }, trim),
+            trim_lsn: planted!(TrimNotStated, if starts.is_some() { Lsn::ZERO } else { trim }, trim),
             body_bytes,
             records: batch.records,
             link: self.link,

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use crate::commit::batch::{Batch, Start};
 use crate::commit::sync_debt::SyncDebt;
 use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
-use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::segment::inventory::SegmentInventory;
@@ -372,13 +372,13 @@ impl Core {
         count: u32,
         sum: u32,
     ) -> Result<Lsn, Refusal> {
-        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == Kind::Close) {
+        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == BatchKind::Close) {
             return Err(Refusal::Failed);
         }
         if self.appended.checked_add(used as u64).is_none() {
             return Err(Refusal::TooLong);
         }
-        self.open_batch(Kind::Records, used, buf)?;
+        self.open_batch(BatchKind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         (batch.used, batch.sum, batch.summed) = (used, sum, used);
         batch.records = count;
@@ -401,11 +401,11 @@ impl Core {
         }
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
         if !fits {
-            self.open_batch(Kind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
+            self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
         }
-        let batch = self.open.as_mut().filter(|open| open.kind != Kind::Close).ok_or(Refusal::Failed)?;
+        let batch = self.open.as_mut().filter(|open| open.kind != BatchKind::Close).ok_or(Refusal::Failed)?;
         // A record that joins a waiting mark turns it into a batch of records.
-        planted!(RecordsInMark, (), batch.kind = Kind::Records);
+        planted!(RecordsInMark, (), batch.kind = BatchKind::Records);
         Ok(batch)
     }
 
@@ -415,7 +415,12 @@ impl Core {
 
     /// Begins a new batch that can hold `used` bytes, header included; the one before it is ready to be issued.
     /// Takes the buffer in `own` if there is one.
-    fn open_batch(&mut self, kind: Kind, used: usize, own: &mut Option<AlignedBuf>) -> Result<(), Refusal> {
+    fn open_batch(
+        &mut self,
+        kind: BatchKind,
+        used: usize,
+        own: &mut Option<AlignedBuf>,
+    ) -> Result<(), Refusal> {
         let block = u64::from(self.config.block_bytes);
         let padded = self.padded(used);
         let mut place = self.place;
@@ -423,7 +428,7 @@ impl Core {
             place.offset += self.padded(open.used);
         }
         // One block stays free for the close mark.
-        let reserve = if kind == Kind::Close { 0 } else { block };
+        let reserve = if kind == BatchKind::Close { 0 } else { block };
         let mut start = None;
         if place.offset + padded + reserve > place.data_end {
             // Header, batch, close mark, second copy of the header.
@@ -484,16 +489,16 @@ impl Core {
     /// If records wait that no commit has requested, the mark goes in front of them; where it has no place there, their
     /// batch is issued and states it. Where the segment is full the next one starts with the mark. Returns whether
     /// there is something to issue.
-    pub(crate) fn mark(&mut self, kind: Kind) -> bool {
-        let owed = kind == Kind::Close && self.owed_to_close().is_some();
+    pub(crate) fn mark(&mut self, kind: BatchKind) -> bool {
+        let owed = kind == BatchKind::Close && self.owed_to_close().is_some();
         if self.failed || owed || self.acknowledged() != self.syncing || !self.ready.is_empty() {
             return false;
         }
         if self.open.is_some() {
             self.mark_in_front();
-            return kind != Kind::Close;
+            return kind != BatchKind::Close;
         }
-        let close = kind == Kind::Close;
+        let close = kind == BatchKind::Close;
         let room = self.place.offset + u64::from(self.config.block_bytes) <= self.place.data_end;
         (room || !close) && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
     }
@@ -503,7 +508,8 @@ impl Core {
     fn mark_in_front(&mut self) {
         let block = u64::from(self.config.block_bytes);
         let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
-        let Some(open) = self.open.as_mut().filter(|open| open.kind == Kind::Records && open.start.is_none())
+        let Some(open) =
+            self.open.as_mut().filter(|open| open.kind == BatchKind::Records && open.start.is_none())
         else {
             return;
         };
@@ -513,7 +519,7 @@ impl Core {
         }
         let Some(buf) = self.free.pop() else { return };
         let place = Place { segment: open.segment, offset: open.offset, ..self.place };
-        let mark = Batch::empty(open.id, Kind::Mark, buf, open.lsn, place);
+        let mark = Batch::empty(open.id, BatchKind::Mark, buf, open.lsn, place);
         open.id = self.next_id;
         self.next_id += 1;
         open.offset += block;
@@ -535,31 +541,31 @@ impl Core {
     /// The level that everything appended must still reach before the close mark is written, and the end of what was
     /// appended: in full, in a log of any class, because the mark says that nothing is left which a power cut could take.
     pub(crate) fn owed_to_close(&self) -> Option<(AckLevel, Lsn)> {
-        let level = planted!(WeakCloseWithoutSync, self.config.own(), AckLevel::Full);
+        let level = planted!(RelaxedCloseWithoutSync, self.config.own(), AckLevel::Full);
         (self.reached(level) < self.appended).then_some((level, self.appended))
     }
 
     /// Takes the next step towards a closed log, when everything is durable. The close mark is written alone: a mark that
     /// is still in flight would be missing in front of it after a power cut, and the log would not count as closed.
     pub(crate) fn close(&mut self) -> Closing {
-        if let Some(last) = planted!(CloseBesideMark, None, self.flight.back()) {
+        if let Some(last) = planted!(CloseDuringMark, None, self.flight.back()) {
             return Closing::Wait(last.id);
         }
         if self.open.is_some() || !self.ready.is_empty() {
             return self.issue().map_or(Closing::Refused, Closing::Before);
         }
-        self.mark(Kind::Close).then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
+        self.mark(BatchKind::Close).then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
     }
 
     /// The level of a batch. The start of a segment, the close mark, a mark that makes a trim durable, and every mark of a
     /// log of class power loss are issued in full.
-    fn level_of(&self, kind: Kind, starts: bool) -> AckLevel {
+    fn level_of(&self, kind: BatchKind, starts: bool) -> AckLevel {
         let relaxed = self.config.own() != AckLevel::Full;
         let full = match kind {
-            _ if starts => planted!(WeakStartWithoutSync, !relaxed, true),
-            Kind::Records => false,
-            Kind::Mark => !relaxed || self.durable_trim < self.trim,
-            Kind::Close | Kind::Open => planted!(WeakCloseWithoutSync, !relaxed, true),
+            _ if starts => planted!(RelaxedStartWithoutSync, !relaxed, true),
+            BatchKind::Records => false,
+            BatchKind::Mark => !relaxed || self.durable_trim < self.trim,
+            BatchKind::Close | BatchKind::Open => planted!(RelaxedCloseWithoutSync, !relaxed, true),
         };
         if full { AckLevel::Full } else { self.debt.next_level(self.durable_id) }
     }
@@ -640,14 +646,14 @@ impl Core {
         let (id, records) = (batch.id, batch.records);
         let owed = self.sync_first(level);
         let sync_first = planted!(
-            StrictWithoutSettling,
+            FullWithoutDebtSync,
             owed.filter(|_| starts),
             planted!(
-                RotateBeforeSettling,
+                RotateBeforeDebtSync,
                 owed.filter(|_| !starts),
                 planted!(
-                    WeakMarkBeforeSync,
-                    owed.filter(|_| batch.kind != Kind::Mark || self.config.own() == AckLevel::Full),
+                    RelaxedMarkBeforeSync,
+                    owed.filter(|_| batch.kind != BatchKind::Mark || self.config.own() == AckLevel::Full),
                     owed
                 )
             )
@@ -659,13 +665,13 @@ impl Core {
         let durable = planted!(
             WitnessTooMuch,
             batch.lsn,
-            planted!(WitnessClaimsWeak, self.reached(AckLevel::Process), self.durable)
+            planted!(WitnessClaimsRelaxed, self.reached(AckLevel::Process), self.durable)
         );
         let acknowledged = self.acknowledged().max(durable);
         self.witnessed = self.witnessed.max(acknowledged);
         planted!(AckAtIssue, self.durable = self.syncing);
         planted!(
-            WeakAckAtIssue,
+            RelaxedAckAtIssue,
             if level != AckLevel::Full {
                 self.debt.reach(level, end);
             }
@@ -686,7 +692,7 @@ impl Core {
         }
         let (id, end) = (self.next_id, self.syncing);
         self.next_id += 1;
-        let sync_first = planted!(StrictWithoutSettling, None, self.sync_first(AckLevel::Full));
+        let sync_first = planted!(FullWithoutDebtSync, None, self.sync_first(AckLevel::Full));
         self.debt.issue(id, AckLevel::Full, end, 0);
         let trim = self.trim;
         let flight = InFlight {
@@ -718,13 +724,13 @@ impl Core {
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
             self.done_id = flight.id;
             self.debt.reach(flight.level, flight.end);
-            if planted!(WeakIsDurable, true, flight.level == AckLevel::Full) {
+            if planted!(RelaxedIsDurable, true, flight.level == AckLevel::Full) {
                 self.durable = self.durable.max(flight.end);
                 self.durable_trim = self.durable_trim.max(flight.trim).max(self.relaxed_trim);
                 self.durable_id = flight.id;
             } else {
                 self.relaxed_trim = self.relaxed_trim.max(flight.trim);
-                planted!(WeakTrim, self.durable_trim = self.relaxed_trim);
+                planted!(RelaxedTrim, self.durable_trim = self.relaxed_trim);
             }
             self.flight.pop_front();
         }

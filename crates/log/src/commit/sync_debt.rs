@@ -5,8 +5,8 @@
 //! durable until a later batch in full, or a job that only syncs, has synced the file that it lies in.
 //!
 //! ```text
-//!   full   weak   weak   full                 durable moves behind the last one, because it syncs what the two
-//!   -----  -----  -----  -----                weak ones wrote before it is acknowledged
+//!   full  relaxed relaxed full                 durable moves behind the last one, because it syncs what the two
+//!   ----- ------- ------- -----              relaxed ones wrote before it is acknowledged
 //!   ^ durable     ^ reached
 //! ```
 //!
@@ -110,7 +110,7 @@ impl SyncDebt {
     /// Whether a batch of this level may be issued now.
     #[inline]
     pub(crate) fn may_issue(&self, level: AckLevel) -> bool {
-        level != AckLevel::Full || planted!(SettleBesideWeak, true, self.in_flight == 0)
+        level != AckLevel::Full || planted!(DebtSyncDuringRelaxed, true, self.in_flight == 0)
     }
 
     /// Batch number `id`, which ends at `end`, is issued.
@@ -170,7 +170,11 @@ mod tests {
         assert_eq!(debt.owed_segment(0), Some(7));
         debt.request(AckLevel::Full, at(10));
         assert!(debt.needs_sync(at(10)));
-        assert_eq!(debt.next_level(0), AckLevel::Full, "nothing new is issued weakly before that");
+        assert_eq!(
+            debt.next_level(0),
+            AckLevel::Full,
+            "nothing new is issued at a relaxed level before that"
+        );
         assert!(!debt.may_issue(AckLevel::Full), "the sync would not cover what is in flight");
         debt.ended(AckLevel::Process);
         debt.reach(AckLevel::Process, at(10));

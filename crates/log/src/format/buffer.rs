@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_buffer_is_aligned_zeroed_and_of_the_asked_size() {
+    fn every_buffer_is_aligned_zeroed_and_of_the_requested_size() {
         // An interpreter takes minutes for a MiB.
         let large: &[usize] =
             if cfg!(miri) { &[16 << 10] } else { &[1 << 20, LARGE_PAGE, 3 * LARGE_PAGE + 1] };

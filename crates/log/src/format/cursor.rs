@@ -5,7 +5,7 @@
 
 use crate::format::checksum::crc32c_more;
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, Fault, Kind, MORE_FOLLOWS, RECORD_BYTES_MAX, RECORD_HEADER_BYTES,
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, MORE_FOLLOWS, RECORD_BYTES_MAX, RECORD_HEADER_BYTES,
     SegmentHeader, check_body,
 };
 use crate::lsn::Lsn;
@@ -31,7 +31,7 @@ pub(crate) struct Cursor {
     /// The epoch it must have.
     pub(crate) epoch: u64,
     /// The kind of the batch before it, `None` at the start of the segment.
-    pub(crate) last: Option<Kind>,
+    pub(crate) last: Option<BatchKind>,
     /// The highest first LSN that was promised so far.
     pub(crate) trim: Lsn,
     /// The highest durable LSN that any accepted batch stated.
@@ -88,8 +88,8 @@ impl Cursor {
     /// Whether `header` follows what was accepted last: its epoch, LSN and link.
     fn check_chain(&self, header: &BatchHeader) -> Result<(), Fault> {
         let epoch_fits = match (self.last, header.kind) {
-            (Some(Kind::Close), Kind::Open) => header.epoch > self.epoch,
-            (Some(Kind::Close), _) | (_, Kind::Open) => false,
+            (Some(BatchKind::Close), BatchKind::Open) => header.epoch > self.epoch,
+            (Some(BatchKind::Close), _) | (_, BatchKind::Open) => false,
             _ => header.epoch == self.epoch,
         };
         if planted!(IgnoreEpoch, false, !epoch_fits) {
@@ -113,7 +113,8 @@ impl Cursor {
     /// good: something durable past this end, or an opening behind this close mark, whose mark was synced before
     /// anything was written behind it. In a log of class power loss everything acknowledged is durable.
     pub(crate) fn is_contradicted_by(&self, later: &BatchHeader) -> bool {
-        self.durable_claim(later) > self.lsn || (self.last == Some(Kind::Close) && later.epoch > self.epoch)
+        self.durable_claim(later) > self.lsn
+            || (self.last == Some(BatchKind::Close) && later.epoch > self.epoch)
     }
 
     /// What `later` says of what was durable.
@@ -191,7 +192,7 @@ impl BodyCheck {
         }
         let whole = self.left == 0 && self.head_filled == 0 && self.payload_left == 0;
         let filled = whole && self.records == header.records && !self.more;
-        let of_its_kind = (header.kind == Kind::Records) == (self.records > 0);
+        let of_its_kind = (header.kind == BatchKind::Records) == (self.records > 0);
         if filled && of_its_kind { Ok(()) } else { Err(Fault::Records) }
     }
 }
@@ -228,7 +229,7 @@ pub(crate) fn check_in_pieces<E>(
 mod tests {
     use super::check_in_pieces;
     use crate::format::checksum::crc32c;
-    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, check_body, record_header};
+    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, check_body, record_header};
     use crate::lsn::Lsn;
     use crate::testing::fixtures;
 
@@ -244,7 +245,7 @@ mod tests {
         let body_bytes = u32::try_from(bytes.len() - BATCH_HEADER_BYTES).expect("short");
         bytes.resize(bytes.len().next_multiple_of(BLOCK.into()), 0);
         let header = BatchHeader {
-            kind: Kind::Records,
+            kind: BatchKind::Records,
             body_bytes,
             records: u32::try_from(lengths.len()).expect("few"),
             body_checksum: crc32c(&bytes[BATCH_HEADER_BYTES..]),
@@ -261,7 +262,7 @@ mod tests {
             let (good, bytes) = batch(lengths, false);
             let mut rows = vec![(good, bytes.clone()), batch(lengths, true)];
             rows.push((BatchHeader { records: good.records + 1, ..good }, bytes.clone()));
-            rows.push((BatchHeader { kind: Kind::Mark, ..good }, bytes.clone()));
+            rows.push((BatchHeader { kind: BatchKind::Mark, ..good }, bytes.clone()));
             rows.push((BatchHeader { body_checksum: !good.body_checksum, ..good }, bytes.clone()));
             rows.push((BatchHeader { body_bytes: good.body_bytes.saturating_sub(1), ..good }, bytes.clone()));
             for (row, (header, bytes)) in rows.into_iter().enumerate() {

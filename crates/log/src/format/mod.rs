@@ -140,7 +140,7 @@ const _: () = assert!(RECORD_BYTES_MAX < MORE_FOLLOWS as usize);
 
 /// What a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BatchKind {
     /// It holds records.
     Records,
     /// It holds none and says what is durable.
@@ -151,7 +151,7 @@ pub enum Kind {
     Open,
 }
 
-impl Kind {
+impl BatchKind {
     const fn code(self) -> u16 {
         match self {
             Self::Records => 1,
@@ -388,7 +388,7 @@ impl SegmentHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     /// What the batch is for.
-    pub kind: Kind,
+    pub kind: BatchKind,
     /// Which log this is a part of.
     pub log_id: LogId,
     /// The epoch of the writer: one more at every open.
@@ -449,7 +449,7 @@ impl BatchHeader {
         check_envelope(bytes, BATCH_MAGIC)?;
         let word = |field: Field| u64::from_le_bytes(take(bytes, field));
         let half = |field: Field| u32::from_le_bytes(take(bytes, field));
-        let kind = Kind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
+        let kind = BatchKind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
         let (lsn, durable) = (word(BATCH_FIELDS[7]), Lsn::new(word(BATCH_FIELDS[8])));
         let acknowledged = match half(BATCH_FIELDS[14]) {
             // Nothing else is known then; one that would have fitted is written as it is.
@@ -519,7 +519,7 @@ pub fn check_body(header: &BatchHeader, batch: &[u8]) -> Result<(), Fault> {
         more = record.more;
     }
     let filled = walk.rest().is_empty() && count == header.records && !more;
-    let of_its_kind = (header.kind == Kind::Records) == (count > 0);
+    let of_its_kind = (header.kind == BatchKind::Records) == (count > 0);
     if filled && of_its_kind { Ok(()) } else { Err(Fault::Records) }
 }
 

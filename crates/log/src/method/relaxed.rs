@@ -49,8 +49,8 @@ impl Rows {
         let sync_class = |method: &Method| classify(&sync_alone(method), around).class;
         // Rings are set up once for the writers of the log's own row; the other rows make plain calls.
         let plain = |method: &Method| method.engine() != Engine::IoUring;
-        let fits_beside = |method: &Method| drivable(method) && plain(method) && method.cache == own.cache;
-        let alike: Vec<&'static Method> = table.iter().filter(|method| fits_beside(method)).collect();
+        let same_cache = |method: &Method| drivable(method) && plain(method) && method.cache == own.cache;
+        let alike: Vec<&'static Method> = table.iter().filter(|method| same_cache(method)).collect();
         let own_level = AckLevel::of(class);
         let syncs = |row: &Method| row.sync != Sync::None;
         // A log of a lower class syncs as deep as any sync here reaches.
@@ -180,24 +180,24 @@ mod tests {
                         }
                         let rows = Rows::select(own, class, &around, table);
                         for level in AckLevel::RELAXED {
-                            let Some(weak) = rows.relaxed[level as usize] else {
+                            let Some(other) = rows.relaxed[level as usize] else {
                                 assert_eq!(rows.level(level.class()), rows.own());
                                 continue;
                             };
                             companions += 1;
-                            let reached = classify(weak, &around).class;
+                            let reached = classify(other, &around).class;
                             assert!(
                                 reached >= level.class() && reached < class,
                                 "{} for {}",
-                                weak.id,
+                                other.id,
                                 own.id
                             );
-                            assert_eq!(weak.cache, own.cache);
+                            assert_eq!(other.cache, own.cache);
                             let syncing = rows.syncing.expect("no relaxed row without a row that syncs");
                             assert!(classify(&sync_alone(syncing), &around).class >= class, "{}", syncing.id);
                             let served = rows.level(level.class());
                             assert!(served >= level && served < rows.own());
-                            assert!(classify(weak, &around).class >= served.class());
+                            assert!(classify(other, &around).class >= served.class());
                         }
                     }
                 }

@@ -17,7 +17,7 @@ use crate::read::segment_file::SegmentFile;
 
 /// A piece of a segment, requested or read.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     /// The segment.
     pub(crate) number: u64,
     /// Where in the segment it starts, in bytes.
@@ -32,9 +32,9 @@ pub(crate) struct Piece {
     pub(crate) bytes: usize,
 }
 
-type Request = (Arc<SegmentFile>, Piece);
+type Request = (Arc<SegmentFile>, Chunk);
 /// The piece, or the error and the segment that it was met in.
-pub(crate) type Fetched = Result<Piece, (u64, io::Error)>;
+pub(crate) type Fetched = Result<Chunk, (u64, io::Error)>;
 
 fn fetch((file, mut piece): Request) -> Fetched {
     let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
@@ -84,7 +84,7 @@ pub(crate) struct Readahead {
 
 impl Readahead {
     /// Begins to read a piece of `file`; gives it back if another one is in flight or no thread can be started.
-    pub(crate) fn begin(&mut self, file: Arc<SegmentFile>, piece: Piece) -> Option<Piece> {
+    pub(crate) fn begin(&mut self, file: Arc<SegmentFile>, piece: Chunk) -> Option<Chunk> {
         if self.in_flight {
             return Some(piece);
         }
@@ -122,7 +122,7 @@ impl Readahead {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Piece, Readahead};
+    use super::{Chunk, Readahead};
     use crate::format::buffer::AlignedBuf;
     use crate::lsn::Lsn;
     use crate::read::segment_file::SegmentFile;
@@ -132,8 +132,8 @@ mod tests {
         Arc::new(SegmentFile::open(&dir, "file").expect("opens"))
     }
 
-    fn piece(offset: u64, bytes: usize) -> Piece {
-        Piece { number: 7, offset, limit: Lsn::new(9), buf: AlignedBuf::zeroed(8192), at: 4096, bytes }
+    fn piece(offset: u64, bytes: usize) -> Chunk {
+        Chunk { number: 7, offset, limit: Lsn::new(9), buf: AlignedBuf::zeroed(8192), at: 4096, bytes }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::read::readahead::{Piece, Readahead};
+use crate::read::readahead::{Chunk, Readahead};
 use crate::read::scan::{Scan, ScannedBatch, Source};
 use crate::read::segment_file::SegmentFile;
 use seawall_sys::planted;
@@ -138,13 +138,13 @@ impl<S: Deref<Target: SegmentLookup>> Source for Files<S> {
         filled.map_err(|error| self.cannot_read(number, error))
     }
 
-    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+    fn begin(&mut self, piece: Chunk) -> Option<Chunk> {
         // A file that cannot be opened is reported by the read that needs it.
         let Ok(file) = self.file(piece.number).cloned() else { return Some(piece) };
         self.ahead.begin(file, piece)
     }
 
-    fn finish(&mut self) -> Option<Result<Piece>> {
+    fn finish(&mut self) -> Option<Result<Chunk>> {
         let fetched = self.ahead.finish()?;
         Some(fetched.map_err(|(number, error)| self.cannot_read(number, error)))
     }
@@ -273,7 +273,7 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
         return Err(Error::BeyondEnd { lsn: from, end });
     }
     let inventory = planted!(
-        TrimBesideReader,
+        TrimDuringRead,
         {
             drop(core);
             group.housekeeping().inventory()
@@ -285,7 +285,7 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
         }
     );
     let before = inventory.segments().iter().rev().find(|header| header.first_lsn <= from);
-    let found = planted!(TrimBesideReader, before.or(inventory.segments().front()), before);
+    let found = planted!(TrimDuringRead, before.or(inventory.segments().front()), before);
     Ok(found.copied())
 }
 

@@ -16,7 +16,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Fault, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
-use crate::read::readahead::Piece;
+use crate::read::readahead::Chunk;
 use crate::recovery::directory::damage;
 
 /// Where segments are read from.
@@ -31,12 +31,12 @@ pub(crate) trait Source {
     fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
 
     /// Begins to read a piece while the caller continues; gives it back if that cannot be done.
-    fn begin(&mut self, piece: Piece) -> Option<Piece> {
+    fn begin(&mut self, piece: Chunk) -> Option<Chunk> {
         Some(piece)
     }
 
     /// Waits for the piece that was begun, if one was.
-    fn finish(&mut self) -> Option<Result<Piece>> {
+    fn finish(&mut self) -> Option<Result<Chunk>> {
         None
     }
 }
@@ -300,7 +300,7 @@ impl Scan {
         let capacity = HEAD_BYTES + self.read_bytes;
         let idle = self.idle.take().filter(|buf| buf.capacity() == capacity);
         let buf = idle.unwrap_or_else(|| AlignedBuf::zeroed(capacity));
-        let back = source.begin(Piece { number, offset, limit, buf, at: HEAD_BYTES, bytes });
+        let back = source.begin(Chunk { number, offset, limit, buf, at: HEAD_BYTES, bytes });
         self.idle = back.map(|piece| piece.buf);
     }
 
@@ -317,7 +317,7 @@ mod tests {
     use crate::format::SegmentHeader;
     use crate::lsn::Lsn;
     use crate::method::ack_level::AckLevel;
-    use crate::read::readahead::Piece;
+    use crate::read::readahead::Chunk;
     use crate::segment::Place;
     use crate::testing::fixtures;
 
@@ -404,12 +404,12 @@ mod tests {
     /// A long segment that can be read ahead, on the spot; `spoil` changes what was read before it is handed out.
     struct Eager<F> {
         memory: Memory,
-        begun: Option<Piece>,
+        begun: Option<Chunk>,
         spoil: F,
         taken: u32,
     }
 
-    impl<F: Fn(&mut Piece)> Source for Eager<F> {
+    impl<F: Fn(&mut Chunk)> Source for Eager<F> {
         const READS_AHEAD: bool = true;
 
         fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -420,14 +420,14 @@ mod tests {
             self.memory.successor(number)
         }
 
-        fn begin(&mut self, mut piece: Piece) -> Option<Piece> {
+        fn begin(&mut self, mut piece: Chunk) -> Option<Chunk> {
             let wanted = &mut piece.buf.bytes_mut()[piece.at..][..piece.bytes];
             piece.bytes = self.memory.read(piece.number, piece.offset, wanted).expect("is memory");
             (self.spoil)(&mut piece);
             self.begun.replace(piece)
         }
 
-        fn finish(&mut self) -> Option<Result<Piece>> {
+        fn finish(&mut self) -> Option<Result<Chunk>> {
             self.taken += u32::from(self.begun.is_some());
             self.begun.take().map(Ok)
         }
@@ -457,7 +457,7 @@ mod tests {
             let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
             let expected = all(&mut plain, segment, end);
             assert!(expected.len() > 20, "{step}");
-            let mut eager = Eager { memory, begun: None, spoil: |_: &mut Piece| (), taken: 0 };
+            let mut eager = Eager { memory, begun: None, spoil: |_: &mut Chunk| (), taken: 0 };
             assert!(all(&mut eager, segment, end) == expected, "{step}");
             assert!(eager.taken > 30 || step == 0, "{step}: {} pieces", eager.taken);
         }
@@ -467,8 +467,8 @@ mod tests {
     #[test]
     fn a_readahead_piece_that_is_not_the_next_one_is_discarded() {
         // A scan that takes the piece all the same reads rubbish.
-        let rubbish = |piece: &mut Piece| piece.buf.bytes_mut().fill(0xA5);
-        let spoils: [fn(&mut Piece); 4] = [
+        let rubbish = |piece: &mut Chunk| piece.buf.bytes_mut().fill(0xA5);
+        let spoils: [fn(&mut Chunk); 4] = [
             |piece| piece.number += 1,
             |piece| piece.offset += 512,
             |piece| piece.limit = Lsn::ZERO,
@@ -478,7 +478,7 @@ mod tests {
             let (memory, segment, end) = long(1001);
             let mut plain = Memory { bytes: memory.bytes.clone(), next: None };
             let expected = all(&mut plain, segment, end);
-            let spoil = move |piece: &mut Piece| {
+            let spoil = move |piece: &mut Chunk| {
                 spoil(piece);
                 rubbish(piece);
             };

@@ -81,5 +81,5 @@ fn fill<D: Disk>(
         write_all(disk, staging, (new, at), &chunk[..read], false)?;
         at += read as u64;
     }
-    planted!(CarryWithoutSync, Ok(()), sync(disk, staging, new))
+    planted!(CopyWithoutSync, Ok(()), sync(disk, staging, new))
 }

@@ -37,7 +37,7 @@ use crate::commit::state::{CoreConfig, ResumePoint};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::recovery::copy_forward::copy_forward;
 use crate::recovery::directory::{
@@ -307,7 +307,7 @@ impl Reopened<'_> {
         let block = usize::from(segment.block_bytes);
         let mut buf = AlignedBuf::zeroed(block);
         let header = BatchHeader {
-            kind: Kind::Open,
+            kind: BatchKind::Open,
             log_id: segment.log_id,
             epoch: self.epoch,
             segment: segment.number,

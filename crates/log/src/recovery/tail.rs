@@ -21,7 +21,9 @@
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::{Cursor, check_in_pieces};
-use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, SegmentHeader, segment_name};
+use crate::format::{
+    BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, BatchKind, Fault, SegmentHeader, segment_name,
+};
 use crate::lsn::Lsn;
 use crate::recovery::directory::{LOST_HEADER, READ_BLOCK_BYTES, damage, in_segment};
 use crate::segment::Spare;
@@ -234,8 +236,8 @@ pub(crate) fn judge<D: Disk>(
         };
         return Err(damage(header.number, cursor.offset, end, what));
     }
-    let closed = cursor.last == Some(Kind::Close);
-    let clean = planted!(MarkIsClose, closed || cursor.last == Some(Kind::Mark), closed);
+    let closed = cursor.last == Some(BatchKind::Close);
+    let clean = planted!(MarkIsClose, closed || cursor.last == Some(BatchKind::Mark), closed);
     // Behind a close mark the log continues in the same segment as long as there is room.
     let full = planted!(TrustCloseWithoutRoom, false, !has_room_to_resume(&cursor));
     if (!clean || full)

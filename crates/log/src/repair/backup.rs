@@ -239,7 +239,7 @@ impl<'a, T: Disk> Copying<'a, T> {
         Ok(true)
     }
 
-    /// Refuses a log that does not continue what the backup holds; `false` if that cannot be told, because it is trimmed.
+    /// Refuses a log that does not continue what the backup holds; `false` if that is unknown, because it is trimmed.
     fn is_continued_by(&mut self, segments: &[SegmentHeader]) -> Result<bool> {
         let Some(newest) = self.old.last().copied() else { return Ok(true) };
         let refuse = |why: &str| Err(refusal(Path::new("the folder of the backup"), why));

@@ -15,8 +15,8 @@ use std::path::Path;
 use crate::error::{Damage, Error, Result};
 use crate::format::cursor::{BATCH_BYTES_MAX, Cursor};
 use crate::format::{
-    BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, Fault, Kind, LogId, RECORD_HEADER_BYTES, SegmentHeader,
-    segment_name,
+    BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, BatchKind, Fault, LogId, RECORD_HEADER_BYTES,
+    SegmentHeader, segment_name,
 };
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
@@ -253,13 +253,13 @@ fn first_batch_in<D: Disk>(
 
 /// `cursor`, but at the batch with `header`, whatever was before it.
 fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
-    let opens = header.kind == Kind::Open;
+    let opens = header.kind == BatchKind::Open;
     Cursor {
         offset,
         lsn: header.lsn,
         link: header.link,
         epoch: if opens { header.epoch.saturating_sub(1) } else { header.epoch },
-        last: opens.then_some(Kind::Close),
+        last: opens.then_some(BatchKind::Close),
         ..cursor.clone()
     }
 }
@@ -505,7 +505,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         self.report.epoch = self.report.epoch.max(cursor.epoch);
         self.report.witnessed = self.report.witnessed.max(cursor.witnessed);
         self.report.end = cursor.lsn;
-        if next.none && cursor.last == Some(Kind::Close) {
+        if next.none && cursor.last == Some(BatchKind::Close) {
             self.report.tail = Tail::Clean;
         }
         Ok(())

@@ -164,7 +164,7 @@ impl SegmentInventory {
     /// still the next, otherwise a younger one would be removed first and leave a gap.
     pub(crate) fn task_failed(&mut self) {
         self.busy = None;
-        if let Some((at, header)) = planted!(ForgetAfterSetback, None, self.leaving.take()) {
+        if let Some((at, header)) = planted!(ForgetAfterTaskError, None, self.leaving.take()) {
             self.segments.insert(at, header);
         }
     }

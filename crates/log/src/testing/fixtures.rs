@@ -4,7 +4,7 @@ use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, S
 
 use crate::commit::state::{Core, CoreConfig, ResumePoint};
 use crate::format::checksum::crc32c;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, LogId, SegmentHeader};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::segment::Place;
 
@@ -48,7 +48,7 @@ pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_l
 /// The header of a batch of that log at `offset` of a segment, that holds and states nothing: a mark.
 pub(crate) fn mark(segment: &SegmentHeader, offset: u64) -> BatchHeader {
     BatchHeader {
-        kind: Kind::Mark,
+        kind: BatchKind::Mark,
         log_id: segment.log_id,
         epoch: segment.epoch,
         segment: segment.number,

@@ -18,7 +18,7 @@ use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Core, ResumePoint};
 use crate::commit::sync::{AtomicBool, Ordering};
 use crate::error::Error;
-use crate::format::{Kind, SegmentHeader};
+use crate::format::{BatchKind, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::method::relaxed::Rows;
@@ -305,7 +305,7 @@ fn read_during_a_trim() {
                 group.core().set_trim(Lsn::new(250));
                 // Its mark becomes durable, and what it frees goes.
                 let mut core = group.core();
-                assert!(core.mark(Kind::Mark));
+                assert!(core.mark(BatchKind::Mark));
                 let issue = core.issue().expect("nothing is in flight");
                 core.done(issue.id, issue.batch.expect("a mark").buf);
                 drop(core);
@@ -335,8 +335,8 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
     let scenes: [(Mutant, fn()); 2] = [
-        (Mutant::TrimBesideReader, read_during_a_trim),
-        (Mutant::CloseBesideMark, || close_during_the_idle_mark(2)),
+        (Mutant::TrimDuringRead, read_during_a_trim),
+        (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];
     for (mutant, scene) in scenes {
         set(Some(mutant));

@@ -10,7 +10,7 @@ use seawall_sys::engine::EngineContext;
 
 use crate::commit::seal::Job;
 use crate::error::{Error, Result};
-use crate::format::{BatchHeader, Kind};
+use crate::format::{BatchHeader, BatchKind};
 use crate::method::relaxed::Rows;
 
 /// Segment writers that write nothing.
@@ -85,7 +85,7 @@ impl SegmentWriters {
             return Err(Error::io("write", &self.dir, std::io::Error::from_raw_os_error(5)));
         }
         let last = job.writes().last().and_then(|write| BatchHeader::decode(write.bytes).ok());
-        self.closed.store(last.is_some_and(|(header, _)| header.kind == Kind::Close), Ordering::SeqCst);
+        self.closed.store(last.is_some_and(|(header, _)| header.kind == BatchKind::Close), Ordering::SeqCst);
         Ok(())
     }
 }

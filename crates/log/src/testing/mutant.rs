@@ -29,7 +29,7 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
 pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
-    [(Mutant::TrimBesideReader, "a_reader_during_a_trim_starts_at_its_lsn_or_fails")];
+    [(Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails")];
 
 /// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
 pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {

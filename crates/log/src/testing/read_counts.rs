@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Kind, SegmentHeader, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SegmentHeader, segment_name};
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::repair::verify::look;
@@ -86,7 +86,7 @@ fn segment(header: &SegmentHeader, claim: u64, sound: usize) -> Vec<u8> {
         let mark = fixtures::mark(header, at as u64);
         let mark = BatchHeader { lsn, durable: lsn, acknowledged: lsn, link, ..mark };
         let claims = BatchHeader {
-            kind: Kind::Records,
+            kind: BatchKind::Records,
             body_bytes: u32::try_from(claim).expect("small"),
             records: 1,
             body_checksum: 1,

@@ -53,7 +53,7 @@ pub(super) fn run(
     }
     let block = commit(&crew, lanes, &|| testbed.counts_of(0));
     for path in &paths {
-        RealTestbed::settle_file(path)?;
+        RealTestbed::quiesce_file(path)?;
     }
     block
 }

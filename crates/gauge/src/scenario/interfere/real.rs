@@ -52,9 +52,9 @@ pub(super) fn run(
         block.map(|block| Block { load_bytes: after - before, ..block })
     });
     if request.load != Load::None {
-        RealTestbed::settle_file(&load_path)?;
+        RealTestbed::quiesce_file(&load_path)?;
     }
-    RealTestbed::settle_file(&journal)?;
+    RealTestbed::quiesce_file(&journal)?;
     block
 }
 

@@ -219,7 +219,7 @@ pub(super) fn run(
                     interval_ns: interval_ns(settings, pace, depth),
                     bytes: settings.bytes,
                     fill_bytes: settings.journal.fill_bytes,
-                    settle: true,
+                    quiesce: true,
                     cpu: None,
                 };
                 super::block(testbed, &request, until)?

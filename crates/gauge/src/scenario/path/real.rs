@@ -37,7 +37,7 @@ pub(super) fn run(
         Way::Commit(method) => seawall_sys::open(method, &target)?,
     };
     writer.warm(0..file_bytes)?;
-    let before = request.settle.then(|| testbed.counts_of(0)).flatten();
+    let before = request.quiesce.then(|| testbed.counts_of(0)).flatten();
     // A thread of its own, because the caller's must not stay pinned.
     let timed = std::thread::scope(|scope| {
         let thread =
@@ -48,7 +48,7 @@ pub(super) fn run(
         Ok(trace) => trace?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    if request.settle {
+    if request.quiesce {
         trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
         RealTestbed::rest(&target.path)?;
     }

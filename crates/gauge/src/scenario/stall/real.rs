@@ -33,9 +33,9 @@ pub(super) fn run(
     request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
-    let desk = Desk::default();
-    let (mut writer, paths) = appender(testbed, request, &desk, until)?;
-    let mut helper = syncer(testbed, request, &desk, &paths)?;
+    let active = ActiveSegment::default();
+    let (mut writer, paths) = appender(testbed, request, &active, until)?;
+    let mut helper = syncer(testbed, request, &active, &paths)?;
     let done = AtomicBool::new(false);
     let before = testbed.counts_of(0);
     let (trace, spans) = std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ pub(super) fn run(
     trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
     drop((writer, helper));
     for path in &paths {
-        RealTestbed::settle_file(path)?;
+        RealTestbed::quiesce_file(path)?;
         testbed.remove(path)?;
     }
     testbed.trim_log()?;
@@ -80,7 +80,7 @@ trait Syncer: Send {
 
 /// Where the two threads agree on the segment that is appended to.
 #[derive(Debug, Default, Clone)]
-struct Desk {
+struct ActiveSegment {
     /// 0 or 1: the segment that appends go to.
     current: Arc<AtomicUsize>,
     /// The segment that an append is under way to, plus 1; 0 if none is.
@@ -90,7 +90,7 @@ struct Desk {
 fn appender(
     testbed: &mut RealTestbed,
     request: &BlockRequest<'_>,
-    desk: &Desk,
+    active: &ActiveSegment,
     until: Until<'_>,
 ) -> Result<(Box<dyn Appender>, Vec<PathBuf>), BlockError> {
     let bytes = request.settings.bytes;
@@ -112,7 +112,7 @@ fn appender(
                 testbed.fresh_file("stall-b", Content::Growing, until)?,
             ];
             let files = [grow(&paths[0])?, grow(&paths[1])?];
-            Ok((Box::new(TwoSegments { files, desk: desk.clone(), record }), paths))
+            Ok((Box::new(TwoSegments { files, active: active.clone(), record }), paths))
         }
         Appends::WriteThrough => {
             let path = testbed.fresh_file("stall", Content::Written(WRITE_THROUGH_BYTES), until)?;
@@ -171,7 +171,7 @@ impl Appender for OneFile {
 
 struct TwoSegments {
     files: [Growing; 2],
-    desk: Desk,
+    active: ActiveSegment,
     record: Aligned,
 }
 
@@ -179,14 +179,14 @@ impl Appender for TwoSegments {
     fn append(&mut self, nth: u64) -> Result<(), Error> {
         // The thread that turns the segment must see either the old one busy or this append in the new one.
         let current = loop {
-            let current = self.desk.current.load(Ordering::SeqCst);
-            self.desk.busy.store(current + 1, Ordering::SeqCst);
-            if self.desk.current.load(Ordering::SeqCst) == current {
+            let current = self.active.current.load(Ordering::SeqCst);
+            self.active.busy.store(current + 1, Ordering::SeqCst);
+            if self.active.current.load(Ordering::SeqCst) == current {
                 break current;
             }
         };
         let appended = self.files[current].append(&mut self.record, nth);
-        self.desk.busy.store(0, Ordering::SeqCst);
+        self.active.busy.store(0, Ordering::SeqCst);
         appended
     }
 }
@@ -222,7 +222,7 @@ impl Appender for IntoLog {
 fn syncer(
     testbed: &mut RealTestbed,
     request: &BlockRequest<'_>,
-    desk: &Desk,
+    active: &ActiveSegment,
     paths: &[PathBuf],
 ) -> Result<Option<Box<dyn Syncer>>, BlockError> {
     Ok(match request.design.syncs {
@@ -230,7 +230,7 @@ fn syncer(
         Syncs::SameFile(flush) => Some(Box::new(SameFile(Flusher::open(&paths[0], flush)?))),
         Syncs::OtherSegment => {
             let files = [Flusher::open(&paths[0], Flush::Fsync)?, Flusher::open(&paths[1], Flush::Fsync)?];
-            Some(Box::new(OtherSegment { files, desk: desk.clone() }))
+            Some(Box::new(OtherSegment { files, active: active.clone() }))
         }
         Syncs::Log => Some(Box::new(CommitLog { log: testbed.log()? })),
     })
@@ -246,13 +246,13 @@ impl Syncer for SameFile {
 
 struct OtherSegment {
     files: [Flusher; 2],
-    desk: Desk,
+    active: ActiveSegment,
 }
 
 impl Syncer for OtherSegment {
     fn sync(&mut self) -> Result<(), Error> {
-        let left = self.desk.current.fetch_xor(1, Ordering::SeqCst);
-        while self.desk.busy.load(Ordering::SeqCst) == left + 1 {
+        let left = self.active.current.fetch_xor(1, Ordering::SeqCst);
+        while self.active.busy.load(Ordering::SeqCst) == left + 1 {
             std::thread::yield_now();
         }
         self.files[left].flush()

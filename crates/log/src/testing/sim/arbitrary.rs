@@ -91,7 +91,7 @@ fn in_order(found: &Found) {
 #[cfg(test)]
 mod tests {
     use super::recover_files;
-    use crate::format::{BatchHeader, Kind, segment_name};
+    use crate::format::{BatchHeader, BatchKind, segment_name};
     use crate::lsn::Lsn;
     use crate::testing::fixtures;
     use crate::testing::sim::forged::mend_header;
@@ -106,7 +106,7 @@ mod tests {
         let mut link = 0;
         for block in 1..=rng.index(8) {
             let offset = block as u64 * 512;
-            let kind = [Kind::Mark, Kind::Close, Kind::Open][rng.index(3)];
+            let kind = [BatchKind::Mark, BatchKind::Close, BatchKind::Open][rng.index(3)];
             let place = &mut content[block * 512..];
             link = BatchHeader {
                 kind,

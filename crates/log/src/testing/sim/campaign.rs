@@ -68,11 +68,11 @@ pub const DIMENSIONS: [&str; 9] = [
 
 /// Which of [`DIMENSIONS`] a life has.
 fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
-    let Habits { class, weak, segment_bytes, cache, ending, .. } = habits;
+    let Habits { class, relaxed, segment_bytes, cache, ending, .. } = habits;
     [
         *class == Class::ProcessCrash,
         *class == Class::SystemCrash,
-        *weak,
+        *relaxed,
         *segment_bytes < SEGMENT_BYTES,
         *segment_bytes > SEGMENT_BYTES,
         *cache == Cache::Dropped,
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
             actions: if depth == self.campaign.depth { 160 } else { 60 },
             number: seed,
             ending: [Ending::Close, Ending::Idle, Ending::Cut, Ending::Cut][rng.index(4)],
-            weak: rng.coin(),
+            relaxed: rng.coin(),
             segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
             class: class_of(seed),

@@ -1,7 +1,7 @@
 //! Runs a campaign of many seeds on every processor; resumable.
 //!
 //! Consecutive seeds are handed out in portions; a portion depends on its seeds alone. Finished portions are added up in
-//! the order of the seeds, whichever worker was faster, so a [`Standing`] says exactly which seeds it counts: those from
+//! the order of the seeds, whichever worker was faster, so a [`CampaignProgress`] says exactly which seeds it counts: those from
 //! the first up to the next, all of them and each once. Nothing else is kept; a portion that was running when the campaign
 //! stopped is run again and is not counted before.
 //!
@@ -55,14 +55,14 @@ pub trait BySeed: Sync {
 
     /// Whether the campaign is done.
     #[must_use]
-    fn is_done(&self, standing: &Standing<Self::Sum>) -> bool {
+    fn is_done(&self, standing: &CampaignProgress<Self::Sum>) -> bool {
         standing.next_seed >= self.end(standing.first_seed) || self.is_enough(&standing.sum)
     }
 }
 
 /// How far a campaign has come.
 #[derive(Clone, Debug, Default)]
-pub struct Standing<S> {
+pub struct CampaignProgress<S> {
     /// The first seed.
     pub first_seed: u64,
     /// The seed after the last one that is counted.
@@ -73,7 +73,7 @@ pub struct Standing<S> {
     pub sum: S,
 }
 
-impl<S: Sum> Standing<S> {
+impl<S: Sum> CampaignProgress<S> {
     /// Before the first seed.
     #[must_use]
     pub fn new(first_seed: u64) -> Self {
@@ -147,10 +147,10 @@ impl<S: Sum> Standing<S> {
 /// The broken promise of the lowest seed that broke one.
 pub fn go_on<C: BySeed>(
     campaign: &C,
-    mut standing: Standing<C::Sum>,
+    mut standing: CampaignProgress<C::Sum>,
     workers: usize,
-    mut see: impl FnMut(&Standing<C::Sum>) -> bool,
-) -> Result<Standing<C::Sum>, Failure> {
+    mut see: impl FnMut(&CampaignProgress<C::Sum>) -> bool,
+) -> Result<CampaignProgress<C::Sum>, Failure> {
     let end = campaign.end(standing.first_seed);
     let portion_of = move |from: u64| from..from.saturating_add(PORTION).min(end);
     let (next, stop) = (AtomicU64::new(standing.next_seed), AtomicBool::new(false));
@@ -189,19 +189,20 @@ pub fn go_on<C: BySeed>(
 
 #[cfg(test)]
 mod tests {
-    use super::{BySeed, Standing, go_on};
+    use super::{BySeed, CampaignProgress, go_on};
     use crate::testing::sim::campaign::Campaign;
     use crate::testing::sim::rot::{Cell, Injections};
 
     /// Runs the campaign in one go by one worker, then by three that are stopped behind every portion.
-    fn whole<C: BySeed>(campaign: &C, first_seed: u64) -> Standing<C::Sum> {
-        let whole = go_on(campaign, Standing::new(first_seed), 1, |_| true).expect("every promise is kept");
-        let mut standing = Standing::new(first_seed);
+    fn whole<C: BySeed>(campaign: &C, first_seed: u64) -> CampaignProgress<C::Sum> {
+        let whole =
+            go_on(campaign, CampaignProgress::new(first_seed), 1, |_| true).expect("every promise is kept");
+        let mut standing = CampaignProgress::new(first_seed);
         let mut stops = 0;
         while !campaign.is_done(&standing) {
             standing = go_on(campaign, standing, 3, |_| false).expect("every promise is kept");
             let text = standing.to_text(campaign);
-            standing = Standing::from_text(&text, campaign).expect("it was written like that");
+            standing = CampaignProgress::from_text(&text, campaign).expect("it was written like that");
             stops += 1;
         }
         assert!(stops > 1, "{stops}");
@@ -227,13 +228,14 @@ mod tests {
 
     /// A standing is read for the campaign that wrote it and for no other, and only in full.
     fn refused_elsewhere<C: BySeed>(one: &C, other: &C, number: &str) {
-        let text = Standing::new(1).to_text(one);
-        assert!(Standing::from_text(&text, one).is_ok());
+        let text = CampaignProgress::new(1).to_text(one);
+        assert!(CampaignProgress::from_text(&text, one).is_ok());
         assert!(
-            Standing::from_text(&text, other).is_err_and(|why| why.to_string().contains("another campaign"))
+            CampaignProgress::from_text(&text, other)
+                .is_err_and(|why| why.to_string().contains("another campaign"))
         );
-        assert!(Standing::from_text("", one).is_err());
-        assert!(Standing::from_text(&text.replace(number, "x"), one).is_err());
+        assert!(CampaignProgress::from_text("", one).is_err());
+        assert!(CampaignProgress::from_text(&text.replace(number, "x"), one).is_err());
     }
 
     #[test]

@@ -54,11 +54,11 @@ impl Execution {
         (file, sync_first): (FileId, Option<FileId>),
         (dsync, order): (bool, SubmitOrder),
     ) -> Result<Self, Failure> {
-        let weak = job.level != AckLevel::Full;
+        let relaxed = job.level != AckLevel::Full;
         let sync_first = sync_first.filter(|_| job.needs_sync_first(!dsync).is_some());
         let lengths: Vec<(usize, bool)> = job.writes().map(|write| (write.bytes.len(), true)).collect();
-        let batch = BatchProgress::new(lengths, order, !dsync && !weak)?;
-        let dsync = dsync && !weak;
+        let batch = BatchProgress::new(lengths, order, !dsync && !relaxed)?;
+        let dsync = dsync && !relaxed;
         let mut execution = Self { job, file, dsync, batch, submitted: Vec::new(), first_sync: None };
         match sync_first {
             Some(file) => execution.first_sync = Some(disk.submit(Op::Sync { file })),

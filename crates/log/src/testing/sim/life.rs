@@ -16,7 +16,7 @@ use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
-use crate::format::{BATCH_HEADER_BYTES, Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
@@ -118,7 +118,7 @@ pub(crate) struct Habits {
     /// How it ends, as far as the disk lets it.
     pub(crate) ending: Ending,
     /// Whether some commits request less than the log promises.
-    pub(crate) weak: bool,
+    pub(crate) relaxed: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
     /// What the log promises.
@@ -136,7 +136,7 @@ impl Habits {
             actions: 500,
             number,
             ending: Ending::Close,
-            weak: false,
+            relaxed: false,
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
@@ -283,7 +283,7 @@ impl Life {
 
     /// Does one thing.
     fn act(&mut self) {
-        let relaxes = self.habits.weak || self.habits.class != Class::PowerLoss;
+        let relaxes = self.habits.relaxed || self.habits.class != Class::PowerLoss;
         if relaxes && self.rng.one_in(4) {
             self.request();
         }
@@ -321,7 +321,7 @@ impl Life {
             _ => AckLevel::Process,
         };
         let own = self.config.own();
-        let level = if self.habits.weak { level.min(own) } else { own };
+        let level = if self.habits.relaxed { level.min(own) } else { own };
         let end = self.core.appended();
         self.core.request(level, end);
     }
@@ -547,7 +547,7 @@ impl Life {
 
     fn mark(&mut self) {
         if !self.core.request_debt_sync() && self.core.needs_mark() {
-            self.core.mark(Kind::Mark);
+            self.core.mark(BatchKind::Mark);
         }
     }
 
@@ -566,7 +566,7 @@ impl Life {
                 self.complete(true);
             } else if self.core.full_batches() > 0
                 || self.core.request_debt_sync()
-                || (self.core.needs_mark() && self.core.mark(Kind::Mark))
+                || (self.core.needs_mark() && self.core.mark(BatchKind::Mark))
             {
                 self.issue();
             } else if self.core.needs_mark() {
@@ -599,7 +599,7 @@ impl Life {
                 self.complete(true);
                 continue;
             }
-            if std::mem::take(&mut marks) && self.core.needs_mark() && self.core.mark(Kind::Mark) {
+            if std::mem::take(&mut marks) && self.core.needs_mark() && self.core.mark(BatchKind::Mark) {
                 self.issue();
             }
             match self.core.close() {

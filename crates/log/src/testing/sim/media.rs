@@ -26,7 +26,7 @@ enum State {
 
 /// One sector of one write that may or may not have arrived.
 #[derive(Clone, Debug)]
-struct Piece {
+struct PendingSector {
     write: u64,
     inode: usize,
     /// Which sector of the file.
@@ -43,9 +43,9 @@ pub(crate) struct Media {
     /// Shared between images until one of them changes.
     pub(crate) inodes: Vec<Rc<Inode>>,
     pub(crate) names: Names,
-    pieces: Vec<Piece>,
+    pieces: Vec<PendingSector>,
     /// Sectors that a failed sync left in the page cache only.
-    ghosts: Vec<Piece>,
+    ghosts: Vec<PendingSector>,
     changes: Vec<NameChange>,
     clock: u64,
 }
@@ -86,7 +86,7 @@ impl Media {
         for (ordinal, sector) in sectors.iter().enumerate() {
             let (index, sector) = (first + ordinal, Rc::clone(sector));
             self.ghosts.retain(|ghost| (ghost.inode, ghost.index) != (inode, index));
-            self.pieces.push(Piece { write, inode, index, ordinal, sector, state: State::InFlight });
+            self.pieces.push(PendingSector { write, inode, index, ordinal, sector, state: State::InFlight });
         }
     }
 
@@ -116,17 +116,17 @@ impl Media {
             .into_iter()
             .partition(|piece| piece.inode == inode && piece.state != State::InFlight);
         self.pieces = kept;
-        let mut lost: Vec<Piece> = lost;
+        let mut lost: Vec<PendingSector> = lost;
         self.ghosts.append(&mut lost);
     }
 
     /// Everything that `chosen` names is durable; older versions of its sectors are history.
-    fn complete(&mut self, chosen: impl Fn(&Piece) -> bool) {
+    fn complete(&mut self, chosen: impl Fn(&PendingSector) -> bool) {
         if !self.pieces.iter().any(&chosen) {
             return;
         }
         let pieces = std::mem::take(&mut self.pieces);
-        let mut kept: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let mut kept: Vec<PendingSector> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if chosen(&piece) {
                 kept.retain(|old| (old.inode, old.index) != (piece.inode, piece.index));
@@ -180,7 +180,7 @@ impl Media {
 
     /// One of the writes that may or may not have arrived, and its sectors.
     fn one_write(&self, rng: &mut Rng) -> (u64, usize) {
-        let starts = |(i, piece): (usize, &Piece)| i == 0 || self.pieces[i - 1].write != piece.write;
+        let starts = |(i, piece): (usize, &PendingSector)| i == 0 || self.pieces[i - 1].write != piece.write;
         let writes = self.pieces.iter().enumerate().filter(|piece| starts(*piece));
         let chosen = rng.index(writes.clone().count());
         let one = writes.map(|(_, piece)| piece.write).nth(chosen).unwrap_or(0);

@@ -13,7 +13,7 @@ use super::read_back::read_all;
 use crate::commit::seal::Chain;
 use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::error::{Error, Result};
-use crate::format::{Kind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::format::{BatchKind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
 use crate::recovery::{self, Plan, recover};
 use crate::segment::inventory::SegmentInventory;
@@ -199,7 +199,7 @@ impl<D: Disk> Writer<D> {
     /// Those of the disk.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
-        self.core.mark(Kind::Close);
+        self.core.mark(BatchKind::Close);
         self.commit().map(drop)
     }
 }

@@ -27,7 +27,7 @@ pub const RECORDED: &str = include_str!("planted.txt");
 
 /// Where a mistake shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FoundAt {
     /// In a state of a life.
     State {
         /// The seed of the life.
@@ -41,7 +41,7 @@ pub enum Place {
     Taken,
 }
 
-impl Place {
+impl FoundAt {
     /// The place that `failure` names.
     #[must_use]
     pub const fn of(failure: &Failure) -> Self {
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FoundAt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::State { seed, state } => write!(f, "{seed} {state}"),
@@ -93,31 +93,31 @@ pub fn visible() -> Vec<Mutant> {
 }
 
 /// The recorded lines: a mistake's name, and where it shows; nothing for a line that is none.
-pub fn recorded() -> impl Iterator<Item = (&'static str, Option<Place>)> {
+pub fn recorded() -> impl Iterator<Item = (&'static str, Option<FoundAt>)> {
     let lines = RECORDED.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| {
         let (name, place) = line.split_once(' ').unwrap_or((line, ""));
-        (name, Place::parse(place))
+        (name, FoundAt::parse(place))
     })
 }
 
 /// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep and with foreign files.
 #[must_use]
-pub fn search(mutant: Mutant) -> Option<(Place, Failure)> {
+pub fn search(mutant: Mutant) -> Option<(FoundAt, Failure)> {
     let by_campaign = |seed| {
         set(Some(mutant));
         let outcome = run(&Campaign { seed, states: STATES, ..Campaign::default() }).err();
         set(None);
-        outcome.map(|failure| (Place::of(&failure), failure))
+        outcome.map(|failure| (FoundAt::of(&failure), failure))
     };
-    let at = |place: Place| place.shows(mutant).map(|failure| (place, failure));
-    let elsewhere = || at(Place::Sweep).or_else(|| at(Place::Taken));
+    let at = |place: FoundAt| place.shows(mutant).map(|failure| (place, failure));
+    let elsewhere = || at(FoundAt::Sweep).or_else(|| at(FoundAt::Taken));
     SEEDS.into_iter().find_map(by_campaign).or_else(elsewhere)
 }
 
 /// Whether the mistake shows where it was recorded; else where a search finds it, if it does.
 #[must_use]
-pub fn find(mutant: Mutant) -> Option<(Place, Failure)> {
+pub fn find(mutant: Mutant) -> Option<(FoundAt, Failure)> {
     let name = format!("{mutant:?}");
     let place = recorded().find(|(known, _)| *known == name).and_then(|(_, place)| place);
     let there = place.and_then(|place| Some((place, place.shows(mutant)?)));

@@ -51,9 +51,9 @@ pub fn sweep(seed: u64) -> Result<Swept, Failure> {
     let mut swept = Swept::default();
     let mixed = [(false, false), (true, false), (false, true), (true, true)];
     let lower = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
-    let ways = mixed.map(|(dsync, weak)| (dsync, weak, Class::PowerLoss)).into_iter();
-    for (dsync, weak, class) in ways.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
-        let habits = Habits { weak, class, ..Habits::plain(seed, dsync, 2) };
+    let ways = mixed.map(|(dsync, relaxed)| (dsync, relaxed, Class::PowerLoss)).into_iter();
+    for (dsync, relaxed, class) in ways.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
+        let habits = Habits { relaxed, class, ..Habits::plain(seed, dsync, 2) };
         let whole = live(Media::default(), seed, habits, None);
         swept.operations += whole.operations;
         swept.openings += whole.openings;

@@ -2,7 +2,7 @@
  * Runs the published test: files are made, then written block by block, each `-w` times, with a spin of 50 µs
  * between; after the requested number of files an iteration ends and its line is printed.
  *
- * Its last block of each file is left unwritten, as there, so that counts can be compared. Mended: nothing is clipped;
+ * Its last block of each file is left unwritten, as there, so that counts can be compared. Corrected: nothing is clipped;
  * leaving a file for the next is timed separately.
  *
  * Invariant: only files made here are written, and they are removed however the run ends.
