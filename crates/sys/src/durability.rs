@@ -166,6 +166,10 @@ pub struct WeakCalls {
     /// A sync may find nothing to do behind a direct write. F2FS notes an overwrite only when the call returns, behind the
     /// sync of `O_DSYNC`, and one through `io_uring` not at all: then nothing flushes the device's cache.
     pub late_direct: bool,
+    /// A direct write with `O_DSYNC` or `RWF_DSYNC` through `io_uring` is acknowledged before the file system has logged where
+    /// it lies. btrfs of Linux 6.1 on a device that takes FUA: the data is forced, and the sync behind it left out.
+    #[serde(default)]
+    pub queued_dsync: bool,
 }
 
 impl WeakCalls {
@@ -177,6 +181,7 @@ impl WeakCalls {
             sync_file_range: self.sync_file_range || other.sync_file_range,
             direct_write: self.direct_write || other.direct_write,
             late_direct: self.late_direct || other.late_direct,
+            queued_dsync: self.queued_dsync || other.queued_dsync,
         }
     }
 }
@@ -258,6 +263,14 @@ fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<Str
                 .to_owned(),
         );
         reach = Reach { data: Depth::Device, metadata: true };
+    }
+    let is_queued = method.cache == Cache::Direct && is_ring && method.sync == Sync::None;
+    if reach.data == Depth::Stable && is_queued && weak.queued_dsync {
+        because.push(
+            "a queued direct write with O_DSYNC is acknowledged before the file system of this kernel has logged where it lies"
+                .to_owned(),
+        );
+        return Reach { data: Depth::Kernel, metadata: false };
     }
     let by_range = weak.sync_file_range && method.sync == Sync::SyncFileRange;
     if reach.data == Depth::Device && !reach.metadata && (by_range || weak.direct_write) {
@@ -369,7 +382,7 @@ mod tests {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
-                        for bits in 0..2048_u16 {
+                        for bits in 0..4096_u16 {
                             let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
@@ -386,6 +399,7 @@ mod tests {
                                     sync_file_range: bits & 256 != 0,
                                     direct_write: bits & 512 != 0,
                                     late_direct: bits & 1024 != 0,
+                                    queued_dsync: bits & 2048 != 0,
                                 },
                                 promiser: Promiser::Device,
                                 lies,
@@ -406,7 +420,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 50] = [
+        let rows: [(&str, Surroundings, Class); 56] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -455,6 +469,12 @@ mod tests {
             ("uring-direct-rwf-dsync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
             ("uring-direct+fdatasync", with(|s| s.weak_calls.late_direct = true), SystemCrash),
             ("dsync", with(|s| s.weak_calls.late_direct = true), PowerLoss),
+            ("uring-direct-rwf-dsync", with(|s| s.weak_calls.queued_dsync = true), ProcessCrash),
+            ("uring-direct-fixed-dsync", with(|s| s.weak_calls.queued_dsync = true), ProcessCrash),
+            ("uring-direct-linked", with(|s| s.weak_calls.queued_dsync = true), PowerLoss),
+            ("direct+dsync", with(|s| s.weak_calls.queued_dsync = true), PowerLoss),
+            ("direct+rwf-dsync", with(|s| s.weak_calls.queued_dsync = true), PowerLoss),
+            ("uring-rwf-dsync", with(|s| s.weak_calls.queued_dsync = true), PowerLoss),
             ("direct+fdatasync", with(|s| s.weak_calls.late_direct = true), PowerLoss),
             ("buffered+fdatasync", honest(), PowerLoss),
             ("buffered+fdatasync", with(|s| s.lies = vec![Lie::BarriersOff]), SystemCrash),

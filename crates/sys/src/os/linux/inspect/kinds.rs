@@ -102,6 +102,7 @@ pub(super) fn kind(name: &str) -> Kind {
             direct_write: is_fuse,
             // Seen at the device: `docs/verified.md`.
             late_direct: name == "f2fs",
+            queued_dsync: false,
         },
         medium,
         copy_on_write: COPY_ON_WRITE.contains(&name),
@@ -158,7 +159,7 @@ mod tests {
         ] {
             assert_eq!(
                 kind(name).weak_calls,
-                WeakCalls { syncfs, sync_file_range, direct_write, late_direct },
+                WeakCalls { syncfs, sync_file_range, direct_write, late_direct, queued_dsync: false },
                 "{name}"
             );
         }

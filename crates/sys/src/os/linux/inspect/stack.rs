@@ -95,7 +95,18 @@ impl<'a> Walk<'a> {
         let journaled = mount.super_options.iter().any(|option| option == "data=journal")
             || attributes & calls::JOURNALED_DATA != 0;
         let direct_write = journaled || attributes & calls::ENCRYPTED != 0;
-        known.weak_calls.or(WeakCalls { sync_file_range: journaled, direct_write, ..WeakCalls::default() })
+        // Cut by cut: lost on 6.1, kept on 6.12 (`docs/verified.md`).
+        let queued_dsync = mount.kind == "btrfs" && self.is_older_kernel_than((6, 12));
+        let here =
+            WeakCalls { sync_file_range: journaled, direct_write, queued_dsync, ..WeakCalls::default() };
+        known.weak_calls.or(here)
+    }
+
+    fn is_older_kernel_than(&self, version: (u32, u32)) -> bool {
+        let release = self.roots.proc_text("sys/kernel/osrelease");
+        let mut numbers = release.as_deref().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+        let mut number = || numbers.next().and_then(|digits| digits.parse().ok());
+        number().zip(number()).is_some_and(|release| release < version)
     }
 
     fn copies(&self, mount: &Mount, known: Kind, folder: &Path) -> bool {
@@ -195,7 +206,13 @@ const BLOCK: Below = Below {
     medium: Medium::Block,
     copy_on_write: false,
     shares_extents: false,
-    weak_calls: WeakCalls { syncfs: false, sync_file_range: false, direct_write: false, late_direct: false },
+    weak_calls: WeakCalls {
+        syncfs: false,
+        sync_file_range: false,
+        direct_write: false,
+        late_direct: false,
+        queued_dsync: false,
+    },
 };
 
 impl Below {

@@ -209,7 +209,7 @@ fn calls_that_do_less_are_known_through_overlays_and_images() {
         ("/on-journaled", false, false, false),
     ] {
         let found = machine.look(path).surroundings(FileState::ZeroFilled).weak_calls;
-        let expected = WeakCalls { syncfs, sync_file_range, direct_write, late_direct: false };
+        let expected = WeakCalls { syncfs, sync_file_range, direct_write, ..WeakCalls::default() };
         assert_eq!(found, expected, "{path}");
     }
     // What the loop device writes around the page cache ends in it all the same.
@@ -256,5 +256,23 @@ fn a_container_is_recognised_by_its_marks_and_a_mark_that_stayed_behind_is_none(
             expected,
             "{mount} {files:?}"
         );
+    }
+}
+
+#[test]
+fn queued_synchronous_writes_of_btrfs_are_believed_from_linux_6_12_on() {
+    for (release, kind, expected) in [
+        ("6.1.0-56-cloud-amd64\n", "btrfs", true),
+        ("5.15.0", "btrfs", true),
+        ("6.11.9", "btrfs", true),
+        ("6.12.117+deb12", "btrfs", false),
+        ("7.0", "btrfs", false),
+        ("6.1.0", "ext4", false),
+    ] {
+        let machine =
+            Machine::new().disk(SATA_A, "8:0", SPINNING).write("proc/sys/kernel/osrelease", release);
+        let machine = machine.mount(&format!("8:0 / / {kind} /dev/sda rw"));
+        let found = machine.look("/").surroundings(FileState::ZeroFilled).weak_calls.queued_dsync;
+        assert_eq!(found, expected, "{kind} of Linux {release}");
     }
 }
