@@ -152,8 +152,8 @@ const TABLE: &[Row] = &[
     (&["log", "verify"], &[], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
     (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
     (&["log", "backup"], &[], &[
-        ("seawall log backup orders /mnt/orders", "also while a program writes it; the second time what changed"),
-        ("seawall log verify /mnt/orders", "a backup is a log: it is checked, read and opened like one"),
+        ("seawall log backup orders backup", "also while a program writes it; the second time what changed"),
+        ("seawall log verify backup", "a backup is a log: it is checked, read and opened like one"),
     ]),
     (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
 ];

@@ -148,6 +148,8 @@ fn every_example_does_what_it_says() {
                 word.clone_from(&address);
             }
         }
+        let outside: Vec<_> = words.iter().filter(|word| word.starts_with('/')).collect();
+        assert!(outside.is_empty(), "`{example}` would go outside of the test's folder: {outside:?}");
         let more = row(SHORTENED, line).unwrap_or_default();
         words.extend(more.split_whitespace().map(str::to_owned));
         let ended = seawall(folder, &words);
