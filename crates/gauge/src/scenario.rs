@@ -84,6 +84,12 @@ const COMMIT: Scenario = Scenario {
 /// A scenario of its own table, without an original.
 const STUDY: Scenario = Scenario { reproduces: "", ranked: false, ..COMMIT };
 
+/// What a writer that sleeps between two writes writes in a round, bytes.
+fn paced_bytes(settings: &Settings) -> u64 {
+    let round_ns = settings.time_ns().unwrap_or(0) / u64::from(settings.rounds.max(1));
+    (settings.bytes as u64).saturating_mul(round_ns / settings.write_sleep_ns.max(1))
+}
+
 /// All scenarios, the default first.
 pub const SCENARIOS: [Scenario; 9] = [
     COMMIT,
@@ -96,10 +102,7 @@ pub const SCENARIOS: [Scenario; 9] = [
         rows: |_| 6,
         run: stall::run,
         judge: stall::judge,
-        needs_bytes: |s, _, _| {
-            let appends = s.time_ns().unwrap_or(0) / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
-            (s.bytes as u64).saturating_mul(appends).saturating_add(96 << 20)
-        },
+        needs_bytes: |s, _, _| paced_bytes(s).saturating_add(96 << 20),
         ..STUDY
     },
     Scenario {
@@ -129,10 +132,7 @@ pub const SCENARIOS: [Scenario; 9] = [
         rows: |_| 10,
         run: path::run,
         judge: path::judge,
-        needs_bytes: |s, _, _| {
-            let writes = s.time_ns().unwrap_or(0) / u64::from(s.rounds.max(1)) / s.write_sleep_ns.max(1);
-            (s.bytes as u64).saturating_mul(writes).saturating_add(8 << 20)
-        },
+        needs_bytes: |s, _, _| paced_bytes(s).saturating_add(8 << 20),
         durable: false,
         ..STUDY
     },

@@ -30,7 +30,7 @@ use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
-use crate::read::reader::{Follower, Reader, Record};
+use crate::read::reader::{Follower, Reader, Record, check_within};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -463,15 +463,7 @@ impl Log {
     pub fn pin(&self, lsn: Lsn) -> Result<ReadPin> {
         self.group.status().check_process()?;
         let mut held = self.pins.held();
-        let core = self.group.core();
-        let (first, end) = (core.trim(), core.appended());
-        drop(core);
-        if lsn < first {
-            return Err(Error::Trimmed { lsn, first });
-        }
-        if lsn > end {
-            return Err(Error::BeyondEnd { lsn, end });
-        }
+        check_within(&self.group.core(), lsn)?;
         Ok(self.pins.pin(&mut held, lsn))
     }
 

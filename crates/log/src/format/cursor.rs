@@ -5,8 +5,8 @@
 
 use crate::format::checksum::crc32c_more;
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, MORE_FOLLOWS, RECORD_BYTES_MAX, RECORD_HEADER_BYTES,
-    SegmentHeader, check_body,
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, SegmentHeader,
+    check_body, read_record_header,
 };
 use crate::lsn::Lsn;
 use seawall_sys::durability::Class;
@@ -177,9 +177,7 @@ impl BodyCheck {
             self.head_filled += of_head;
             rest = &rest[of_head..];
             if self.head_filled == RECORD_HEADER_BYTES {
-                let word = u32::from_le_bytes(self.head);
-                self.payload_left = (word & !MORE_FOLLOWS) as usize;
-                self.more = word & MORE_FOLLOWS != 0;
+                (self.payload_left, self.more) = read_record_header(self.head);
                 self.records = self.records.saturating_add(1);
                 self.head_filled = 0;
             }

@@ -100,7 +100,7 @@ pub const BLOCK_SIZES: [u16; 4] = [512, 1024, 2048, 4096];
 
 const SEGMENT_MAGIC: [u8; 4] = *b"SWS1";
 const BATCH_MAGIC: [u8; 4] = *b"SWB1";
-pub(crate) const MORE_FOLLOWS: u32 = 1 << 31;
+const MORE_FOLLOWS: u32 = 1 << 31;
 
 /// One drawn field: where it starts and how long it is, in bytes.
 type Field = (usize, usize);
@@ -530,6 +530,13 @@ pub fn record_header(length: usize, more: bool) -> Option<[u8; RECORD_HEADER_BYT
     Some((length | if more { MORE_FOLLOWS } else { 0 }).to_le_bytes())
 }
 
+/// The length that a record's header states, in bytes, and whether the next record belongs to the same transaction.
+#[inline]
+pub(crate) fn read_record_header(head: [u8; RECORD_HEADER_BYTES]) -> (usize, bool) {
+    let word = u32::from_le_bytes(head);
+    ((word & !MORE_FOLLOWS) as usize, word & MORE_FOLLOWS != 0)
+}
+
 /// One record inside a batch. `{:?}` prints their number, not the bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawRecord<'a> {
@@ -576,11 +583,10 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<RawRecord<'a>> {
         let (head, rest) = self.rest.split_first_chunk::<RECORD_HEADER_BYTES>()?;
-        let word = u32::from_le_bytes(*head);
-        let length = (word & !MORE_FOLLOWS) as usize;
+        let (length, more) = read_record_header(*head);
         let payload = rest.get(..length)?;
         self.rest = &rest[length..];
-        Some(RawRecord { payload, more: word & MORE_FOLLOWS != 0 })
+        Some(RawRecord { payload, more })
     }
 }
 

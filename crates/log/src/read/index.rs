@@ -27,7 +27,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::cursor::Cursor;
 use crate::format::{
-    BATCH_HEADER_BYTES, MORE_FOLLOWS, RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name,
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Records, SegmentHeader, read_record_header, segment_name,
 };
 use crate::lsn::Lsn;
 use crate::read::reader::{Files, Payload, Record, SegmentLookup, segment_of};
@@ -153,10 +153,11 @@ impl SegmentIndex {
         let batch_end = self.lsns.get(batch + 1).copied().unwrap_or(self.cursor.lsn.get());
         let end_block = (body + usize::try_from(batch_end - batch_lsn).ok()?).div_ceil(block);
         let at = body + usize::try_from(inside.get() - batch_lsn).ok()?;
-        let starts = |of: usize| Some(of * block + usize::from(self.firsts[of])).filter(|start| *start <= at);
-        let start = (self.starts[batch] as usize..=at / block)
-            .rev()
-            .find_map(|of| (*self.firsts.get(of)? != NONE).then(|| starts(of)).flatten())?;
+        let start = (self.starts[batch] as usize..=at / block).rev().find_map(|of| {
+            let first = *self.firsts.get(of)?;
+            let start = of * block + usize::from(first);
+            (first != NONE && start <= at).then_some(start)
+        })?;
         Some(Start { lsn: Lsn::new(batch_lsn + (start - body) as u64), at: start, end_block })
     }
 }
@@ -223,14 +224,12 @@ impl Blocks<'_> {
         let (inside, named) = wanted.lsns();
         while lsn <= inside {
             let Some(head) = self.bytes(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
-            let word = u32::from_le_bytes(head.try_into().unwrap_or_default());
-            let length = (word & !MORE_FOLLOWS) as usize;
+            let (length, more) = read_record_header(head.try_into().unwrap_or_default());
             let end = lsn.saturating_add((RECORD_HEADER_BYTES + length) as u64);
             if wanted.is(lsn, end) {
                 let Some(payload) = self.bytes(at + RECORD_HEADER_BYTES, length)? else { return Ok(None) };
                 let payload = Payload::own(payload);
-                let ends_transaction = word & MORE_FOLLOWS == 0;
-                return Ok(Some(Record { lsn, end, ends_transaction, payload }));
+                return Ok(Some(Record { lsn, end, ends_transaction: !more, payload }));
             }
             at += RECORD_HEADER_BYTES + length;
             lsn = end;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use seawall_sys::directory::Directory;
 
 use crate::commit::group::Group;
+use crate::commit::state::Core;
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
@@ -261,17 +262,20 @@ impl std::fmt::Debug for Reader {
 /// checksums are computed.
 const READ_BYTES: usize = 2 << 20;
 
+/// Refuses an LSN at which the log has nothing: trimmed, or not yet appended.
+pub(crate) fn check_within(core: &Core, lsn: Lsn) -> Result<()> {
+    let (first, end) = (core.trim(), core.appended());
+    if lsn < first {
+        return Err(Error::Trimmed { lsn, first });
+    }
+    if lsn > end { Err(Error::BeyondEnd { lsn, end }) } else { Ok(()) }
+}
+
 /// The segment in which the first record at or behind `from` lies. The first LSN and the segments are one look: a trim
 /// between two looks would take that segment away, and a later record would be read as if it were the requested one.
 pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
     let core = group.core();
-    let (first, end) = (core.trim(), core.appended());
-    if from < first {
-        return Err(Error::Trimmed { lsn: from, first });
-    }
-    if from > end {
-        return Err(Error::BeyondEnd { lsn: from, end });
-    }
+    check_within(&core, from)?;
     let inventory = planted!(
         TrimDuringRead,
         {

@@ -18,7 +18,9 @@
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{SegmentHeader, preparing_name, segment_name};
-use crate::storage::disk::{Access, Disk, FileId, open, read_full, sync, sync_dir, write_all};
+use crate::storage::disk::{
+    Access, Disk, FileId, has_name, open, read_full, remove, sync, sync_dir, write_all,
+};
 use seawall_sys::planted;
 
 /// Copies the newest started segment unless the disk is read past the page cache; whether it did.
@@ -51,9 +53,8 @@ fn copy<D: Disk>(
     bytes: u64,
     buffer_bytes: usize,
 ) -> Result<()> {
-    let existing = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    if existing.iter().any(|entry| entry.name == staging) {
-        disk.remove(staging).map_err(|source| Error::io("remove", staging, source))?;
+    if has_name(disk, staging)? {
+        remove(disk, staging)?;
     }
     let new = disk.create(staging).map_err(|source| Error::io("create", staging, source))?;
     let filled = fill(disk, (name, old), (staging, new), bytes, buffer_bytes);

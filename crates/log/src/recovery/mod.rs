@@ -37,7 +37,9 @@ use crate::commit::state::{CoreConfig, ResumePoint};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, segment_name};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, preparing_name, segment_name,
+};
 use crate::lsn::Lsn;
 use crate::recovery::copy_forward::copy_forward;
 use crate::recovery::directory::{
@@ -47,7 +49,7 @@ use crate::recovery::foreign_file::refuse_foreign;
 use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::segment::{Place, Spare};
-use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
+use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
@@ -147,12 +149,8 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
 }
 
 /// Removes the staging files that a crash left behind.
-fn remove_staging<D: Disk>(disk: &mut D, staging: &[u64]) -> Result<()> {
-    for staging in staging {
-        let name = crate::format::preparing_name(*staging);
-        disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
-    }
-    Ok(())
+pub(crate) fn remove_staging<D: Disk>(disk: &mut D, staging: &[u64]) -> Result<()> {
+    staging.iter().try_for_each(|number| remove(disk, &preparing_name(*number)))
 }
 
 /// The prepared segments that a log of these blocks can use; the others are removed.

@@ -135,7 +135,8 @@ fn memory(name: &str, bytes: usize) -> Result<AlignedBuf> {
     AlignedBuf::try_zeroed(bytes).map_err(|source| Error::io("read", name, source))
 }
 
-/// Walks on from `cursor` as far as batches are valid; returns why the next one is not, `None` if there is no room for one.
+/// Walks on from `cursor` as far as batches are valid; returns why the next one is not, `None` if there is no room for
+/// one.
 pub(crate) fn walk<D: Disk>(
     disk: &mut D,
     window: &mut Window,
@@ -143,13 +144,26 @@ pub(crate) fn walk<D: Disk>(
     cursor: &mut Cursor,
 ) -> Result<Option<Fault>> {
     let name = segment_name(cursor.segment.number);
-    let place = (name.as_str(), file);
+    walk_while(disk, window, (&name, file), cursor, |_, _| true)
+}
+
+/// The same in a segment that may have another name, as far as batches are `wanted`, too.
+pub(crate) fn walk_while<D: Disk>(
+    disk: &mut D,
+    window: &mut Window,
+    place: (&str, FileId),
+    cursor: &mut Cursor,
+    wanted: impl Fn(&Cursor, &BatchHeader) -> bool,
+) -> Result<Option<Fault>> {
     while cursor.has_room() {
         let (batch, checksum) =
             match cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?) {
                 Ok(valid) => valid,
                 Err(fault) => return Ok(Some(fault)),
             };
+        if !wanted(cursor, &batch) {
+            return Ok(None);
+        }
         let at = (cursor.offset, cursor.segment.block_bytes);
         if let Err(fault) = window.check_next(disk, place, at, &batch)? {
             return Ok(Some(fault));

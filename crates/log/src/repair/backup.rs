@@ -26,17 +26,16 @@ use seawall_sys::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
-use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, SegmentHeader, file_role, preparing_name, segment_name,
-};
+use crate::format::{BatchHeader, SegmentHeader, file_role, preparing_name, segment_name};
 use crate::lock::{Lock, make_dir, open_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::read::view::View;
 use crate::recovery::directory::{chain, is_ours, open_cold, scan_directory};
-use crate::recovery::tail::Window;
+use crate::recovery::remove_staging;
+use crate::recovery::tail::{Window, walk_while};
 use crate::repair::verify::{Report, in_dir, look};
-use crate::storage::disk::{Access, Disk, FileId, read_full, sync, sync_dir, write_all};
+use crate::storage::disk::{Access, Disk, FileId, has_name, read_full, remove, sync, sync_dir, write_all};
 use crate::storage::os_disk::OsDisk;
 
 /// One read and one write, in bytes.
@@ -149,28 +148,15 @@ fn backup_into(from: &Arc<Directory>, to: &Path, durable: &dyn Fn() -> Lsn) -> R
 }
 
 /// Walks through a segment as far as batches are valid and `wanted`.
-fn walk_while<D: Disk>(
+fn walk_from_start<D: Disk>(
     disk: &mut D,
     place: (&str, FileId),
     segment: SegmentHeader,
     wanted: impl Fn(&Cursor, &BatchHeader) -> bool,
 ) -> Result<Cursor> {
-    let (mut window, mut cursor) = (Window::new(COPY_BYTES), Cursor::start(segment));
-    while cursor.has_room() {
-        let header = cursor.check_header(window.get(disk, place, cursor.offset, BATCH_HEADER_BYTES)?);
-        let Ok((batch, checksum)) = header else { break };
-        let at = (cursor.offset, segment.block_bytes);
-        if !wanted(&cursor, &batch) || window.check_next(disk, place, at, &batch)?.is_err() {
-            break;
-        }
-        cursor.advance(&batch, checksum);
-    }
+    let mut cursor = Cursor::start(segment);
+    walk_while(disk, &mut Window::new(COPY_BYTES), place, &mut cursor, wanted)?;
     Ok(cursor)
-}
-
-fn has_name<D: Disk>(disk: &mut D, name: &str) -> Result<bool> {
-    let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
-    Ok(entries.iter().any(|entry| entry.name == name))
 }
 
 /// A backup while it is made.
@@ -191,10 +177,7 @@ struct Copying<'a, T: Disk> {
 impl<'a, T: Disk> Copying<'a, T> {
     fn new(from: &'a Arc<Directory>, target: &'a mut T) -> Result<Self> {
         let found = scan_directory(target)?;
-        for number in &found.staging {
-            let name = preparing_name(*number);
-            target.remove(&name).map_err(|source| Error::io("remove", name, source))?;
-        }
+        remove_staging(target, &found.staging)?;
         let (old, _) = chain(&found.started)?;
         let started = found.started.iter().map(|header| header.number);
         let files = started.chain(found.unstarted.iter().map(|spare| spare.number)).collect();
@@ -257,11 +240,11 @@ impl<'a, T: Disk> Copying<'a, T> {
         }
         let name = segment_name(newest.number);
         let file = open_cold(self.target, &name)?;
-        let ended = walk_while(self.target, (&name, file), newest, |_, _| true)?;
+        let ended = walk_from_start(self.target, (&name, file), newest, |_, _| true)?;
         self.target.close(file);
         let Some(file) = self.open_source(&name)? else { return Ok(false) };
         let before = |cursor: &Cursor, _: &BatchHeader| cursor.offset < ended.offset;
-        let walked = walk_while(&mut self.source, (&name, file), newest, before);
+        let walked = walk_from_start(&mut self.source, (&name, file), newest, before);
         self.source.close(file);
         let walked = walked.map_err(|error| self.of_source(error))?;
         if (walked.offset, walked.link) == (ended.offset, ended.link) {
@@ -296,7 +279,7 @@ impl<'a, T: Disk> Copying<'a, T> {
         let name = segment_name(segment.number);
         let file = open_cold(self.target, &name)?;
         let due = (next.first_lsn, next.link);
-        let walked = walk_while(self.target, (&name, file), segment, |at, _| (at.lsn, at.link) != due);
+        let walked = walk_from_start(self.target, (&name, file), segment, |at, _| (at.lsn, at.link) != due);
         self.target.close(file);
         let walked = walked?;
         let whole = (walked.lsn, walked.link) == due;
@@ -322,12 +305,12 @@ impl<'a, T: Disk> Copying<'a, T> {
             ((next.first_lsn, next.link), segment.data_end())
         } else {
             let wanted = |cursor: &Cursor, batch: &BatchHeader| batch.end() <= end || cursor.trim < first;
-            let walked = walk_while(&mut self.source, (&name, file), segment, wanted);
+            let walked = walk_from_start(&mut self.source, (&name, file), segment, wanted);
             let walked = walked.map_err(|error| self.of_source(error))?;
             ((walked.lsn, walked.link), walked.offset)
         };
         if self.staged.remove(&segment.number).is_some() {
-            self.target.remove(&staging).map_err(|source| Error::io("remove", &staging, source))?;
+            remove(self.target, &staging)?;
         }
         let copied = self.copy(segment, (&name, file), (&staging, cut));
         self.source.close(file);
@@ -336,7 +319,8 @@ impl<'a, T: Disk> Copying<'a, T> {
         let reached = next.is_some() || due.0 >= end;
         let copy = open_cold(self.target, &staging)?;
         // What lies behind that was abandoned when the next segment was started.
-        let walked = walk_while(self.target, (&staging, copy), segment, |at, _| (at.lsn, at.link) != due);
+        let walked =
+            walk_from_start(self.target, (&staging, copy), segment, |at, _| (at.lsn, at.link) != due);
         self.target.close(copy);
         let walked = walked?;
         let sound = reached && (walked.lsn, walked.link) == due;
@@ -346,7 +330,7 @@ impl<'a, T: Disk> Copying<'a, T> {
             return if sound { Ok(true) } else { Err(self.of_source(Error::Corrupt(damage))) };
         }
         self.staged.remove(&segment.number);
-        self.target.remove(&staging).map_err(|source| Error::io("remove", &staging, source))?;
+        remove(self.target, &staging)?;
         Ok(false)
     }
 
@@ -386,7 +370,7 @@ impl<'a, T: Disk> Copying<'a, T> {
         for number in self.staged.keys() {
             let staging = preparing_name(*number);
             if !live.contains(number) {
-                self.target.remove(&staging).map_err(|source| Error::io("remove", staging, source))?;
+                remove(self.target, &staging)?;
                 continue;
             }
             let named = self.target.replace(&staging, &segment_name(*number));
@@ -395,8 +379,7 @@ impl<'a, T: Disk> Copying<'a, T> {
         }
         let gone: Vec<u64> = self.files.difference(&live).copied().collect();
         for number in &gone {
-            let name = segment_name(*number);
-            self.target.remove(&name).map_err(|source| Error::io("remove", name, source))?;
+            remove(self.target, &segment_name(*number))?;
             sync_dir(self.target)?;
         }
         let report = look(self.target)?;

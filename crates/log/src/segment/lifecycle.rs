@@ -16,7 +16,7 @@
 use crate::error::{Error, Result};
 use crate::format::{preparing_name, segment_name};
 use crate::segment::Spare;
-use crate::storage::disk::{Disk, FileId, sync, sync_dir, write_all};
+use crate::storage::disk::{Disk, FileId, has_name, remove, sync, sync_dir, write_all};
 use seawall_sys::planted;
 
 /// What is to be done with a segment.
@@ -127,9 +127,8 @@ impl SegmentTask {
     fn advance<D: Disk>(&mut self, disk: &mut D, spare: Spare, staging: &str) -> Result<Option<Stage>> {
         match self.stage {
             Stage::Clear => {
-                let existing = disk.list().map_err(|source| Error::io("list", ".", source))?;
-                if existing.iter().any(|entry| entry.name == staging) {
-                    disk.remove(staging).map_err(|source| Error::io("remove", staging, source))?;
+                if has_name(disk, staging)? {
+                    remove(disk, staging)?;
                 }
                 Ok(Some(Stage::Create))
             }
@@ -166,9 +165,7 @@ impl SegmentTask {
                     }
                     Task::Prepare(_) => name_segment(disk, staging, &name)?,
                     Task::Recycle { from, .. } => name_segment(disk, &segment_name(from), &name)?,
-                    Task::Remove(_) => {
-                        disk.remove(&name).map_err(|source| Error::io("remove", &name, source))?;
-                    }
+                    Task::Remove(_) => remove(disk, &name)?,
                 }
                 Ok(Some(Stage::SyncDir))
             }
@@ -200,7 +197,7 @@ impl SegmentTask {
             Stage::Rename if self.task.fills() => {}
             _ => return Ok(()),
         }
-        disk.remove(&staging).map_err(|source| Error::io("remove", &staging, source))
+        remove(disk, &staging)
     }
 
     /// Does all steps in one go; returns the segment that is ready to be started, unless one was removed.

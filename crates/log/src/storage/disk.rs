@@ -151,6 +151,17 @@ pub(crate) fn open<D: Disk>(disk: &mut D, name: &str, access: Access) -> Result<
     disk.open(name, access).map_err(|source| Error::io("open", name, source))
 }
 
+/// Whether the directory has this name.
+pub(crate) fn has_name<D: Disk>(disk: &mut D, name: &str) -> Result<bool> {
+    let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
+    Ok(entries.iter().any(|entry| entry.name == name))
+}
+
+/// Removes a name.
+pub(crate) fn remove<D: Disk>(disk: &mut D, name: &str) -> Result<()> {
+    disk.remove(name).map_err(|source| Error::io("remove", name, source))
+}
+
 /// Writes all of `buf`, continuing after short writes.
 pub(crate) fn write_all<D: Disk>(
     disk: &mut D,
