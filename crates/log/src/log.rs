@@ -489,6 +489,7 @@ impl Log {
         }
         let first = core.set_trim(held.bound(lsn));
         drop((core, held));
+        self.index.trimmed(&self.group, first);
         // The next batch or, in an idle log, the next mark makes it durable.
         self.group.threads().note_activity();
         self.group.threads().wake_sleeping_writer();

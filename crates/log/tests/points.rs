@@ -205,3 +205,34 @@ fn a_detached_payload_holds_the_same_bytes() {
     }
     log.close().expect("closes");
 }
+
+/// Files of the log in `dir` that this process holds open and that have no name any more.
+#[cfg(target_os = "linux")]
+fn nameless(dir: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").expect("lists").flatten();
+    let names = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    names.filter(|name| name.starts_with(dir) && name.to_string_lossy().ends_with("(deleted)")).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_segment_that_was_read_from_and_trimmed_gives_its_space_back() {
+    let dir = directory();
+    let path = dir.path().canonicalize().expect("is there");
+    let log = Log::open(&path, options()).expect("opens");
+    write(&log, &[20_000; 60]);
+    assert_eq!(hold_against_a_reader(&log), 60);
+    assert!(log.stats().segments > 15);
+    log.trim(log.durable_lsn()).expect("trims");
+    let end = log.append_commit(b"makes the trim durable").expect("commits");
+    for _ in 0..2_000 {
+        if log.stats().segments <= 2 && nameless(&path) == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(log.stats().segments <= 2, "trimmed segments go");
+    assert_eq!(nameless(&path), 0, "files without a name are held open");
+    assert!(log.read_before(end).expect("reads").is_some());
+    log.close().expect("closes");
+}

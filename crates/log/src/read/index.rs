@@ -298,6 +298,17 @@ pub(crate) struct RecordIndex {
 }
 
 impl RecordIndex {
+    /// Gives up the segments before the one of `first`, the first LSN that is left: an open file would keep the space of
+    /// one that is removed.
+    pub(crate) fn trimmed(&self, group: &Group, first: Lsn) {
+        let mut kept = lock(&self.kept);
+        if !kept.segments.is_empty()
+            && let Ok(Some(oldest)) = segment_of(group, first)
+        {
+            kept.segments.retain(|number, _| *number >= oldest.number);
+        }
+    }
+
     /// Reads a record that is durable.
     pub(crate) fn read(&self, group: &Arc<Group>, dir: &Arc<Directory>, wanted: Wanted) -> Result<Record> {
         let (inside, named) = wanted.lsns();
