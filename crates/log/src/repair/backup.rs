@@ -139,12 +139,20 @@ fn backup_into(from: &Arc<Directory>, to: &Path, durable: &dyn Fn() -> Lsn) -> R
     let held = open_dir(to)?;
     let lock = Lock::take(&held, &options)?;
     let mut target = OsDisk::new(Arc::clone(&held), options.permissions);
-    let done = Copying::new(from, &mut target).and_then(|copying| copying.run(durable));
-    let done = done.map_err(|error| error.in_dir(held.path()))?;
+    let done = copy_log(from, &mut target, durable).map_err(|error| error.in_dir(held.path()))?;
     if let Some(damage) = done.report.damage.first() {
         return Err(Error::Corrupt(damage.clone()).in_dir(held.path()));
     }
     Ok((Backup { report: in_dir(done.report, held.path()), ..done }, lock))
+}
+
+/// Brings the backup on `target` up to date.
+pub(crate) fn copy_log<T: Disk>(
+    from: &Arc<Directory>,
+    target: &mut T,
+    durable: &dyn Fn() -> Lsn,
+) -> Result<Backup> {
+    Copying::new(from, target)?.run(durable)
 }
 
 /// Walks through a segment as far as batches are valid and `wanted`.

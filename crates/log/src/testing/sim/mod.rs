@@ -10,6 +10,8 @@
 //! their own.
 
 pub mod arbitrary;
+#[cfg(all(test, not(loom)))]
+mod backed_up;
 pub mod campaign;
 pub mod crew;
 mod damage;
