@@ -129,12 +129,18 @@ async fn client(url: &str, plain_password: bool) -> Result<Client> {
                 "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
             }
             async_nats::ConnectErrorKind::Tls => CERTIFICATES,
-            // What the handshake met comes as an input/output error.
-            async_nats::ConnectErrorKind::Io if error.to_string().contains("certificate") => CERTIFICATES,
+            async_nats::ConnectErrorKind::Io if is_of_handshake(&error) => CERTIFICATES,
             _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
         };
         Error::caused("no connection", error, advice)
     })
+}
+
+/// Whether a TLS handshake failed: what it met comes as an input/output error about its data.
+fn is_of_handshake(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::InvalidData)
 }
 
 /// Whether every server is reached by an address of this machine: those named and those that the cluster reports.
