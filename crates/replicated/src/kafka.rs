@@ -179,7 +179,7 @@ impl Kafka {
         for (key, value) in BOUNDS.iter().chain(policy) {
             request = request.set(key, value);
         }
-        let made = block_on(admin.create_topics([&order], &options())).map_err(|error| {
+        let made = block_on(admin.create_topics([&request], &options())).map_err(|error| {
             Error::caused("no answer to the creation of a topic", error, "look at the controller's log")
         })?;
         let kafka = Self {
