@@ -110,10 +110,14 @@ pub(crate) const REPLICATED: [Tool; 2] = [
     Tool { probe: "openssl", package: "openssl", purpose: "certificates of the tests' own" },
 ];
 
-/// What only `cargo xtask replicated --kafka` needs beside it: librdkafka is built from the sources in its crate.
-pub(crate) const KAFKA: [Tool; 7] = [
+/// What only `cargo xtask replicated --kafka` needs beside it and [`LIBRDKAFKA`].
+pub(crate) const KAFKA: [Tool; 2] = [
     Tool { probe: "javac", package: "default-jdk-headless", purpose: "the nodes of Kafka" },
     Tool { probe: "mvn", package: "maven", purpose: "fetching Kafka" },
+];
+
+/// What the client of Kafka needs: librdkafka is built from the sources in its crate.
+pub(crate) const LIBRDKAFKA: [Tool; 5] = [
     Tool { probe: "make", package: "make", purpose: "building librdkafka" },
     Tool { probe: "c++", package: "g++", purpose: "building librdkafka" },
     Tool { probe: "pkg-config", package: "pkg-config", purpose: "finding OpenSSL for librdkafka" },
@@ -224,7 +228,9 @@ pub(crate) fn provide_target(target: &str) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{ELSEWHERE, FIDELITY, KAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, minor};
+    use super::{
+        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, minor,
+    };
 
     #[test]
     fn what_is_missing_elsewhere_is_named_with_its_remedy() {
@@ -250,6 +256,7 @@ mod tests {
             .chain(&OBSERVE)
             .chain(&REPLICATED)
             .chain(&KAFKA)
+            .chain(&LIBRDKAFKA)
             .chain(&PEERS);
         for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);

@@ -22,6 +22,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
+use async_nats::rustls::{self, AlertDescription};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
@@ -32,6 +33,7 @@ use seawall_sys::clock;
 use seawall_sys::thread::Accounts;
 use std::collections::VecDeque;
 use std::future::IntoFuture as _;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -129,18 +131,32 @@ async fn client(url: &str, plain_password: bool) -> Result<Client> {
                 "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
             }
             async_nats::ConnectErrorKind::Tls => CERTIFICATES,
-            async_nats::ConnectErrorKind::Io if is_of_handshake(&error) => CERTIFICATES,
+            async_nats::ConnectErrorKind::Io if is_about_certificates(&error) => CERTIFICATES,
             _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
         };
         Error::caused("no connection", error, advice)
     })
 }
 
-/// Whether a TLS handshake failed: what it met comes as an input/output error about its data.
-fn is_of_handshake(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .any(|error| error.kind() == std::io::ErrorKind::InvalidData)
+/// Whether a TLS handshake failed because of a certificate, of either side: what it met lies in an input/output error.
+fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut met = std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>());
+    met.any(|met| match met {
+        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => true,
+        rustls::Error::AlertReceived(alert) => matches!(
+            alert,
+            AlertDescription::NoCertificate
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::CertificateRequired
+                | AlertDescription::UnknownCA
+        ),
+        _ => false,
+    })
 }
 
 /// Whether every server is reached by an address of this machine: those named and those that the cluster reports.
@@ -352,4 +368,28 @@ fn refused(refusal: async_nats::jetstream::Error) -> Error {
         _ => "the account must be allowed to create a stream, to publish to it and to delete it",
     };
     Error::caused("it refused to create a stream", refusal, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_about_certificates;
+    use async_nats::rustls::{AlertDescription, CertificateError, Error};
+    use async_nats::{ConnectError, ConnectErrorKind};
+    use std::io::{self, ErrorKind};
+
+    #[test]
+    fn certificates_are_advised_where_one_was_missing_or_refused_and_nowhere_else() {
+        let met =
+            |error: io::Error| is_about_certificates(&ConnectError::with_source(ConnectErrorKind::Io, error));
+        let in_handshake = |error: Error| met(io::Error::new(ErrorKind::InvalidData, error));
+        assert!(in_handshake(CertificateError::UnknownIssuer.into()), "the server's is unknown here");
+        assert!(
+            in_handshake(Error::AlertReceived(AlertDescription::CertificateRequired)),
+            "the server wants one"
+        );
+        assert!(in_handshake(Error::AlertReceived(AlertDescription::UnknownCA)), "ours is unknown there");
+        assert!(!in_handshake(Error::AlertReceived(AlertDescription::ProtocolVersion)));
+        assert!(!met(io::Error::new(ErrorKind::InvalidData, "a port that speaks another protocol")));
+        assert!(!met(ErrorKind::ConnectionRefused.into()));
+    }
 }

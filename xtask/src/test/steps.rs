@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 31] = [
+pub(super) const STEPS: [Step; 32] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -72,6 +72,7 @@ pub(super) const STEPS: [Step; 31] = [
     quick("promises of the log",     LOG, 25, promises),
     quick("examples in the documentation", GAUGE, 10, documented_examples),
     quick("documentation",           GAUGE, 10, documentation),
+    full("lints of Kafka's client",  CODE, 5, lints_of_kafka),
     full("tests of peers",           LOG, 5, tests_of_peers),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
     full("orders of threads",        LOG, 5, || explored(explore::loom())),
@@ -212,6 +213,13 @@ fn rows_on_nvme() -> Outcome {
         return error.into();
     }
     real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())])
+}
+
+/// The client of Kafka, which no other step compiles: it needs a C library of its own.
+fn lints_of_kafka() -> Outcome {
+    let clippy = ["clippy", "--package=seawall-replicated", "--all-targets", "--features=kafka,nats"];
+    let lint = || status(cargo(&[&clippy[..], &["--quiet", "--", "-Dwarnings"]].concat()));
+    tools::provide(&tools::LIBRDKAFKA).and_then(|()| lint()).into()
 }
 
 /// The HTML report in headless Chromium: its tests are ignored where there may be none.
