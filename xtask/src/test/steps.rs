@@ -72,7 +72,7 @@ pub(super) const STEPS: [Step; 32] = [
     quick("promises of the log",     LOG, 25, promises),
     quick("examples in the documentation", GAUGE, 10, documented_examples),
     quick("documentation",           GAUGE, 10, documentation),
-    full("lints of Kafka's client",  CODE, 5, lints_of_kafka),
+    full("Kafka's client",           CODE, 5, kafka_client),
     full("tests of peers",           LOG, 5, tests_of_peers),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
     full("orders of threads",        LOG, 5, || explored(explore::loom())),
@@ -215,8 +215,8 @@ fn rows_on_nvme() -> Outcome {
     real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())])
 }
 
-/// The client of Kafka, which no other step compiles: it needs a C library of its own.
-fn lints_of_kafka() -> Outcome {
+/// The lints of Kafka's client, which no other step compiles: it needs a C library of its own.
+fn kafka_client() -> Outcome {
     let clippy = ["clippy", "--package=seawall-replicated", "--all-targets", "--features=kafka,nats"];
     let lint = || status(cargo(&[&clippy[..], &["--quiet", "--", "-Dwarnings"]].concat()));
     tools::provide(&tools::LIBRDKAFKA).and_then(|()| lint()).into()
