@@ -10,7 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::outcome::Outcome;
+use crate::outcome::StepOutcome;
 use crate::shell::target;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,7 +33,7 @@ fn group() -> MutexGuard<'static, u32> {
 /// What a step came to and what it cost.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: StepOutcome,
     pub(crate) wall_seconds: f64,
     /// Of the step and all its processes; unknown where the kernel does not list it in a file.
     pub(crate) cpu_seconds: Option<f64>,
@@ -73,12 +73,13 @@ impl Starter {
         command.args(words).arg("--outcome").arg(&written).stdin(Stdio::null());
         let (ran, wall_seconds, cpu_seconds) = measured(|| limited(command, limit));
         let outcome = match ran {
-            Ok(Some(status)) => Outcome::read(&written)
-                .unwrap_or_else(|| Outcome::Broken(format!("the process ended with {status}"))),
-            Ok(None) => {
-                Outcome::Broken(format!("still running after {} s, its limit; it was ended", limit.as_secs()))
-            }
-            Err(error) => Outcome::Broken(error.to_string()),
+            Ok(Some(status)) => StepOutcome::read(&written)
+                .unwrap_or_else(|| StepOutcome::Broken(format!("the process ended with {status}"))),
+            Ok(None) => StepOutcome::Broken(format!(
+                "still running after {} s, its limit; it was ended",
+                limit.as_secs()
+            )),
+            Err(error) => StepOutcome::Broken(error.to_string()),
         };
         Ran { outcome, wall_seconds, cpu_seconds }
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// How a step ended.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
+pub(crate) enum StepOutcome {
     /// One check that held.
     Held,
     /// One check that held, with a remark: what it found, or what it could not look at.
@@ -44,21 +44,21 @@ impl From<(Counts, Result)> for Tests {
     }
 }
 
-impl From<Error> for Outcome {
+impl From<Error> for StepOutcome {
     fn from(error: Error) -> Self {
         Self::Broken(error.to_string())
     }
 }
 
 /// One check.
-impl From<Result> for Outcome {
+impl From<Result> for StepOutcome {
     fn from(result: Result) -> Self {
         result.map_or_else(Self::from, |()| Self::Held)
     }
 }
 
 /// One check with a remark.
-impl From<Result<Option<String>>> for Outcome {
+impl From<Result<Option<String>>> for StepOutcome {
     fn from(result: Result<Option<String>>) -> Self {
         match result {
             Ok(Some(remark)) => Self::HeldWith(remark),
@@ -80,7 +80,7 @@ impl Tests {
     }
 }
 
-impl Outcome {
+impl StepOutcome {
     /// Writes it for the process that started this one.
     pub(crate) fn write(&self, path: &Path) -> Result {
         files::write(path, serde_json::to_vec(self).map_err(Error::at(path.display()))?)
@@ -94,7 +94,7 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, Outcome, Tests};
+    use super::{Counts, StepOutcome, Tests};
 
     fn tests(failure: Option<&str>, seconds: f64) -> Tests {
         Tests {
@@ -109,17 +109,17 @@ mod tests {
     fn an_outcome_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("outcome");
-        assert_eq!(Outcome::read(&path), None, "a step that was killed wrote nothing");
+        assert_eq!(StepOutcome::read(&path), None, "a step that was killed wrote nothing");
         for (written, again) in [
-            (Outcome::Held, Outcome::Held),
-            (Outcome::HeldWith("x".into()), Outcome::HeldWith("x".into())),
-            (Outcome::Broken("why".into()), Outcome::Broken("why".into())),
-            (Outcome::Skipped("no root".into()), Outcome::Skipped("no root".into())),
-            (Outcome::Tests(tests(None, 0.25)), Outcome::Tests(tests(None, 0.25))),
-            (Outcome::Owed(tests(Some("ended"), 1.5)), Outcome::Owed(tests(Some("ended"), 1.5))),
+            (StepOutcome::Held, StepOutcome::Held),
+            (StepOutcome::HeldWith("x".into()), StepOutcome::HeldWith("x".into())),
+            (StepOutcome::Broken("why".into()), StepOutcome::Broken("why".into())),
+            (StepOutcome::Skipped("no root".into()), StepOutcome::Skipped("no root".into())),
+            (StepOutcome::Tests(tests(None, 0.25)), StepOutcome::Tests(tests(None, 0.25))),
+            (StepOutcome::Owed(tests(Some("ended"), 1.5)), StepOutcome::Owed(tests(Some("ended"), 1.5))),
         ] {
             written.write(&path).expect("writes");
-            assert_eq!(Outcome::read(&path), Some(again));
+            assert_eq!(StepOutcome::read(&path), Some(again));
         }
     }
 

@@ -36,7 +36,7 @@ const MAJORITY: usize = 2;
 const ACK_TIMEOUT: &str = "10m";
 
 /// An engine under test.
-struct Engine {
+struct EngineTest {
     name: &'static str,
     /// The sync settings of the clusters started here, and what each holds.
     clusters: &'static [(&'static str, &'static [Promise])],
@@ -54,7 +54,7 @@ struct Promise {
     files: &'static str,
 }
 
-const NATS: Engine = Engine {
+const NATS: EngineTest = EngineTest {
     name: "nats",
     clusters: &[
         ("always", &[Promise { id: "nats/always", first: true, files: "" }]),
@@ -64,7 +64,7 @@ const NATS: Engine = Engine {
 };
 
 /// In a cluster that does not sync a topic can ask for it by itself; in one that does there is no other topic.
-const KAFKA: Engine = Engine {
+const KAFKA: EngineTest = EngineTest {
     name: "kafka",
     clusters: &[
         (
@@ -101,7 +101,7 @@ pub(crate) fn lacking() -> Option<String> {
     tools::GO.lacking()
 }
 
-fn check(engine: &Engine) -> Result {
+fn check(engine: &EngineTest) -> Result {
     tools::provide(&tools::REPLICATED)?;
     tools::provide(engine.needs)?;
     // The tests have NATS' client; Kafka's is only linted there.
@@ -126,7 +126,7 @@ fn engines(folder: &Path) -> PathBuf {
 }
 
 struct Bench<'a> {
-    engine: &'a Engine,
+    engine: &'a EngineTest,
     folder: PathBuf,
 }
 

@@ -17,7 +17,7 @@
 use crate::apart::{Ran, Starter};
 use crate::error::{Error, Result};
 use crate::options::above_zero;
-use crate::outcome::Outcome;
+use crate::outcome::StepOutcome;
 use crate::shell::{built_from, captured, command, is_root, root, status, target};
 use crate::{explore, files, peers, runner, second_kernel};
 use serde::{Deserialize, Serialize};
@@ -114,13 +114,13 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
             let ended = match turn {
                 None => match (part.prepare)() {
-                    Ok(()) => Outcome::Held,
-                    Err(Error::Lacking(what)) => Outcome::Skipped(what),
+                    Ok(()) => StepOutcome::Held,
+                    Err(Error::Lacking(what)) => StepOutcome::Skipped(what),
                     Err(error) => error.into(),
                 },
                 Some((minutes, seed)) => {
                     let turn = Turn { minutes, seed, folder: root().join(FOLDER) };
-                    (part.run)(&turn).map_or_else(Outcome::from, Outcome::HeldWith)
+                    (part.run)(&turn).map_or_else(StepOutcome::from, StepOutcome::HeldWith)
                 }
             };
             ended.write(&outcome)
@@ -158,8 +158,8 @@ fn soak(minutes: u64) -> Result {
         let over: BTreeSet<&str> = skipped.keys().chain(&found).copied().collect();
         let Some(part) = standing.next(&over, left) else { break };
         let prepared = starter.run(&["soak", "--part", part.name], LONGER);
-        if prepared.outcome != Outcome::Held {
-            if !matches!(prepared.outcome, Outcome::Skipped(_)) {
+        if prepared.outcome != StepOutcome::Held {
+            if !matches!(prepared.outcome, StepOutcome::Skipped(_)) {
                 broken.push(part.name);
             }
             println!("SKIPPED: {}: {}", part.name, reason(&prepared.outcome));
@@ -173,7 +173,7 @@ fn soak(minutes: u64) -> Result {
         let words = ["soak", "--part", part.name, &minutes.to_string(), &seed.to_string()];
         let ran = starter.run(&words, Duration::from_mins(minutes) + LONGER);
         spent_seconds += ran.wall_seconds;
-        let held = matches!(ran.outcome, Outcome::HeldWith(_));
+        let held = matches!(ran.outcome, StepOutcome::HeldWith(_));
         println!("{}{}", if held { "" } else { "FINDING: " }, reason(&ran.outcome));
         if !held {
             found.insert(part.name);
@@ -196,9 +196,9 @@ fn soak(minutes: u64) -> Result {
 }
 
 /// What an outcome says in words.
-fn reason(outcome: &Outcome) -> String {
+fn reason(outcome: &StepOutcome) -> String {
     match outcome {
-        Outcome::HeldWith(text) | Outcome::Broken(text) | Outcome::Skipped(text) => text.clone(),
+        StepOutcome::HeldWith(text) | StepOutcome::Broken(text) | StepOutcome::Skipped(text) => text.clone(),
         other => format!("{other:?}"),
     }
 }
@@ -256,7 +256,7 @@ impl Progress {
         done.turns += 1;
         build.clone_into(&mut done.build);
         match ran.outcome {
-            Outcome::HeldWith(line) => done.last = line,
+            StepOutcome::HeldWith(line) => done.last = line,
             other => done.findings.push(format!("seed {seed}: {}", reason(&other))),
         }
     }
@@ -372,7 +372,7 @@ fn beside_peers(_: &Turn) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        BTreeMap, BTreeSet, FIRST_SEED, Outcome, PARTS, Progress, Ran, SoakRequest, request, turn_line,
+        BTreeMap, BTreeSet, FIRST_SEED, PARTS, Progress, Ran, SoakRequest, StepOutcome, request, turn_line,
     };
     use crate::options::{refuses, words};
 
@@ -380,12 +380,12 @@ mod tests {
         Progress { next_seed: FIRST_SEED, parts: BTreeMap::new() }
     }
 
-    fn ran(outcome: Outcome, wall_seconds: f64) -> Ran {
+    fn ran(outcome: StepOutcome, wall_seconds: f64) -> Ran {
         Ran { outcome, wall_seconds, cpu_seconds: None }
     }
 
-    fn held(line: &str) -> Outcome {
-        Outcome::HeldWith(line.to_owned())
+    fn held(line: &str) -> StepOutcome {
+        StepOutcome::HeldWith(line.to_owned())
     }
 
     #[test]
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(read(), new());
         let mut standing = new();
         standing.add("fuzzing", 1, "abc", ran(held("seed 2"), 180.0));
-        standing.add("fuzzing", 2, "abd", ran(Outcome::Broken("findings in batch".to_owned()), 246.9));
+        standing.add("fuzzing", 2, "abd", ran(StepOutcome::Broken("findings in batch".to_owned()), 246.9));
         standing.write(folder.path()).expect("writes");
         assert_eq!(read(), standing);
         assert!(

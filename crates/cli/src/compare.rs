@@ -6,7 +6,7 @@ use crate::compare_args::Compare;
 use crate::exit::{self, Failure};
 use crate::output;
 use seawall_gauge::compare::families::Families;
-use seawall_gauge::compare::gate::{self, Gate, Outcome};
+use seawall_gauge::compare::gate::{self, Gate, GateOutcome};
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::Style;
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     } else {
         output::print(&words)?;
     }
-    let passed = judged.iter().all(|one| one.outcome == Outcome::Passed);
+    let passed = judged.iter().all(|one| one.outcome == GateOutcome::Passed);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(exit::MISSED) })
 }
 

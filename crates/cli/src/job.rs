@@ -12,10 +12,10 @@ use seawall_gauge::figures::bytes;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
-use seawall_gauge::require::{self, Checked, Outcome, Requirement};
+use seawall_gauge::require::{self, Checked, Requirement, RequirementOutcome};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::path::jvm::StartedJvms;
-use seawall_gauge::scenario::replicated::{Engine, Engines};
+use seawall_gauge::scenario::replicated::{EngineClient, Engines};
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
@@ -206,7 +206,7 @@ fn writers(jdks: &[Jdk]) -> String {
 }
 
 /// Connects to the clusters that were named, if any.
-fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
+fn connect(clusters: &Named) -> Result<Vec<Box<dyn EngineClient>>, Failure> {
     seawall_replicated::connect(clusters, &STOP).map_err(|error| {
         if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
     })
@@ -216,9 +216,12 @@ fn connect(clusters: &Named) -> Result<Vec<Box<dyn Engine>>, Failure> {
 pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
     if !result.complete {
         ExitCode::from(exit::INTERRUPTED)
-    } else if checked.iter().any(|one| matches!(one.outcome, Outcome::Missed | Outcome::CannotTell)) {
+    } else if checked
+        .iter()
+        .any(|one| matches!(one.outcome, RequirementOutcome::Missed | RequirementOutcome::CannotTell))
+    {
         ExitCode::from(exit::MISSED)
-    } else if checked.iter().any(|one| one.outcome == Outcome::NotJudged) {
+    } else if checked.iter().any(|one| one.outcome == RequirementOutcome::NotJudged) {
         ExitCode::from(exit::NOT_JUDGED)
     } else if result.measured().next().is_none() {
         ExitCode::FAILURE

@@ -82,7 +82,7 @@ struct Append {
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
     #[command(flatten)]
-    way: Way,
+    commit: LogMethodArgs,
     /// Who may read the files of the log, and its folder if that is made; what is there keeps its rights
     #[arg(long, value_enum, value_name = "WHO", default_value = "owner")]
     readable_by: Readers,
@@ -127,7 +127,7 @@ pub(crate) struct Network {
 
 /// How commits go to the disk.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Way {
+pub(crate) struct LogMethodArgs {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID", value_parser = method)]
     method: Option<String>,
@@ -137,7 +137,7 @@ pub(crate) struct Way {
     pub(crate) engine: EngineChoice,
 }
 
-impl Way {
+impl LogMethodArgs {
     pub(crate) fn method(&self) -> MethodChoice {
         self.method.clone().map_or(MethodChoice::Fastest, MethodChoice::Named)
     }
@@ -282,7 +282,7 @@ fn forbidden() -> Option<String> {
 /// that its tail is clean. The first failure is the error; behind it stands what became of the input.
 fn append(options: &Append) -> Result<(), Stop> {
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
-    let mut settings = settings.method(options.way.method()).engine(options.way.engine);
+    let mut settings = settings.method(options.commit.method()).engine(options.commit.engine);
     settings = settings
         .permissions(options.readable_by.permissions())
         .network_file_system(options.place.network_file_system);

@@ -4,7 +4,7 @@
 
 use crate::bench_args::{Bench, CommitArgs, Common, Outputs, nanoseconds, set};
 use crate::exit::Failure;
-use crate::log_command::{Network, Way};
+use crate::log_command::{LogMethodArgs, Network};
 use crate::{amounts, hints};
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
@@ -246,7 +246,7 @@ pub(crate) struct LogArgs {
     workloads: Vec<String>,
 
     #[command(flatten)]
-    way: Way,
+    commit: LogMethodArgs,
     #[command(flatten)]
     network: Network,
     #[command(flatten)]
@@ -262,7 +262,7 @@ impl LogArgs {
         let percent = self.percent.map(|part| (usual_ns / 100 * part).max(1_000_000_000));
         set(&mut settings.amount, percent.map(Amount::TimeNs));
         settings.workloads.clone_from(&self.workloads);
-        (settings.log_method, settings.log_engine) = (self.way.method(), self.way.engine);
+        (settings.log_method, settings.log_engine) = (self.commit.method(), self.commit.engine);
         settings.network_file_system = self.network.network_file_system;
         vec![self.place.dir.clone()]
     }

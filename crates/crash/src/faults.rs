@@ -28,7 +28,7 @@ use crate::blocks::file::Failing;
 use crate::blocks::volume::{FileSystem, Mounted, Volume};
 use crate::blocks::window::Recording;
 use crate::scene::Scene;
-use crate::victim::{Engine, LAYOUT};
+use crate::victim::{LAYOUT, VictimKind};
 
 const O_DIRECT: i32 = 0o40000;
 const PAGE: usize = 4096;
@@ -355,7 +355,7 @@ pub(crate) fn failed_then_cut(
     jobs: usize,
     tally: &Tally,
 ) -> io::Result<(Recording, Option<Finding>)> {
-    let scene = Scene::honest(Engine::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
+    let scene = Scene::honest(VictimKind::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
     let recording = campaign::record_script(file_system, &scene, |volume, dir| {
         let mut child = scene.victim(dir, Some(volume.marks())).quiet().spawn(binary)?;
         std::thread::sleep(Duration::from_millis(10 + seed % 10));

@@ -14,7 +14,7 @@ use seawall::sim::rng::{Rng, mix};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage, method};
 use crate::scene::Scene;
-use crate::victim::{Engine, LAYOUT};
+use crate::victim::{LAYOUT, VictimKind};
 use crate::workload::Timeline;
 
 /// What the cycles have come to.
@@ -85,4 +85,4 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
 }
 
 /// The victims that are killed.
-pub(crate) const VICTIMS: [Engine; 2] = [Engine::Library, Engine::Binary];
+pub(crate) const VICTIMS: [VictimKind; 2] = [VictimKind::Library, VictimKind::Binary];

@@ -7,7 +7,7 @@ use seawall_sys::method::{Depth, RingPoll, Sync, Write, WriteFlag};
 
 use crate::directory_disk::Sabotage;
 use crate::scene::Scene;
-use crate::victim::Engine;
+use crate::victim::VictimKind;
 
 /// The methods that the library and the release binary run.
 const LIBRARY_METHODS: [&str; 11] = [
@@ -44,11 +44,11 @@ pub(crate) fn file_scenes(seed: u64) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for held in [0, 500] {
         for method in visible_methods() {
-            scenes.push(Scene::honest(Engine::Core, method, seed, held, 60));
+            scenes.push(Scene::honest(VictimKind::Core, method, seed, held, 60));
         }
         for method in LIBRARY_METHODS {
-            scenes.push(Scene::honest(Engine::Library, method, seed, held, 200));
-            scenes.push(Scene::honest(Engine::Binary, method, seed, held, 120));
+            scenes.push(Scene::honest(VictimKind::Library, method, seed, held, 200));
+            scenes.push(Scene::honest(VictimKind::Binary, method, seed, held, 120));
         }
     }
     scenes
@@ -59,12 +59,13 @@ pub(crate) fn block_scenes(seed: u64) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for held in [0, 500] {
         for (i, method) in LIBRARY_METHODS.iter().enumerate() {
-            let engine = if (i as u64 + seed).is_multiple_of(3) { Engine::Binary } else { Engine::Library };
+            let engine =
+                if (i as u64 + seed).is_multiple_of(3) { VictimKind::Binary } else { VictimKind::Library };
             scenes.push(Scene::honest(engine, method, seed.wrapping_mul(100) + i as u64, held, 40));
         }
     }
     for method in ["uring-linked", "uring-direct-fixed-dsync", "mmap+msync", "uring-direct+fdatasync"] {
-        scenes.push(Scene::honest(Engine::Core, method, seed, 500, 30));
+        scenes.push(Scene::honest(VictimKind::Core, method, seed, 500, 30));
     }
     scenes
 }
@@ -132,7 +133,7 @@ const EVERYWHERE: Mistake = Mistake {
 impl Mistake {
     /// The scene that shows it.
     pub(crate) fn scene(&self, seed: u64) -> Scene {
-        let honest = Scene::honest(Engine::Core, self.method, seed, self.held_in_1000, 40);
+        let honest = Scene::honest(VictimKind::Core, self.method, seed, self.held_in_1000, 40);
         Scene { sabotage: self.sabotage, ..honest }
     }
 }

@@ -45,12 +45,12 @@ pub(crate) struct Check {
     /// Its name.
     pub(crate) name: String,
     /// What came of it.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CheckResult,
 }
 
 /// What came of a check.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) enum Outcome {
+pub(crate) enum CheckResult {
     /// What was observed.
     #[serde(rename = "Ok")]
     Held(String),
@@ -104,8 +104,8 @@ impl Report {
         failures
             .extend(missed.map(|control| format!("not caught: {} by {}", control.mistake, control.layer)));
         failures.extend(self.checks.iter().filter_map(|check| match &check.outcome {
-            Outcome::Held(_) => None,
-            Outcome::Failed(what) => Some(format!("{}: {what}", check.name)),
+            CheckResult::Held(_) => None,
+            CheckResult::Failed(what) => Some(format!("{}: {what}", check.name)),
         }));
         let odd = self.fsync.iter().filter(|row| **row != FsyncRow::expected(&row.file_system));
         failures.extend(odd.map(|row| format!("failing syncs behave otherwise than known: {row:?}")));
@@ -157,8 +157,8 @@ impl Report {
         writeln!(out)?;
         for check in &self.checks {
             match &check.outcome {
-                Outcome::Held(seen) => writeln!(out, "- {}: {seen}", check.name)?,
-                Outcome::Failed(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
+                CheckResult::Held(seen) => writeln!(out, "- {}: {seen}", check.name)?,
+                CheckResult::Failed(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
             }
         }
         for (victim, kills) in &self.kills {

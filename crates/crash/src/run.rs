@@ -25,7 +25,7 @@ use crate::files::event::Event;
 use crate::fuse::Mount;
 use crate::kill;
 use crate::plan::{self, MISTAKES};
-use crate::report::{Check, Control, Layer, Outcome, Report};
+use crate::report::{Check, CheckResult, Control, Layer, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
 
@@ -198,7 +198,8 @@ impl Run {
         }
         self.report.fsync.push(row);
         let mut check = |name: &str, outcome: io::Result<String>| {
-            let outcome = outcome.map_or_else(|error| Outcome::Failed(error.to_string()), Outcome::Held);
+            let outcome =
+                outcome.map_or_else(|error| CheckResult::Failed(error.to_string()), CheckResult::Held);
             self.report.checks.push(Check { name: format!("{name} on {}", file_system.name), outcome });
         };
         let full = faults::full_disk(file_system);
@@ -227,7 +228,7 @@ impl Run {
         let (tally, name) = (Tally::default(), format!("{name} on {}", file_system.name));
         match faults::failed_then_cut(file_system, how, &self.binary, self.jobs, &tally)? {
             (_, None) => {
-                let outcome = Outcome::Held(format!("{} states", tally.states.load(Ordering::Relaxed)));
+                let outcome = CheckResult::Held(format!("{} states", tally.states.load(Ordering::Relaxed)));
                 self.report.checks.push(Check { name, outcome });
             }
             (recording, Some(found)) => {

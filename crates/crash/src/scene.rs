@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::directory_disk::Sabotage;
-use crate::victim::{Engine, VictimOptions};
+use crate::victim::{VictimKind, VictimOptions};
 
 /// One recording to be made.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -15,7 +15,7 @@ pub(crate) struct Scene {
     /// The commit method.
     pub(crate) method: String,
     /// Which program the victim is.
-    pub(crate) engine: Engine,
+    pub(crate) engine: VictimKind,
     /// What the victim leaves out.
     pub(crate) sabotage: Sabotage,
     /// Transactions.
@@ -25,7 +25,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// A victim that leaves out nothing.
     pub(crate) fn honest(
-        engine: Engine,
+        engine: VictimKind,
         method: &str,
         seed: u64,
         held_in_1000: u64,

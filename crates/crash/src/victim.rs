@@ -25,7 +25,7 @@ pub(crate) const LAYOUT: Layout = Layout { block_bytes: 4096, segment_bytes: 64 
 /// Which program the victim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Engine {
+pub(crate) enum VictimKind {
     /// The log's core without threads, which alone can be sabotaged.
     Core,
     /// The library as users call it, with several commits in flight.
@@ -36,7 +36,7 @@ pub(crate) enum Engine {
     Binary,
 }
 
-impl Engine {
+impl VictimKind {
     /// The number of its first life.
     pub(crate) fn life(self) -> u64 {
         if self == Self::Binary { SINGLES | 1 } else { 1 }
@@ -68,8 +68,8 @@ pub(crate) struct VictimOptions {
     #[arg(long, default_value = "direct+fdatasync")]
     pub(crate) method: String,
     /// Which program it is.
-    #[arg(long, value_enum, default_value_t = Engine::Core)]
-    pub(crate) engine: Engine,
+    #[arg(long, value_enum, default_value_t = VictimKind::Core)]
+    pub(crate) engine: VictimKind,
     /// Whether errors are expected and not printed.
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -95,7 +95,7 @@ impl VictimOptions {
     /// # Errors
     /// What keeps it from being started.
     pub(crate) fn spawn(&self, binary: &Path) -> io::Result<Child> {
-        if self.engine != Engine::Binary {
+        if self.engine != VictimKind::Binary {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(self.arguments()).stdin(Stdio::null());
             if self.marks.is_none() {
@@ -213,7 +213,7 @@ pub(crate) fn run(options: &VictimOptions) -> Result<()> {
     let method = crate::directory_disk::method(&options.method)?;
     let marks = options.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
     let mut marks = Marks(marks);
-    if matches!(options.engine, Engine::Library | Engine::Relaxed) {
+    if matches!(options.engine, VictimKind::Library | VictimKind::Relaxed) {
         return library(options, &mut marks);
     }
     let disk = DirectoryDisk::new(&options.dir, method, options.sabotage);
@@ -253,7 +253,7 @@ pub(crate) fn run(options: &VictimOptions) -> Result<()> {
 const IN_FLIGHT_MAX: usize = 4;
 
 fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
-    let relaxed = options.engine == Engine::Relaxed;
+    let relaxed = options.engine == VictimKind::Relaxed;
     // A relaxed commit that lies in one batch with a strict one is strict itself.
     let in_flight_max = if relaxed { 1 } else { IN_FLIGHT_MAX };
     let class = if relaxed { Durability::PowerLoss } else { Durability::ProcessCrash };
@@ -279,8 +279,8 @@ fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
         }
         let is_last = i + 1 == options.transactions;
         let strict = !relaxed || is_last || rng.one_in(3);
-        let asked = if strict { class } else { Durability::ProcessCrash };
-        in_flight.push_back((log.commit_async_as(end, asked)?, strict));
+        let level = if strict { class } else { Durability::ProcessCrash };
+        in_flight.push_back((log.commit_async_as(end, level)?, strict));
         while in_flight.len() >= in_flight_max || (is_last && !in_flight.is_empty()) {
             let Some((commit, strict)) = in_flight.pop_front() else { break };
             let durable = commit.wait()?;

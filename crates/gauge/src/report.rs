@@ -22,7 +22,7 @@ pub mod preview;
 pub mod table;
 pub mod text;
 
-use crate::require::{Checked, Outcome};
+use crate::require::{Checked, RequirementOutcome};
 use crate::result::RunResult;
 use anstyle::{AnsiColor, Effects};
 
@@ -90,7 +90,7 @@ pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
 pub fn requirements(checked: &[Checked], width: usize, style: Style) -> String {
     let mut out = String::new();
     for one in checked {
-        let role = if one.outcome == Outcome::Met { Role::Good } else { Role::Bad };
+        let role = if one.outcome == RequirementOutcome::Met { Role::Good } else { Role::Bad };
         let text = format!("{} {}: {}", one.outcome.name(), one.condition, one.sentence);
         for line in text::wrapped("require  ", "         ", &text, width) {
             out += &style.paint(role, &line);

@@ -16,7 +16,7 @@
 pub mod check;
 pub mod preset;
 
-pub use check::{Checked, Outcome, check};
+pub use check::{Checked, RequirementOutcome, check};
 pub use preset::{PRESETS, Preset};
 
 use crate::lookup::nearest;

@@ -29,7 +29,7 @@ use settings::{Amount, Settings};
 pub struct Scenario {
     /// Unique, as on the command line.
     pub name: &'static str,
-    /// The question it answers, in one line.
+    /// What it measures, in one line.
     pub summary: &'static str,
     /// The published experiment that it reproduces; empty if there is none.
     pub reproduces: &'static str,
@@ -68,7 +68,7 @@ impl Scenario {
 /// What most rows of the table share, and the default scenario's own.
 const COMMIT: Scenario = Scenario {
     name: commit::NAME,
-    summary: "what does one durable commit cost, by every method? (the default)",
+    summary: "one durable commit by every method; the default",
     reproduces: "65,536 transactions of 16 KiB into a preallocated journal, by six methods",
     defaults: "30 s, 16 KiB into a journal of 1 GiB; --full: the original's amount",
     settings: commit::settings,
@@ -95,7 +95,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     COMMIT,
     Scenario {
         name: stall::NAME,
-        summary: "what does a sync in one thread do to the appends of another?",
+        summary: "what a sync in one thread does to the appends of another",
         reproduces: "pdflush-test 1024 100 500: appends while another thread calls fsync, against kernel writeback only",
         defaults: "--size 1024 --write-sleep 100 --sync-sleep 500 (µs), 20 s",
         settings: || Settings { bytes: 1024, ..Settings::default() },
@@ -107,7 +107,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: cached::NAME,
-        summary: "does a sync cost more, the more of the file is in the cache?",
+        summary: "whether a sync costs more, the more of the file is in the cache",
         reproduces: "write_random_fsync testfile 4096 100, under timex and truss -c",
         defaults: "--size 4096 --rewrites 100, --file up to 1 GiB as memory allows, however long the rounds take; several DIRs compare file systems",
         settings: || Settings { rounds: 3, amount: Amount::Rounds, ..Settings::default() },
@@ -119,7 +119,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: path::NAME,
-        summary: "what do seek+write, pwrite and other write calls cost, with no disk in it?",
+        summary: "seek+write, pwrite and other write calls, with no disk in them",
         reproduces: "seek() + write() against pwrite(), 4 KiB blocks in files of 1 MiB on tmpfs",
         defaults: "--size 4096 --write-sleep 50 (µs, spinning), --warm-up 20, 30 s; tmpfs allowed; --jvm: JVMs too, 150 s",
         settings: || Settings {
@@ -138,7 +138,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: group::NAME,
-        summary: "how much does group commit gain with 1 to 64 writers?",
+        summary: "what group commit gains with 1 to 64 writers",
         defaults: "--size 4096 --writers 1,2,4,8,16,32,64, 20 s",
         settings: || Settings { rounds: 3, ..Settings::default() },
         rows: |_| 9,
@@ -149,7 +149,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: interfere::NAME,
-        summary: "what does other work on the same disk do to commits?",
+        summary: "what other work on the same disk does to commits",
         defaults: "--size 16KiB, loads: none, buffered, random, reads; 20 s",
         settings: || Settings { bytes: 16 << 10, ..Settings::default() },
         rows: |_| 4,
@@ -160,7 +160,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: log::NAME,
-        summary: "what does the log cost compared with a plain loop of durable writes?",
+        summary: "the log's own workloads against a plain loop of durable writes",
         defaults: "workloads W1 to W8, each with its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
         settings: || Settings {
             amount: Amount::TimeNs(120_000_000_000),
@@ -177,7 +177,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: peers::NAME,
-        summary: "how do other write-ahead logs compare? okaywal, raft-engine and SQLite, built by `cargo xtask peers`",
+        summary: "okaywal, raft-engine and SQLite against the log, built by `cargo xtask peers`",
         defaults: "workloads W1 to W4, 90 s in 40 rounds",
         settings: || Settings {
             amount: Amount::TimeNs(90_000_000_000),
@@ -194,7 +194,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: replicated::NAME,
-        summary: "what does a commit cost that is replicated instead of synced? Kafka and NATS, compared with local methods",
+        summary: "commits replicated by Kafka and NATS against local methods",
         reproduces: "committed = \"replicated to multiple machines, not necessarily committed to disk\"",
         defaults: "--size 4096 --writers 1,64 (records in flight), 60 s; needs --kafka BOOTSTRAP or --nats URL",
         settings: || Settings {

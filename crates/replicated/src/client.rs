@@ -1,6 +1,6 @@
 //! Holds what the clients of all engines share: names, facts and policies of the streams they create.
 
-use seawall_gauge::scenario::replicated::Engine;
+use seawall_gauge::scenario::replicated::EngineClient;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Policy {
     }
 
     /// Enters the policy into `facts`; the id becomes one that none of `engines` has.
-    pub(crate) fn enter(self, facts: &mut EngineFacts, engine: &str, engines: &[Box<dyn Engine>]) {
+    pub(crate) fn enter(self, facts: &mut EngineFacts, engine: &str, engines: &[Box<dyn EngineClient>]) {
         let id = format!("{engine}/{}", self.id);
         let taken = |id: &str| engines.iter().any(|engine| engine.facts().id == id);
         let numbered = (2..).map(|n| format!("{id}-{n}"));

@@ -27,7 +27,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
-use seawall_gauge::scenario::replicated::{BlockRequest, Engine};
+use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
@@ -82,7 +82,7 @@ pub(crate) fn connect(
     bootstrap: &str,
     named: &Named,
     stop: &'static AtomicBool,
-    engines: &mut Vec<Box<dyn Engine>>,
+    engines: &mut Vec<Box<dyn EngineClient>>,
 ) -> Result<()> {
     let config = config(bootstrap, named.kafka_config.as_deref())?;
     for (number, policy) in POLICIES.into_iter().enumerate() {
@@ -284,7 +284,7 @@ impl Kafka {
     }
 }
 
-impl Engine for Kafka {
+impl EngineClient for Kafka {
     fn facts(&self) -> &EngineFacts {
         &self.facts
     }

@@ -1,7 +1,7 @@
 //! Clients for replicated engines ([`ENGINES`]) and local test clusters of them ([`cluster`]), for the gauge.
 //!
 //! ```text
-//!   seawall bench replicated --kafka … --nats …    connect: one Engine for each sync policy found
+//!   seawall bench replicated --kafka … --nats …    connect: one EngineClient for each sync policy found
 //!   seawall cluster up|down|status kafka|nats      cluster: three nodes on this machine
 //! ```
 //!
@@ -23,7 +23,7 @@ mod plain;
 
 pub use error::{Cause, Error, Result};
 
-use seawall_gauge::scenario::replicated::Engine;
+use seawall_gauge::scenario::replicated::EngineClient;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -141,9 +141,9 @@ impl Named {
 ///
 /// # Errors
 /// The cluster, what is wrong with it, and the remedy.
-pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn Engine>>> {
+pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn EngineClient>>> {
     named.check()?;
-    let mut engines: Vec<Box<dyn Engine>> = Vec::new();
+    let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
     match connect_each(named, stop, &mut engines) {
         Ok(()) => Ok(engines),
         Err(error) => {
@@ -152,7 +152,7 @@ pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn E
     }
 }
 
-type Engines = Vec<Box<dyn Engine>>;
+type Engines = Vec<Box<dyn EngineClient>>;
 
 #[cfg_attr(
     not(any(feature = "kafka", feature = "nats")),

@@ -26,7 +26,7 @@ use async_nats::rustls::{self, AlertDescription};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::measure::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
-use seawall_gauge::scenario::replicated::{BlockRequest, Engine};
+use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
@@ -72,7 +72,7 @@ pub(crate) fn connect(
     url: &str,
     named: &Named,
     stop: &'static AtomicBool,
-    engines: &mut Vec<Box<dyn Engine>>,
+    engines: &mut Vec<Box<dyn EngineClient>>,
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -325,7 +325,7 @@ impl Nats {
     }
 }
 
-impl Engine for Nats {
+impl EngineClient for Nats {
     fn facts(&self) -> &EngineFacts {
         &self.facts
     }

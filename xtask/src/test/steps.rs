@@ -4,7 +4,7 @@
 //! are in `results/tests/README.md`.
 
 use crate::error::Result;
-use crate::outcome::{Outcome, Tests};
+use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{crash, deny, explore, jvm, peers, replicated, second_kernel, shipped, tools, wine};
@@ -36,14 +36,14 @@ pub(super) struct Step {
     /// Files whose change it matters to, by how their names begin; none: every file.
     pub(super) paths: &'static [&'static str],
     pub(super) budget_seconds: u32,
-    pub(super) run: fn() -> Outcome,
+    pub(super) run: fn() -> StepOutcome,
 }
 
 const fn quick(
     name: &'static str,
     paths: &'static [&'static str],
     budget_seconds: u32,
-    run: fn() -> Outcome,
+    run: fn() -> StepOutcome,
 ) -> Step {
     Step { name, tier: Tier::Quick, paths, budget_seconds, run }
 }
@@ -52,7 +52,7 @@ const fn full(
     name: &'static str,
     paths: &'static [&'static str],
     budget_seconds: u32,
-    run: fn() -> Outcome,
+    run: fn() -> StepOutcome,
 ) -> Step {
     Step { name, tier: Tier::Full, paths, budget_seconds, run }
 }
@@ -105,18 +105,18 @@ const PROMISES: [&str; 4] = ["log/campaign", "log/mutants", "log/forged", "log/f
 const REAL_SYSTEMS: &str = "cli/real_systems";
 const BROWSER: &str = "gauge/browser";
 
-fn set_up() -> Outcome {
+fn set_up() -> StepOutcome {
     // The steps that need those count as skipped, or in CI as failed.
     tools::lacking();
     tools::provide(&tools::TESTS).into()
 }
 
-fn check(command: Command) -> Outcome {
+fn check(command: Command) -> StepOutcome {
     status(command).into()
 }
 
 /// With the features that tests and harnesses turn on, and the log with none, as it is depended on.
-fn lints() -> Outcome {
+fn lints() -> StepOutcome {
     let warnings = ["--quiet", "--", "-Dwarnings"];
     let all = [&["clippy", "--all-targets"], &SHARED[..], &warnings].concat();
     let plain = [&["clippy", "--package=seawall"][..], &warnings].concat();
@@ -124,13 +124,13 @@ fn lints() -> Outcome {
 }
 
 /// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`].
-fn all_tests() -> Outcome {
-    built(&[], |label| !PROMISES.contains(&label), &Plan::default(), Outcome::Tests)
+fn all_tests() -> StepOutcome {
+    built(&[], |label| !PROMISES.contains(&label), &Plan::default(), StepOutcome::Tests)
 }
 
 /// The simulated crash campaign, the sweep of failing operations, forged logs, and every mistake made on purpose.
-fn promises() -> Outcome {
-    built(&[], |label| PROMISES.contains(&label), &Plan::default(), Outcome::Tests)
+fn promises() -> StepOutcome {
+    built(&[], |label| PROMISES.contains(&label), &Plan::default(), StepOutcome::Tests)
 }
 
 /// Builds `selection`, and runs of the tests in the binaries that are `wanted` those that `plan` names.
@@ -138,20 +138,20 @@ fn built(
     selection: &[&str],
     wanted: fn(&str) -> bool,
     plan: &Plan<'_>,
-    outcome: fn(Tests) -> Outcome,
-) -> Outcome {
+    outcome: fn(Tests) -> StepOutcome,
+) -> StepOutcome {
     let ran = runner::build(selection).map(|mut all| {
         all.retain(|built| wanted(&built.label));
         outcome(runner::run(&all, plan))
     });
-    ran.unwrap_or_else(Outcome::from)
+    ran.unwrap_or_else(StepOutcome::from)
 }
 
-fn documented_examples() -> Outcome {
+fn documented_examples() -> StepOutcome {
     explored(tests(cargo(&[&["test", "--doc", "--quiet", "--no-fail-fast"], &SHARED[..]].concat())))
 }
 
-fn documentation() -> Outcome {
+fn documentation() -> StepOutcome {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     // Private items are documented too: the readers of this documentation work on this code.
     doc.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private-intra-doc-links");
@@ -159,54 +159,54 @@ fn documentation() -> Outcome {
 }
 
 /// A package beside the workspace, with format and lints of its own.
-fn tests_of_peers() -> Outcome {
+fn tests_of_peers() -> StepOutcome {
     match peers::lint() {
         Ok(()) => explored(tests(peers::tests())),
         lint => lint.into(),
     }
 }
 
-fn explored(ran: (crate::tally::Counts, Result)) -> Outcome {
-    Outcome::Tests(Tests::from(ran))
+fn explored(ran: (crate::tally::Counts, Result)) -> StepOutcome {
+    StepOutcome::Tests(Tests::from(ran))
 }
 
 /// The same inputs for every change: what `cargo xtask soak` finds with other seeds goes into the corpus.
 const FUZZING: [&str; 4] = ["--seed", "1", "--seconds", "20"];
 
-fn fuzzing() -> Outcome {
+fn fuzzing() -> StepOutcome {
     explore::fuzz(&FUZZING.map(str::to_owned)).into()
 }
 
-fn builds_for(target: &str) -> Outcome {
+fn builds_for(target: &str) -> StepOutcome {
     if let Err(error) = tools::provide_target(target) {
-        return Outcome::Skipped(format!("no standard library for {target}: {error}"));
+        return StepOutcome::Skipped(format!("no standard library for {target}: {error}"));
     }
     check(cargo(&["check", "--workspace", "--all-targets", "--quiet", "--target", target]))
 }
 
-fn windows() -> Outcome {
+fn windows() -> StepOutcome {
     explored(wine::test())
 }
 
 /// The tests on file systems of their own, each in a mount namespace that takes every mount with it when the test
 /// ends, even if it is killed.
-fn on_real_systems(module: &'static str) -> Outcome {
+fn on_real_systems(module: &'static str) -> StepOutcome {
     if !is_root() {
-        return Outcome::Skipped("mounting file systems needs root on Linux".to_owned());
+        return StepOutcome::Skipped("mounting file systems needs root on Linux".to_owned());
     }
     real_systems(module, &["unshare", "--mount", "--propagation", "private"])
 }
 
-fn real_systems(module: &'static str, wrapper: &[&str]) -> Outcome {
+fn real_systems(module: &'static str, wrapper: &[&str]) -> StepOutcome {
     let plan = Plan { ignored: true, prefix: module, wrapper };
-    built(&["--test", "real_systems"], |label| label == REAL_SYSTEMS, &plan, Outcome::Owed)
+    built(&["--test", "real_systems"], |label| label == REAL_SYSTEMS, &plan, StepOutcome::Owed)
 }
 
 /// The rows that need FUA, poll queues or atomic writes: one boot of an emulated machine, whose drive is our own, and the
 /// tests of what it left.
-fn rows_on_nvme() -> Outcome {
+fn rows_on_nvme() -> StepOutcome {
     if let Some(reason) = second_kernel::lacking() {
-        return Outcome::Skipped(reason);
+        return StepOutcome::Skipped(reason);
     }
     let folder = target().join("tmp/nvme-rows");
     if let Err(error) = second_kernel::rows(&folder) {
@@ -216,57 +216,59 @@ fn rows_on_nvme() -> Outcome {
 }
 
 /// The lints of Kafka's client, which no other step compiles: it needs a C library of its own.
-fn kafka_client() -> Outcome {
+fn kafka_client() -> StepOutcome {
     let clippy = ["clippy", "--package=seawall-replicated", "--all-targets", "--features=kafka,nats"];
     let lint = || status(cargo(&[&clippy[..], &["--quiet", "--", "-Dwarnings"]].concat()));
     tools::provide(&tools::LIBRDKAFKA).and_then(|()| lint()).into()
 }
 
 /// The HTML report in headless Chromium: its tests are ignored where there may be none.
-fn report_in_a_browser() -> Outcome {
+fn report_in_a_browser() -> StepOutcome {
     if !has("chromium") {
-        return Outcome::Skipped(
+        return StepOutcome::Skipped(
             "Chromium is missing, so the HTML report was not looked at; `cargo xtask setup` installs it"
                 .to_owned(),
         );
     }
     let plan = Plan { ignored: true, ..Plan::default() };
-    built(&["--test", "browser"], |label| label == BROWSER, &plan, Outcome::Owed)
+    built(&["--test", "browser"], |label| label == BROWSER, &plan, StepOutcome::Owed)
 }
 
 /// The Maven module's own tests, and its jar on each JDK.
-fn on_jvms() -> Outcome {
+fn on_jvms() -> StepOutcome {
     match jvm::test(in_ci()) {
         Ok(ran) => explored(ran),
-        Err(error) => Outcome::Skipped(error.to_string()),
+        Err(error) => StepOutcome::Skipped(error.to_string()),
     }
 }
 
 /// Power cuts, failing disks and kill -9, simulated and real.
-fn crashes() -> Outcome {
+fn crashes() -> StepOutcome {
     match crash::bounded(&[]) {
-        Ok(skipped) if skipped.is_empty() => Outcome::Held,
-        Ok(skipped) => Outcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
+        Ok(skipped) if skipped.is_empty() => StepOutcome::Held,
+        Ok(skipped) => StepOutcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
         Err(error) => error.into(),
     }
 }
 
 /// A real `JetStream` of three nodes under the gauge.
-fn replicated_commit() -> Outcome {
+fn replicated_commit() -> StepOutcome {
     match replicated::lacking() {
-        Some(reason) => Outcome::Skipped(reason),
+        Some(reason) => StepOutcome::Skipped(reason),
         None => replicated::nats().into(),
     }
 }
 
-fn dependencies() -> Outcome {
+fn dependencies() -> StepOutcome {
     if in_ci() {
         // Installs it first if need be, which takes minutes: CI has them.
         deny::provided().into()
     } else if deny::present() {
         deny::check().into()
     } else {
-        Outcome::Skipped("cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned())
+        StepOutcome::Skipped(
+            "cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned(),
+        )
     }
 }
 

@@ -7,7 +7,7 @@
 use super::steps::Step;
 use crate::apart::Ran;
 use crate::error::{Error, Result};
-use crate::outcome::{Outcome, Tests};
+use crate::outcome::{StepOutcome, Tests};
 use crate::runner::SLOWEST;
 use crate::tally::Counts;
 
@@ -43,33 +43,33 @@ impl Summary {
         self.cpu_seconds += cpu_seconds.unwrap_or(0.0);
     }
 
-    fn count(&mut self, outcome: Outcome, in_ci: bool) -> String {
+    fn count(&mut self, outcome: StepOutcome, in_ci: bool) -> String {
         match outcome {
-            Outcome::Held => {
+            StepOutcome::Held => {
                 self.counts.passed += 1;
                 "held".to_owned()
             }
-            Outcome::HeldWith(remark) => {
+            StepOutcome::HeldWith(remark) => {
                 self.counts.passed += 1;
                 format!("held; {remark}")
             }
-            Outcome::Broken(reason) => {
+            StepOutcome::Broken(reason) => {
                 self.counts.failed += 1;
                 format!("FAILED: {reason}")
             }
-            Outcome::Tests(tests) => {
+            StepOutcome::Tests(tests) => {
                 self.owed += tests.counts.ignored;
                 self.add_tests(tests, in_ci)
             }
-            Outcome::Owed(tests) => {
+            StepOutcome::Owed(tests) => {
                 self.owed = self.owed.saturating_sub(tests.counts.passed + tests.counts.failed);
                 self.add_tests(tests, in_ci)
             }
-            Outcome::Skipped(reason) if in_ci => {
+            StepOutcome::Skipped(reason) if in_ci => {
                 self.counts.failed += 1;
                 format!("FAILED: skipped, which CI does not allow: {reason}")
             }
-            Outcome::Skipped(reason) => {
+            StepOutcome::Skipped(reason) => {
                 self.skipped += 1;
                 format!("SKIPPED: {reason}")
             }
@@ -147,15 +147,15 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::super::steps::{STEPS, Step};
-    use super::{Counts, Error, Outcome, Ran, Result, Summary, Tests};
+    use super::{Counts, Error, Ran, Result, StepOutcome, Summary, Tests};
 
     const STEP: &Step = &STEPS[0];
 
-    fn ran(outcome: Outcome) -> Ran {
+    fn ran(outcome: StepOutcome) -> Ran {
         Ran { outcome, wall_seconds: 0.1, cpu_seconds: Some(0.1) }
     }
 
-    fn after(outcome: Outcome, in_ci: bool) -> (u64, u64, u64, bool) {
+    fn after(outcome: StepOutcome, in_ci: bool) -> (u64, u64, u64, bool) {
         let mut summary = Summary::default();
         summary.add(STEP, ran(outcome), in_ci);
         (
@@ -166,31 +166,31 @@ mod tests {
         )
     }
 
-    fn tests(passed: u64, failed: u64, result: Result) -> Outcome {
-        Outcome::Tests(Tests::from((Counts { passed, failed, ignored: 0 }, result)))
+    fn tests(passed: u64, failed: u64, result: Result) -> StepOutcome {
+        StepOutcome::Tests(Tests::from((Counts { passed, failed, ignored: 0 }, result)))
     }
 
     #[test]
     fn every_outcome_is_counted_for_what_it_is() {
         let ended = || Err(Error::check("ended"));
-        assert_eq!(after(Outcome::Held, true), (1, 0, 0, true));
-        assert_eq!(after(Outcome::HeldWith("NOT checked: advisories".into()), true), (1, 0, 0, true));
-        assert_eq!(after(Outcome::Broken("why".into()), false), (0, 1, 0, false));
+        assert_eq!(after(StepOutcome::Held, true), (1, 0, 0, true));
+        assert_eq!(after(StepOutcome::HeldWith("NOT checked: advisories".into()), true), (1, 0, 0, true));
+        assert_eq!(after(StepOutcome::Broken("why".into()), false), (0, 1, 0, false));
         assert_eq!(after(tests(7, 0, Ok(())), true), (7, 0, 0, true));
         assert_eq!(after(tests(6, 1, ended()), true), (6, 1, 0, false));
         assert_eq!(after(tests(0, 0, ended()), true), (0, 1, 0, false));
         assert_eq!(after(tests(0, 0, Ok(())), true), (0, 1, 0, false));
-        assert_eq!(after(Outcome::Skipped("no root".into()), false), (0, 0, 1, true));
-        assert_eq!(after(Outcome::Skipped("no root".into()), true), (0, 1, 0, false));
+        assert_eq!(after(StepOutcome::Skipped("no root".into()), false), (0, 0, 1, true));
+        assert_eq!(after(StepOutcome::Skipped("no root".into()), true), (0, 1, 0, false));
     }
 
     #[test]
     fn an_ignored_test_is_owed_until_a_step_runs_it() {
         let counted = |passed, ignored| Tests::from((Counts { passed, failed: 0, ignored }, Ok(())));
         let mut summary = Summary::default();
-        summary.add(STEP, ran(Outcome::Tests(counted(5, 3))), true);
+        summary.add(STEP, ran(StepOutcome::Tests(counted(5, 3))), true);
         assert_eq!(summary.owed, 3);
-        summary.add(STEP, ran(Outcome::Owed(counted(2, 0))), true);
+        summary.add(STEP, ran(StepOutcome::Owed(counted(2, 0))), true);
         assert_eq!((summary.owed, summary.counts.passed), (1, 7));
         assert!(summary.close(Some(&[]), true).is_err());
     }
@@ -201,7 +201,7 @@ mod tests {
             let mut tests = Tests::from((Counts { passed: 5, failed: 0, ignored: 0 }, Ok(())));
             tests.skipped.push("log/real_disk a_full_disk: no loop device".to_owned());
             let mut summary = Summary::default();
-            summary.add(STEP, ran(Outcome::Tests(tests)), in_ci);
+            summary.add(STEP, ran(StepOutcome::Tests(tests)), in_ci);
             assert_eq!((summary.counts.passed, summary.counts.failed, summary.skipped), expected);
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_exceeded_is_printed_and_fails_nothing() {
         let mut summary = Summary::default();
-        let slow = Ran { outcome: Outcome::Held, wall_seconds: 1e6, cpu_seconds: None };
+        let slow = Ran { outcome: StepOutcome::Held, wall_seconds: 1e6, cpu_seconds: None };
         summary.add(STEP, slow, true);
         assert_eq!(summary.over_budget.len(), 1);
         assert!(summary.close(Some(&["fuzzing"]), true).is_ok());

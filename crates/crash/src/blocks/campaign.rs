@@ -126,7 +126,7 @@ pub(crate) fn record_script(
 }
 
 /// What came of a state.
-enum Outcome {
+enum StateOutcome {
     Kept,
     Unmountable,
     Broken(Broken),
@@ -154,11 +154,11 @@ fn judge_mounted(
     mounted: io::Result<Mounted>,
     state: &State,
     exposed: impl FnOnce(Lsn),
-) -> io::Result<Outcome> {
+) -> io::Result<StateOutcome> {
     let mounted = match mounted {
         Ok(mounted) => mounted,
-        Err(_) if state.torn.is_some() => return Ok(Outcome::Unmountable),
-        Err(error) => return Ok(Outcome::Broken(Broken::Mount(error))),
+        Err(_) if state.torn.is_some() => return Ok(StateOutcome::Unmountable),
+        Err(error) => return Ok(StateOutcome::Broken(Broken::Mount(error))),
     };
     let method = method("buffered+fdatasync").map_err(io::Error::other)?;
     let dir = mounted.path().join(LOG);
@@ -170,23 +170,23 @@ fn judge_mounted(
     let outcome = match judged {
         Ok(end) => {
             exposed(end);
-            Outcome::Kept
+            StateOutcome::Kept
         }
-        Err(violation) => Outcome::Broken(Broken::Promise(violation)),
+        Err(violation) => StateOutcome::Broken(Broken::Promise(violation)),
     };
     mounted.unmount()?;
     Ok(outcome)
 }
 
 /// Judges `state` and records that; gives the recording if the state was mounted and kept every promise.
-fn judge_recorded(volume: &Volume, state: &State) -> io::Result<(Outcome, Option<Recording>)> {
+fn judge_recorded(volume: &Volume, state: &State) -> io::Result<(StateOutcome, Option<Recording>)> {
     volume.install(state)?;
     let start = volume.file().start_record();
     let outcome = judge_mounted(volume.mount(), state, |end| volume.file().mark(format!("exposed {end}")))?;
     let events = volume.file().take_record();
     let timeline = Timeline::from_ledger((*state.ledger).clone());
     let recording = Recording { start, events, timeline, seed: mix(state.number) };
-    let kept = matches!(outcome, Outcome::Kept);
+    let kept = matches!(outcome, StateOutcome::Kept);
     Ok((outcome, kept.then_some(recording)))
 }
 
@@ -203,7 +203,7 @@ impl Disks {
         Ok(Self { plain: StateVolume::new(file_system)?, recorded: Volume::new(file_system, 0)? })
     }
 
-    fn judge(&self, state: &State) -> io::Result<Outcome> {
+    fn judge(&self, state: &State) -> io::Result<StateOutcome> {
         if is_for_library(state) {
             self.recorded.install(state)?;
             return judge_mounted(self.recorded.mount(), state, |_| {});
@@ -350,15 +350,15 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn count(&self, state: &State, outcome: Outcome) -> Option<Broken> {
-        if matches!(outcome, Outcome::Unmountable) {
+    fn count(&self, state: &State, outcome: StateOutcome) -> Option<Broken> {
+        if matches!(outcome, StateOutcome::Unmountable) {
             self.tally.unmountable.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         self.tally.states.fetch_add(1, Ordering::Relaxed);
         self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
         match outcome {
-            Outcome::Broken(broken) => Some(broken),
+            StateOutcome::Broken(broken) => Some(broken),
             _ => None,
         }
     }

@@ -63,7 +63,7 @@ impl std::fmt::Display for Tear {
 }
 
 #[derive(Clone, Debug)]
-struct Write {
+struct RecordedWrite {
     number: u64,
     offset: u64,
     payload: Payload,
@@ -95,7 +95,7 @@ fn hash(number: u64, page: &[u8]) -> u64 {
 }
 
 /// Lays the first `bytes` bytes of a write over pages.
-fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &Write, bytes: u64) {
+fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &RecordedWrite, bytes: u64) {
     let zeros = matches!(write.payload, Payload::Zeros(_));
     for (number, place, from, length) in page_spans(write.offset, bytes) {
         if zeros && !above.contains_key(&number) && !below.contains_key(&number) {
@@ -113,8 +113,8 @@ fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &Write, bytes:
 }
 
 /// Gives `write` the bytes of `over` where both lie.
-fn lay_over(write: &mut Write, over: &Write) {
-    let end = |write: &Write| write.offset + write.payload.bytes();
+fn lay_over(write: &mut RecordedWrite, over: &RecordedWrite) {
+    let end = |write: &RecordedWrite| write.offset + write.payload.bytes();
     let (from, to) = (write.offset.max(over.offset), end(write).min(end(over)));
     if from >= to {
         return;
@@ -143,7 +143,7 @@ struct Choice {
 pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
     below: Arc<Pages>,
     below_hash: u64,
-    open: Vec<Write>,
+    open: Vec<RecordedWrite>,
     flushes: HashMap<u64, Vec<u64>>,
     timeline: Timeline,
     seen: HashSet<u64>,
@@ -183,7 +183,7 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
             match event {
                 Event::Write { number, offset, payload } => {
                     let (number, offset, payload) = (*number, *offset, payload.clone());
-                    self.open.push(Write {
+                    self.open.push(RecordedWrite {
                         number,
                         offset,
                         payload,

@@ -64,7 +64,7 @@ impl Nature {
     }
 }
 
-struct Write {
+struct CachedWrite {
     offset: usize,
     bytes: Vec<u8>,
     /// The request before which it is done, if it had FUA.
@@ -100,7 +100,7 @@ pub(crate) struct Disk {
     nature: Nature,
     durable: Vec<u8>,
     current: Vec<u8>,
-    pending: VecDeque<Write>,
+    pending: VecDeque<CachedWrite>,
     pending_bytes: usize,
     /// Writes and flushes so far.
     requests: u64,
@@ -154,7 +154,7 @@ impl Disk {
             return true;
         }
         self.pending_bytes += bytes.len();
-        self.pending.push_back(Write { offset, bytes, due: due.map(|after| self.requests + after) });
+        self.pending.push_back(CachedWrite { offset, bytes, due: due.map(|after| self.requests + after) });
         while self.pending_bytes > CACHE_BYTES {
             self.write_back_oldest();
         }

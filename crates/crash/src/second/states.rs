@@ -30,7 +30,7 @@ use crate::blocks::campaign::{DiskPool, Search, Tally};
 use crate::blocks::event::{Event, PAGE, Pages};
 use crate::blocks::window::Recording;
 use crate::error::Result;
-use crate::victim::Engine;
+use crate::victim::VictimKind;
 use crate::workload::{Timeline, end_of, transaction};
 
 /// Transactions of one recording.
@@ -104,7 +104,7 @@ fn input(seed: u64) -> Vec<Vec<u8>> {
     for _ in 0..TRANSACTIONS / GIVEN {
         let mut piece = Vec::new();
         for _ in 0..GIVEN {
-            let records = transaction(seed, Engine::Binary.life(), start);
+            let records = transaction(seed, VictimKind::Binary.life(), start);
             start = end_of(start, &records);
             for record in records {
                 piece.extend(u32::try_from(record.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -147,7 +147,7 @@ fn record(
     let scratch = tempfile::tempdir()?;
     let disk = Disk::new(Nature::Honest, options.fs.image(scratch.path())?);
     let (task, first) = if program == Program::Append {
-        (Task::Record { input: input(seed) }, Some(format!("opened {} 0", Engine::Binary.life())))
+        (Task::Record { input: input(seed) }, Some(format!("opened {} 0", VictimKind::Binary.life())))
     } else {
         let bug = if program == Program::Planted { format!("--plant {BUG}") } else { String::new() };
         let words = format!("--engine relaxed --seed {seed} --transactions {TRANSACTIONS} {bug}");

@@ -11,7 +11,7 @@ use crate::rank::Ranking;
 use seawall_sys::method::System;
 
 /// A setting's name in its product's row, and the method that makes the same calls.
-pub type Way = (&'static str, &'static str);
+pub type SettingOfMethod = (&'static str, &'static str);
 
 /// A product.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct Product {
     /// Where its setting and its calls are described.
     pub source: &'static str,
     /// Its settings on a system, the default first; empty where it does not run.
-    pub ways: fn(System) -> &'static [Way],
+    pub ways: fn(System) -> &'static [SettingOfMethod],
     /// Whether this machine's device takes a setting.
     takes: fn(&Ranking<'_>, &str) -> bool,
     wording: Wording,
@@ -57,7 +57,7 @@ impl Product {
         if ways.is_empty() {
             return None;
         }
-        let taken: Vec<Way> =
+        let taken: Vec<SettingOfMethod> =
             ways.iter().filter(|(setting, _)| (self.takes)(ranking, setting)).copied().collect();
         Some(choose(ranking, &taken).map(|choice| self.setting(ranking, choice, taken.len() > 1)))
     }
@@ -128,7 +128,7 @@ fn any(_: &Ranking<'_>, _: &str) -> bool {
 }
 
 /// Calls `fdatasync` where there is one.
-fn data_sync(system: System) -> &'static [Way] {
+fn data_sync(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux | System::Illumos => &[("", "buffered+fdatasync")],
         System::MacOs => &[("", "buffered+fullfsync")],
@@ -137,12 +137,12 @@ fn data_sync(system: System) -> &'static [Way] {
 }
 
 /// The same, of a product that does not run on Windows.
-fn data_sync_unix(system: System) -> &'static [Way] {
+fn data_sync_unix(system: System) -> &'static [SettingOfMethod] {
     if system == System::Windows { &[] } else { data_sync(system) }
 }
 
 /// Calls `fsync`, or what flushes the drive.
-fn full_sync(system: System) -> &'static [Way] {
+fn full_sync(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux | System::Illumos => &[("", "buffered+fsync")],
         System::MacOs => &[("", "buffered+fullfsync")],
@@ -150,7 +150,7 @@ fn full_sync(system: System) -> &'static [Way] {
     }
 }
 
-fn full_sync_unix(system: System) -> &'static [Way] {
+fn full_sync_unix(system: System) -> &'static [SettingOfMethod] {
     if system == System::Windows { &[] } else { full_sync(system) }
 }
 
@@ -251,7 +251,7 @@ pub const PRODUCTS: [Product; 18] = [
               "boltdb calls fdatasync, the wal backend fsync, which costs more where timestamps are journaled."]) },
 ];
 
-fn postgresql_ways(system: System) -> &'static [Way] {
+fn postgresql_ways(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux => &[
             ("fdatasync", "buffered+fdatasync"),
@@ -327,7 +327,7 @@ fn each_write(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> String {
     format!("{each} syncs each of the {writes} writes of a commit here")
 }
 
-fn mysql_ways(system: System) -> &'static [Way] {
+fn mysql_ways(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux | System::Illumos => &[("ON", "buffered+fdatasync"), ("OFF", "buffered+fsync")],
         System::Windows => &[("", "buffered+flush")],
@@ -369,7 +369,7 @@ fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     }
 }
 
-fn mariadb_ways(system: System) -> &'static [Way] {
+fn mariadb_ways(system: System) -> &'static [SettingOfMethod] {
     if system != System::Linux {
         return &[];
     }

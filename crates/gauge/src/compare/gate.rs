@@ -47,7 +47,7 @@ enum Bound {
 
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum GateOutcome {
     /// It did not come true.
     Passed,
     /// It did.
@@ -60,7 +60,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: GateOutcome,
     /// In words, with the rows and figures.
     pub sentence: String,
 }
@@ -138,13 +138,16 @@ fn judge_one(families: &Families, gate: &Gate) -> Judged {
         }
     }
     let (outcome, sentence) = if !beyond.is_empty() {
-        (Outcome::Failed, format!("failed {}: {}", gate.text, beyond.join("; ")))
+        (GateOutcome::Failed, format!("failed {}: {}", gate.text, beyond.join("; ")))
     } else if held == 0 {
-        (Outcome::CannotTell, format!("cannot tell {}: no row has that figure on both sides", gate.text))
+        (GateOutcome::CannotTell, format!("cannot tell {}: no row has that figure on both sides", gate.text))
     } else if noise.is_empty() {
-        (Outcome::Passed, format!("passed {}: {held} held against it", gate.text))
+        (GateOutcome::Passed, format!("passed {}: {held} held against it", gate.text))
     } else {
-        (Outcome::Passed, format!("passed {}: beyond it only within noise: {}", gate.text, noise.join("; ")))
+        (
+            GateOutcome::Passed,
+            format!("passed {}: beyond it only within noise: {}", gate.text, noise.join("; ")),
+        )
     };
     Judged { outcome, sentence }
 }
@@ -229,7 +232,7 @@ mod tests {
         result
     }
 
-    fn judged(other: &RunResult, condition: &str) -> Vec<(Outcome, String)> {
+    fn judged(other: &RunResult, condition: &str) -> Vec<(GateOutcome, String)> {
         let sides = vec![Side::own("a", &volatile(Vec::new())), Side::own("b", other)];
         let families = Families::new(sides, None).expect("alike");
         let gates = parse(condition).expect(condition);
@@ -240,15 +243,15 @@ mod tests {
     fn a_condition_fails_where_it_came_true_and_names_the_row() {
         let other = slower("dsync", 2);
         let cases = [
-            ("p50>+20%", Outcome::Failed, "dsync has"),
-            ("p50 > +150%", Outcome::Passed, "held"),
-            ("commits/s<-20%", Outcome::Failed, "dsync has"),
-            ("buffered+fsync:p99>+20%", Outcome::Passed, "held"),
-            ("p50>1s", Outcome::Passed, "held"),
-            ("dsync:p50>1us", Outcome::Failed, "dsync has"),
-            ("rate<1e9", Outcome::Failed, "has"),
-            ("beauty>+1%", Outcome::CannotTell, "no row"),
-            ("mmap+msync:p99>+20%", Outcome::CannotTell, "no row"),
+            ("p50>+20%", GateOutcome::Failed, "dsync has"),
+            ("p50 > +150%", GateOutcome::Passed, "held"),
+            ("commits/s<-20%", GateOutcome::Failed, "dsync has"),
+            ("buffered+fsync:p99>+20%", GateOutcome::Passed, "held"),
+            ("p50>1s", GateOutcome::Passed, "held"),
+            ("dsync:p50>1us", GateOutcome::Failed, "dsync has"),
+            ("rate<1e9", GateOutcome::Failed, "has"),
+            ("beauty>+1%", GateOutcome::CannotTell, "no row"),
+            ("mmap+msync:p99>+20%", GateOutcome::CannotTell, "no row"),
         ];
         for (condition, outcome, words) in cases {
             let (found, sentence) = judged(&other, condition).remove(0);
@@ -256,14 +259,17 @@ mod tests {
             assert!(sentence.contains(words), "{condition}: {sentence}");
         }
         let several = judged(&other, "p50>+20%, max>10s");
-        assert_eq!(several.iter().map(|one| one.0).collect::<Vec<_>>(), [Outcome::Failed, Outcome::Passed]);
+        assert_eq!(
+            several.iter().map(|one| one.0).collect::<Vec<_>>(),
+            [GateOutcome::Failed, GateOutcome::Passed]
+        );
     }
 
     #[test]
     fn a_method_that_loses_data_fails_nothing_unless_it_is_named() {
         let other = slower("direct", 5);
-        assert_eq!(judged(&other, "p50>+20%")[0].0, Outcome::Passed);
-        assert_eq!(judged(&other, "direct:p50>+20%")[0].0, Outcome::Failed);
+        assert_eq!(judged(&other, "p50>+20%")[0].0, GateOutcome::Passed);
+        assert_eq!(judged(&other, "direct:p50>+20%")[0].0, GateOutcome::Failed);
     }
 
     #[test]
@@ -273,7 +279,7 @@ mod tests {
             round.p50_ns = if index % 2 == 0 { round.p50_ns * 20 } else { round.p50_ns / 20 };
         }
         let (outcome, sentence) = judged(&other, "p50>+20%").remove(0);
-        assert!(outcome == Outcome::Passed && sentence.contains("within noise"), "{sentence}");
+        assert!(outcome == GateOutcome::Passed && sentence.contains("within noise"), "{sentence}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::require::Preset;
 
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequirementOutcome {
     /// The figure is within its bound.
     Met,
     /// It is not.
@@ -22,7 +22,7 @@ pub enum Outcome {
     NotJudged,
 }
 
-impl Outcome {
+impl RequirementOutcome {
     /// In a word or two.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -41,12 +41,12 @@ pub struct Checked {
     /// The condition.
     pub condition: Condition,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: RequirementOutcome,
     /// The figure and the method it is of, or why there is none.
     pub sentence: String,
 }
 
-/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`Outcome::Met`].
+/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`RequirementOutcome::Met`].
 #[must_use]
 pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
     requirement
@@ -73,11 +73,15 @@ fn is_of(condition: &Condition, preset: &Preset) -> bool {
     preset.conditions.contains(&condition.text.as_str()) && condition.method.as_deref() == preset.method
 }
 
-fn cannot(why: String) -> (Outcome, String) {
-    (Outcome::CannotTell, why)
+fn cannot(why: String) -> (RequirementOutcome, String) {
+    (RequirementOutcome::CannotTell, why)
 }
 
-fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -> (Outcome, String) {
+fn hold(
+    ranking: &Ranking<'_>,
+    condition: &Condition,
+    preset: Option<&Preset>,
+) -> (RequirementOutcome, String) {
     let row = match &condition.method {
         Some(id) => match ranking.find(id) {
             Some(row) => row,
@@ -105,10 +109,10 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     let durable_enough = preset.is_none() || row.class == EffectiveClass::PowerLoss;
     let waited = row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX);
     let outcome = match (within(condition, value), durable_enough, waited) {
-        (true, true, _) => Outcome::Met,
+        (true, true, _) => RequirementOutcome::Met,
         // The disk may well be fast enough.
-        (false, true, Some(_)) => Outcome::NotJudged,
-        _ => Outcome::Missed,
+        (false, true, Some(_)) => RequirementOutcome::NotJudged,
+        _ => RequirementOutcome::Missed,
     };
     let shown = match condition.figure {
         Figure::CommitsPerS => rate(value),
@@ -119,7 +123,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     // Grades are of the first condition's figure.
     let graded = preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()));
     let grade = graded
-        .filter(|_| outcome != Outcome::NotJudged)
+        .filter(|_| outcome != RequirementOutcome::NotJudged)
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.class {
@@ -129,7 +133,7 @@ fn hold(ranking: &Ranking<'_>, condition: &Condition, preset: Option<&Preset>) -
     };
     let name = condition.figure.name();
     let why = match (outcome, waited) {
-        (Outcome::NotJudged, Some(share)) => {
+        (RequirementOutcome::NotJudged, Some(share)) => {
             format!("; not judged: CPU wait took {} of the time; measure on an idle machine", percent(share))
         }
         _ => String::new(),
@@ -185,24 +189,24 @@ mod tests {
     use crate::sample::{latency, measured, run, volatile};
     use crate::testbed::sim::Plant;
 
-    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(Outcome, String)> {
+    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(RequirementOutcome, String)> {
         let requirement = parse(text).expect(text);
         let checked = check(&Ranking::new(result), &requirement);
         checked.into_iter().map(|one| (one.outcome, one.sentence)).collect()
     }
 
-    fn outcome(result: &crate::result::RunResult, text: &str) -> Outcome {
+    fn outcome(result: &crate::result::RunResult, text: &str) -> RequirementOutcome {
         check_all(result, text)[0].0
     }
 
     #[test]
     fn bounds_are_met_or_missed() {
         let result = volatile(Vec::new());
-        assert_eq!(outcome(&result, "p99<1ms"), Outcome::Met);
-        assert_eq!(outcome(&result, "p99<10us"), Outcome::Missed);
-        assert_eq!(outcome(&result, "buffered:p50<10us"), Outcome::Met);
-        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), Outcome::Met);
-        assert_eq!(outcome(&result, "commits/s>1000000"), Outcome::Missed);
+        assert_eq!(outcome(&result, "p99<1ms"), RequirementOutcome::Met);
+        assert_eq!(outcome(&result, "p99<10us"), RequirementOutcome::Missed);
+        assert_eq!(outcome(&result, "buffered:p50<10us"), RequirementOutcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), RequirementOutcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000000"), RequirementOutcome::Missed);
         assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is stated");
     }
 
@@ -212,9 +216,9 @@ mod tests {
         let row = crate::sample::measured(&mut result, "dsync");
         row.cpu.wait_ns = Some(u64::MAX / 4);
         let (outcome, sentence) = check_all(&result, "dsync:p99<1us").remove(0);
-        assert!(outcome == Outcome::NotJudged && sentence.contains("CPU wait"), "{sentence}");
-        assert_eq!(check_all(&result, "dsync:p99<1s")[0].0, Outcome::Met);
-        assert_eq!(check_all(&result, "dsync:commits/s>1000000000")[0].0, Outcome::NotJudged);
+        assert!(outcome == RequirementOutcome::NotJudged && sentence.contains("CPU wait"), "{sentence}");
+        assert_eq!(check_all(&result, "dsync:p99<1s")[0].0, RequirementOutcome::Met);
+        assert_eq!(check_all(&result, "dsync:commits/s>1000000000")[0].0, RequirementOutcome::NotJudged);
     }
 
     #[test]
@@ -223,13 +227,16 @@ mod tests {
         let cases = [("dsync:sync-p99<1s", "no separate sync"), ("mmap+msync:p99<1s", "not measured")];
         for (text, why) in cases {
             let (outcome, sentence) = check_all(&result, text).remove(0);
-            assert!(outcome == Outcome::CannotTell && sentence.contains(why), "{text}: {sentence}");
+            assert!(
+                outcome == RequirementOutcome::CannotTell && sentence.contains(why),
+                "{text}: {sentence}"
+            );
         }
         let mut few = volatile(Vec::new());
         *latency(measured(&mut few, "dsync")) = crate::latency::Latency::new();
         (0..50).for_each(|_| latency(measured(&mut few, "dsync")).record(1000));
         let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
-        assert!(outcome == Outcome::CannotTell && sentence.contains("too few"), "{sentence}");
+        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("too few"), "{sentence}");
         let lying = volatile(vec![Plant::NoFlushes]);
         assert!(check_all(&lying, "p99<1s")[0].1.contains("no method here"));
     }
@@ -238,7 +245,7 @@ mod tests {
     fn presets_grade_and_say_what_was_measured_otherwise() {
         let result = run("buffered+fdatasync", Vec::new(), |_| {});
         let (outcome, sentence) = check_all(&result, "etcd").remove(0);
-        assert_eq!(outcome, Outcome::Met);
+        assert_eq!(outcome, RequirementOutcome::Met);
         assert!(sentence.contains("fast enough") && sentence.contains("--size 2300"), "{sentence}");
         assert!(check_all(&result, "cockroachdb")[0].1.contains("(good)"));
         let openshift = check_all(&result, "openshift-heavy");
@@ -252,6 +259,6 @@ mod tests {
         assert!(check_all(&result, "openshift")[0].1.contains("heavily loaded cluster too"));
         let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
         let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
-        assert!(outcome == Outcome::Missed && sentence.contains("not enough"), "{sentence}");
+        assert!(outcome == RequirementOutcome::Missed && sentence.contains("not enough"), "{sentence}");
     }
 }

@@ -37,12 +37,12 @@ pub(super) struct Run {
 struct Method {
     id: String,
     calls: String,
-    outcome: Outcome,
+    outcome: OldOutcome,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Outcome {
+enum OldOutcome {
     Measured(Box<Figures>),
     NotAvailable { reason: String },
     Failed { error: String },
@@ -110,9 +110,9 @@ fn completed(mut study: Study, scenario: &str, transaction_bytes: u64) -> Study 
 impl From<Method> for Row {
     fn from(Method { id, calls, outcome }: Method) -> Self {
         let outcome = match outcome {
-            Outcome::Measured(figures) => row::Outcome::Measured(Box::new((*figures).into())),
-            Outcome::NotAvailable { reason } => row::Outcome::NotAvailable { reason },
-            Outcome::Failed { error } => row::Outcome::Failed { error },
+            OldOutcome::Measured(figures) => row::Outcome::Measured(Box::new((*figures).into())),
+            OldOutcome::NotAvailable { reason } => row::Outcome::NotAvailable { reason },
+            OldOutcome::Failed { error } => row::Outcome::Failed { error },
         };
         let method = Some(MethodName { id: id.clone(), calls: calls.clone() });
         Self { what: calls, method, outcome, ..Self::waiting(id.clone(), id) }

@@ -54,14 +54,14 @@ pub const PACES: [(Pace, &str, &str); 2] = [
 
 /// A native way of writing.
 #[derive(Debug, Clone, Copy)]
-pub enum Way {
+pub enum NativeWrite {
     /// Into the kernel's memory, and nothing more.
     Call(WriteCall),
     /// A commit: write and sync together are timed.
     Commit(&'static Method),
 }
 
-impl Way {
+impl NativeWrite {
     /// A stable name.
     #[must_use]
     pub fn id(self) -> &'static str {
@@ -76,7 +76,7 @@ impl Way {
 #[derive(Debug, Clone, Copy)]
 pub struct BlockRequest {
     /// The way of writing.
-    pub way: Way,
+    pub way: NativeWrite,
     /// When the next write begins.
     pub pace: Pace,
     /// From write to write, nanoseconds.
@@ -132,7 +132,7 @@ pub fn run(
         let (pace, call) = cases[turn.index];
         let cpu = settings.pin_to.first().copied();
         let request = BlockRequest {
-            way: Way::Call(call),
+            way: NativeWrite::Call(call),
             pace,
             interval_ns: settings.write_sleep_ns,
             bytes: settings.bytes,

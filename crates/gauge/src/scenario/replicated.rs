@@ -52,7 +52,7 @@ pub struct BlockRequest<'a> {
 }
 
 /// A replicated engine, connected, with a stream of its own.
-pub trait Engine {
+pub trait EngineClient {
     /// What it reports of itself.
     fn facts(&self) -> &EngineFacts;
 
@@ -74,7 +74,7 @@ pub trait Engine {
 pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The engines of a run, attached to its testbed.
-pub struct Engines(pub Vec<Box<dyn Engine>>);
+pub struct Engines(pub Vec<Box<dyn EngineClient>>);
 
 impl Engines {
     /// Removes what the engines created in their clusters; to be called however the run ended. Returns what was left

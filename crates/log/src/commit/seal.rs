@@ -54,7 +54,7 @@ pub(crate) struct Job {
 
 /// One write of a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write<'a> {
+pub(crate) struct SegmentWrite<'a> {
     /// Where in the segment, in bytes.
     pub(crate) offset: u64,
     /// The bytes.
@@ -65,9 +65,9 @@ pub(crate) struct Write<'a> {
 
 impl Job {
     /// The writes of the job. Each must be durable before the next one is begun.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+    pub(crate) fn writes(&self) -> impl Iterator<Item = SegmentWrite<'_>> {
         let start = self.starts.as_ref().zip(self.last_block.as_ref());
-        let start = start.map(|(header, block)| Write {
+        let start = start.map(|(header, block)| SegmentWrite {
             offset: header.data_end(),
             bytes: block.bytes(),
             buffer: None,
@@ -75,7 +75,7 @@ impl Job {
         // The first batch is written together with the header copy in front of it.
         let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
         let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
-        let batch = Write { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
+        let batch = SegmentWrite { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
         start.into_iter().chain((!self.is_sync_only()).then_some(batch))
     }
 

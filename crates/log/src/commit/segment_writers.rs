@@ -16,7 +16,7 @@ use seawall_sys::directory::Directory;
 use seawall_sys::engine::EngineContext;
 use seawall_sys::{BatchWrite, CommitHandle, Target};
 
-use crate::commit::seal::{Job, Write};
+use crate::commit::seal::{Job, SegmentWrite};
 use crate::error::{Error, Result, from_open, from_system};
 use crate::format::segment_name;
 use crate::method::ack_level::AckLevel;
@@ -33,7 +33,7 @@ const PIECES_MAX: usize = 2;
 fn lay_out<'a>(job: &'a Job, pieces: &mut [BatchWrite<'a>; PIECES_MAX]) -> usize {
     let mut count = 0;
     for (write, piece) in job.writes().zip(pieces) {
-        let Write { offset, bytes, buffer } = write;
+        let SegmentWrite { offset, bytes, buffer } = write;
         *piece = BatchWrite { offset, bytes, buffer, durable: true };
         count += 1;
     }

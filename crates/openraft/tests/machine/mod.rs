@@ -17,7 +17,7 @@ openraft::declare_raft_types!(
 
 pub(crate) type NodeId = <Types as RaftTypeConfig>::NodeId;
 pub(crate) type Node = <Types as RaftTypeConfig>::Node;
-type Outcome<T> = Result<T, StorageError<NodeId>>;
+type StorageOutcome<T> = Result<T, StorageError<NodeId>>;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
@@ -32,7 +32,7 @@ fn snapshot(meta: SnapshotMeta<NodeId, Node>) -> Snapshot<Types> {
 }
 
 impl RaftSnapshotBuilder<Types> for Machine {
-    async fn build_snapshot(&mut self) -> Outcome<Snapshot<Types>> {
+    async fn build_snapshot(&mut self) -> StorageOutcome<Snapshot<Types>> {
         let meta = SnapshotMeta {
             last_log_id: self.applied,
             last_membership: self.membership.clone(),
@@ -45,11 +45,13 @@ impl RaftSnapshotBuilder<Types> for Machine {
 impl RaftStateMachine<Types> for Machine {
     type SnapshotBuilder = Self;
 
-    async fn applied_state(&mut self) -> Outcome<(Option<LogId<NodeId>>, StoredMembership<NodeId, Node>)> {
+    async fn applied_state(
+        &mut self,
+    ) -> StorageOutcome<(Option<LogId<NodeId>>, StoredMembership<NodeId, Node>)> {
         Ok((self.applied, self.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Outcome<Vec<u64>>
+    async fn apply<I>(&mut self, entries: I) -> StorageOutcome<Vec<u64>>
     where
         I: IntoIterator<Item = Entry<Types>> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -71,7 +73,7 @@ impl RaftStateMachine<Types> for Machine {
         builder
     }
 
-    async fn begin_receiving_snapshot(&mut self) -> Outcome<Box<Cursor<Vec<u8>>>> {
+    async fn begin_receiving_snapshot(&mut self) -> StorageOutcome<Box<Cursor<Vec<u8>>>> {
         Ok(Box::default())
     }
 
@@ -79,14 +81,14 @@ impl RaftStateMachine<Types> for Machine {
         &mut self,
         meta: &SnapshotMeta<NodeId, Node>,
         _: Box<Cursor<Vec<u8>>>,
-    ) -> Outcome<()> {
+    ) -> StorageOutcome<()> {
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         self.current = Some(meta.clone());
         Ok(())
     }
 
-    async fn get_current_snapshot(&mut self) -> Outcome<Option<Snapshot<Types>>> {
+    async fn get_current_snapshot(&mut self) -> StorageOutcome<Option<Snapshot<Types>>> {
         Ok(self.current.clone().map(snapshot))
     }
 }

@@ -22,7 +22,7 @@ pub use analysis::judge;
 use super::super::rounds::{self, Course, RunBlock};
 use super::super::settings::Settings;
 use super::super::{Observer, RunError};
-use super::{FILE_BYTES, NAME, PACES, Pace, Trace, Way};
+use super::{FILE_BYTES, NAME, NativeWrite, PACES, Pace, Trace};
 use crate::figures::{bytes, duration_ns, significant};
 use crate::result::RunResult;
 use crate::row::{Outcome, Row};
@@ -125,7 +125,7 @@ pub struct StartedJvms(pub Vec<Box<dyn Machine>>);
 /// One row of the table.
 #[derive(Clone, Copy)]
 enum Case<'a> {
-    Native(Pace, Way),
+    Native(Pace, NativeWrite),
     Jvm(Pace, usize, &'a JvmRow),
 }
 
@@ -144,26 +144,26 @@ const DEPTHS: [(Depth, &str); 3] = [
 ];
 
 /// The native way of that name on this system.
-fn native(id: &str) -> Option<Way> {
-    let call = WriteCall::ALL.into_iter().find(|call| call.id() == id).map(Way::Call);
-    call.or_else(|| methods::find(id).map(Way::Commit))
+fn native(id: &str) -> Option<NativeWrite> {
+    let call = WriteCall::ALL.into_iter().find(|call| call.id() == id).map(NativeWrite::Call);
+    call.or_else(|| methods::find(id).map(NativeWrite::Commit))
 }
 
 /// How far the native way of that name reaches; what this system does not have is taken by its name.
 fn depth(like: &str) -> Depth {
     match native(like) {
-        Some(Way::Commit(method)) if method.reach().letter() == 'D' => Depth::Durable,
-        Some(Way::Commit(method)) if method.needs_alignment() => Depth::PastTheCache,
+        Some(NativeWrite::Commit(method)) if method.reach().letter() == 'D' => Depth::Durable,
+        Some(NativeWrite::Commit(method)) if method.needs_alignment() => Depth::PastTheCache,
         Some(_) => Depth::Memory,
         None => Depth::Durable,
     }
 }
 
 /// The native rows to compare with: every way into memory, then those that a JVM's row is like, in its order.
-fn floors(jvms: &[Jvm]) -> Vec<Way> {
-    let mut found: Vec<Way> = WriteCall::ALL.map(Way::Call).to_vec();
+fn floors(jvms: &[Jvm]) -> Vec<NativeWrite> {
+    let mut found: Vec<NativeWrite> = WriteCall::ALL.map(NativeWrite::Call).to_vec();
     for row in jvms.iter().flat_map(|jvm| &jvm.rows) {
-        if let Some(way @ Way::Commit(_)) = native(&row.like)
+        if let Some(way @ NativeWrite::Commit(_)) = native(&row.like)
             && found.iter().all(|known| known.id() != way.id())
         {
             found.push(way);
@@ -277,7 +277,7 @@ fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Durability> {
         Case::Jvm(.., row) if row.shape == Shape::Growing => (native(&row.like), FileState::Appending),
         Case::Jvm(.., row) => (native(&row.like), FileState::Recycled),
     };
-    let Some(Way::Commit(method)) = way else { return None };
+    let Some(NativeWrite::Commit(method)) = way else { return None };
     Some(classify(method, &testbed.environment(0).surroundings(file)))
 }
 
@@ -358,8 +358,8 @@ fn row(depth: Depth, case: &Case<'_>, jvms: &[Jvm]) -> Row {
         Case::Jvm(.., row) => native(&row.like),
     };
     let method = match like {
-        Some(Way::Commit(method)) => Some(method.into()),
-        Some(Way::Call(_)) | None => None,
+        Some(NativeWrite::Commit(method)) => Some(method.into()),
+        Some(NativeWrite::Call(_)) | None => None,
     };
     let row = Row {
         what: what.to_owned(),

@@ -3,7 +3,7 @@
 //! Invariant: files are opened before; between the two readings of the clock lies one write, with its sync if the way
 //! has one, and nothing else.
 
-use super::{BlockRequest, FILE_BYTES, Pace, Trace, Way};
+use super::{BlockRequest, FILE_BYTES, NativeWrite, Pace, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::testbed::real::{Content, RealTestbed};
@@ -26,15 +26,17 @@ pub(super) fn run(
     let filled = Content::Filled { bytes: file_bytes, fill_bytes: request.fill_bytes };
     let path = match request.way {
         // It grows, so each block has a new one.
-        Way::Call(WriteCall::Append) => testbed.fresh_file("append", Content::Growing, until)?,
+        NativeWrite::Call(WriteCall::Append) => testbed.fresh_file("append", Content::Growing, until)?,
         // A direct write drops the pages of what it writes; no other way is to pay for that.
-        Way::Commit(method) if method.needs_alignment() => testbed.file(0, "direct", filled, until)?,
+        NativeWrite::Commit(method) if method.needs_alignment() => {
+            testbed.file(0, "direct", filled, until)?
+        }
         _ => testbed.file(0, "path", filled, until)?,
     };
     let target = Target { path, journal_bytes: file_bytes, write_bytes: request.bytes };
     let mut writer = match request.way {
-        Way::Call(call) => call.open(&target)?,
-        Way::Commit(method) => seawall_sys::open(method, &target)?,
+        NativeWrite::Call(call) => call.open(&target)?,
+        NativeWrite::Commit(method) => seawall_sys::open(method, &target)?,
     };
     writer.warm(0..file_bytes)?;
     let before = request.quiesce.then(|| testbed.counts_of(0)).flatten();
@@ -68,7 +70,7 @@ fn time(
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut attribution = Attribution::new(None, accounts.wait_ns());
-    let synced = matches!(request.way, Way::Commit(method) if method.sync != Sync::None);
+    let synced = matches!(request.way, NativeWrite::Commit(method) if method.sync != Sync::None);
     let scheduled = request.pace == Pace::Scheduled;
     let mut trace = Trace { response: scheduled.then(Latency::new), ..Trace::default() };
     let start_ns = clock::monotonic_ns();

@@ -1,6 +1,6 @@
 //! Computes a block of the `path` scenario: writes of a fixed cost, one after the other or on a schedule.
 
-use super::{BlockRequest, PACES, Pace, Trace, Way};
+use super::{BlockRequest, NativeWrite, PACES, Pace, Trace};
 use crate::latency::Latency;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, State, TRANSFER_NS, attribute, times};
 use crate::testbed::{BlockError, Until};
@@ -12,11 +12,11 @@ pub(super) fn run(
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
     let base_ns = match request.way {
-        Way::Call(WriteCall::SeekWrite) => 1_400,
-        Way::Call(WriteCall::Pwrite | WriteCall::Pwritev2) => 900,
-        Way::Call(WriteCall::Append) => 1_000,
-        Way::Call(WriteCall::Mapped) => 300,
-        Way::Commit(_) => COPY_NS + TRANSFER_NS + FLUSH_NS,
+        NativeWrite::Call(WriteCall::SeekWrite) => 1_400,
+        NativeWrite::Call(WriteCall::Pwrite | WriteCall::Pwritev2) => 900,
+        NativeWrite::Call(WriteCall::Append) => 1_000,
+        NativeWrite::Call(WriteCall::Mapped) => 300,
+        NativeWrite::Commit(_) => COPY_NS + TRANSFER_NS + FLUSH_NS,
     };
     let id = PACES.iter().find(|(pace, ..)| *pace == request.pace).map_or("", |(_, name, _)| *name);
     let id = format!("{}/{id}", request.way.id());

@@ -3,7 +3,7 @@
 //! Invariant: the device's counters are reported only for clusters reached by this machine's own addresses, because
 //! they say nothing of any other cluster.
 
-use super::{BlockRequest, Engine, EngineError, Engines};
+use super::{BlockRequest, EngineClient, EngineError, Engines};
 use crate::testbed::real::RealTestbed;
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::Error;
@@ -27,7 +27,7 @@ pub(super) fn run(
 fn engine<'a>(
     testbed: &'a mut RealTestbed,
     request: &BlockRequest<'_>,
-) -> Result<&'a mut Box<dyn Engine>, Error> {
+) -> Result<&'a mut Box<dyn EngineClient>, Error> {
     let engines = testbed.attached::<Engines>();
     let engine = engines.and_then(|engines| engines.0.get_mut(request.engine));
     engine.ok_or_else(|| failed(request.id, "no such cluster was named".into()))

@@ -187,12 +187,12 @@ fn class_of(seed: u64) -> Class {
 
 /// How a life writes, and what it promises.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct CommitRules {
     dsync: bool,
     class: Class,
 }
 
-impl Way {
+impl CommitRules {
     fn of(habits: &Habits) -> Self {
         Self { dsync: habits.dsync, class: habits.class }
     }
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
         {
             return Err(Violation::refused(error));
         }
-        self.replay(media, before, &end, (&mut rng, Way::of(&habits), depth))
+        self.replay(media, before, &end, (&mut rng, CommitRules::of(&habits), depth))
     }
 
     fn replay(
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
         mut media: Media,
         before: &Past,
         end: &End,
-        (rng, way, depth): (&mut Rng, Way, u32),
+        (rng, way, depth): (&mut Rng, CommitRules, u32),
     ) -> Result<(), Violation> {
         // What is only in the page cache may be lost to a failed write-back, which every commit reports.
         let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
@@ -363,7 +363,7 @@ impl<'a> Run<'a> {
         &mut self,
         media: &Media,
         past: &Past,
-        (rng, way, depth): (&mut Rng, Way, u32),
+        (rng, way, depth): (&mut Rng, CommitRules, u32),
     ) -> Result<(), Violation> {
         let images = if media.is_idle() { 1 } else { self.campaign.images_per_step };
         for i in 0..images {
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
         &mut self,
         media: &Media,
         past: &Past,
-        (rng, way): (&mut Rng, Way),
+        (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
         let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
         self.state(seen, past, way.terms(past.ledger.due_after_kill()))
@@ -415,7 +415,7 @@ impl<'a> Run<'a> {
         &mut self,
         media: &Media,
         past: &Past,
-        (rng, way): (&mut Rng, Way),
+        (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
         let names = DRAWS[rng.index(DRAWS.len())];
         let seen = media.killed(rng).image(Draw::All, names, rng);
@@ -460,7 +460,7 @@ impl<'a> Run<'a> {
         &mut self,
         image: &Media,
         past: &Past,
-        (rng, way): (&mut Rng, Way),
+        (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
         let whole = image;
         let mut image = image.clone();

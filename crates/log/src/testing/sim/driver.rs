@@ -13,7 +13,7 @@ use crate::storage::disk::{Completion, Disk, FileId, Op, Token};
 
 /// How a job ends.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum JobState {
     /// Not yet.
     Pending,
     /// The batch is as durable as its level says.
@@ -101,16 +101,16 @@ impl Execution {
     }
 
     /// Takes in one completion.
-    pub(super) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> Outcome {
+    pub(super) fn completed<D: Disk>(&mut self, disk: &mut D, completion: Completion) -> JobState {
         let Completion { token, result } = completion;
         if self.first_sync == Some(token) {
             self.first_sync = None;
             if let Err(error) = Job::first_sync(result) {
-                return Outcome::Failed(error);
+                return JobState::Failed(error);
             }
             return self.go_on(disk);
         }
-        let Some(index) = self.place(token) else { return Outcome::Pending };
+        let Some(index) = self.place(token) else { return JobState::Pending };
         let answer = Answer::of_call(&result);
         self.submitted[index].answer = Some(answer);
         if self.batch.is_linked() {
@@ -122,19 +122,19 @@ impl Execution {
             }
         }
         let answers: Option<Vec<Answer>> = self.submitted.iter().map(|one| one.answer).collect();
-        let Some(answers) = answers else { return Outcome::Pending };
+        let Some(answers) = answers else { return JobState::Pending };
         match self.batch.take(&answers) {
-            Err(failure) => Outcome::Failed(failure.error),
+            Err(failure) => JobState::Failed(failure.error),
             Ok(()) => self.go_on(disk),
         }
     }
 
-    fn go_on<D: Disk>(&mut self, disk: &mut D) -> Outcome {
+    fn go_on<D: Disk>(&mut self, disk: &mut D) -> JobState {
         if self.batch.due().is_empty() {
-            return Outcome::Done;
+            return JobState::Done;
         }
         self.submit(disk);
-        Outcome::Pending
+        JobState::Pending
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
-use super::driver::{Execution, Outcome};
+use super::driver::{Execution, JobState};
 use super::media::Media;
 use super::outside::encode_transaction;
 use super::rng::Rng;
@@ -481,12 +481,12 @@ impl Life {
             return;
         };
         match self.running[at].2.completed(&mut self.disk, completion) {
-            Outcome::Pending => {}
-            Outcome::Failed(_) => {
+            JobState::Pending => {}
+            JobState::Failed(_) => {
                 self.running.swap_remove(at);
                 self.fail();
             }
-            Outcome::Done => {
+            JobState::Done => {
                 let (id, witness, execution) = self.running.swap_remove(at);
                 let job = execution.into_job();
                 if let Some(header) = job.starts {

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::driver::{Execution, Outcome};
+use super::driver::{Execution, JobState};
 use super::read_back::read_all;
 use crate::commit::seal::Chain;
 use crate::commit::state::{Core, CoreConfig, Refusal};
@@ -130,9 +130,9 @@ impl<D: Disk> Writer<D> {
             let mut execution = started.map_err(|failure| Error::io("commit to", &name, failure.error))?;
             while let Some(completion) = self.disk.complete(true) {
                 match execution.completed(&mut self.disk, completion) {
-                    Outcome::Pending => {}
-                    Outcome::Done => break,
-                    Outcome::Failed(source) => {
+                    JobState::Pending => {}
+                    JobState::Done => break,
+                    JobState::Failed(source) => {
                         self.core.fail();
                         return Err(Error::io("commit to", &name, source));
                     }
