@@ -93,8 +93,15 @@ struct Row {
 impl Row {
     /// Whether something was lost, or the bug not found where FUA shows it.
     fn failed(&self) -> bool {
-        self.finding.is_some() != (self.program == Program::Planted && self.forced > 0)
+        let shows = self.forced > 0 && !flushes_too(&self.fs, &self.method);
+        self.finding.is_some() != (self.program == Program::Planted && shows)
     }
+}
+
+/// Whether each durable write of this method is followed by a flush although it has FUA, so that the bug is none: on btrfs a
+/// plain call logs where the data lies and flushes for that; a ring does not.
+fn flushes_too(fs: &str, method: &str) -> bool {
+    fs == "btrfs" && !method.starts_with("uring")
 }
 
 /// The records that the program is given, in pieces.
@@ -267,7 +274,7 @@ fn markdown(rows: &[Row]) -> String {
     let mut text = format!(
         "# States that the second kernel's traffic allows\n\nEach row is one recording; every state was mounted and its log \
          recovered and judged. The bug is `{BUG}`: a durable write is trusted to flush what lies unsynced in front of it. It \
-         must be found where writes have FUA, and must not be where each is followed by a flush; the search ends at the \
+         must be found where writes have FUA, and must not be where each is followed by a flush, as plain calls are on btrfs; the search ends at the \
          first finding.\n\n| kernel | bus | file system | program | method | seed | build | writes | with FUA | flushes | \
          at a time | states | of second cuts | torn | finding |\n"
     );
@@ -354,17 +361,20 @@ mod tests {
     use crate::blocks::event::{Event, Payload};
 
     #[test]
-    fn the_bug_must_be_found_where_writes_have_fua_and_nowhere_else() {
-        for (program, forced, finding, failed) in [
-            (Program::Relaxed, 9, false, false),
-            (Program::Relaxed, 9, true, true),
-            (Program::Planted, 9, false, true),
-            (Program::Planted, 9, true, false),
-            (Program::Planted, 0, false, false),
-            (Program::Planted, 0, true, true),
+    fn the_bug_must_be_found_where_writes_have_fua_and_no_flush_and_nowhere_else() {
+        for (program, fs, forced, finding, failed) in [
+            (Program::Relaxed, "ext4", 9, false, false),
+            (Program::Relaxed, "ext4", 9, true, true),
+            (Program::Planted, "ext4", 9, false, true),
+            (Program::Planted, "ext4", 9, true, false),
+            (Program::Planted, "ext4", 0, false, false),
+            (Program::Planted, "ext4", 0, true, true),
+            (Program::Planted, "btrfs", 9, false, false),
+            (Program::Planted, "btrfs", 9, true, true),
         ] {
             let finding = finding.then(|| "lost".to_owned());
-            let row = Row { forced, program, finding, ..Row::default() };
+            let (fs, method) = (fs.to_owned(), "direct+dsync".to_owned());
+            let row = Row { fs, method, forced, program, finding, ..Row::default() };
             assert_eq!(row.failed(), failed, "{row:?}");
         }
     }
