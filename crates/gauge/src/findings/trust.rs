@@ -180,34 +180,24 @@ pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
 
 /// Methods that ran into an error.
 pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
-    let failed: Vec<(&str, &str)> = ranking
-        .result
-        .study
-        .rows
-        .iter()
+    let rows = ranking.result.study.rows.iter();
+    let failed: Vec<_> = rows
         .filter_map(|row| match &row.outcome {
-            Outcome::Failed { error } => Some((shown(row), error.as_str())),
+            Outcome::Failed { error, of_device } => Some((shown(row), error, *of_device)),
             _ => None,
         })
         .collect();
-    let (_, error) = failed.first()?;
-    let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
+    let (_, error, _) = failed.first()?;
+    let ids: Vec<&str> = failed.iter().map(|(id, ..)| *id).collect();
     say(
         Severity::Wrong,
         format!("{} failed and was stopped at once: {error}.", listing(&ids, 4)),
-        if is_device_error(error) {
+        if failed.iter().any(|(.., of_device)| *of_device) {
             "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too"
         } else {
             "remove the cause that the error names and run again; the other figures stand"
         },
     )
-}
-
-/// Whether the error is one of the device: `EIO`, in the system's words, which is all that a result keeps.
-fn is_device_error(error: &str) -> bool {
-    ["os error 5)", "Input/output error", "os error 1117)", "os error 23)"]
-        .iter()
-        .any(|words| error.contains(words))
 }
 
 /// Durability is promised by a hypervisor or server, not by a device of this machine.
@@ -281,7 +271,7 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Note,
         format!("The classes are computed and not confirmed by evidence: {reason}."),
-        "on Linux 5.5 or newer the device's flush counter settles it",
+        "on Linux 5.5 or newer the device's flush counter decides it",
     )
 }
 
