@@ -423,7 +423,7 @@ mod tests {
             let advice = advise(&Ranking::new(&result));
             let runs: Vec<&str> = PRODUCTS
                 .iter()
-                .filter(|product| !(product.ways)(system).is_empty())
+                .filter(|product| !(product.settings)(system).is_empty())
                 .map(|product| product.name)
                 .collect();
             let set: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_told_as_the_range_it_may_be_in() {
+    fn a_ratio_is_shown_as_the_range_it_may_be_in() {
         let cell = |estimate, low, high| to_best(&ToBest::Ratio(Ratio { estimate, low, high }));
         assert_eq!(cell(1.43, 1.414, 1.446), "1.41–1.45×");
         assert_eq!(cell(1.5, 1.1, 1.9), "1.1–1.9×");
