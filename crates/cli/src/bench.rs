@@ -4,7 +4,7 @@
 
 use crate::bench_args::{Bench, Common, Outputs};
 use crate::exit::{self, Failure};
-use crate::job::{Job, Measured, verdict};
+use crate::job::{Job, Measured, exit_code};
 use crate::output::{self, Form, Target};
 use crate::progress::RESULT;
 use crate::scenario_args::{AllArgs, Choice};
@@ -162,7 +162,7 @@ fn measure_and_report(options: &Bench, job: &Job, targets: &[Option<Target>]) ->
     }
     match left_behind {
         Some(left) => Err(Failure::Message(left)),
-        None => Ok(verdict(&result, &checked)),
+        None => Ok(exit_code(&result, &checked)),
     }
 }
 

@@ -440,7 +440,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let row = choice.row;
     let sync = row.measured.latency("sync").unwrap_or(row.measured.main());
     let waited = super::disturbed::tail_wait(row);
-    let verdict = match (sync.percentile(99.0).ns(), waited) {
+    let answer = match (sync.percentile(99.0).ns(), waited) {
         (None, _) => format!("{} are too few for its p99", plural(sync.count(), "sync", "syncs")),
         (Some(ns), _) if ns < P99_MAX_NS => {
             format!("fit, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
@@ -464,7 +464,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
         };
     Advised {
         lines: Vec::new(),
-        why: verdict + &caveat,
+        why: answer + &caveat,
         notes: vec![
             "etcd has no setting for it. If it is too slow, give its WAL a disk of its own (--wal-dir).",
         ],

@@ -207,7 +207,7 @@ fn a_run_too_noisy_to_rank_says_so() {
 }
 
 #[test]
-fn a_neighbour_that_flushes_leaves_no_verdict() {
+fn a_neighbour_that_flushes_leaves_no_outcome() {
     let mut result = volatile(Vec::new());
     result.idle.as_mut().expect("counters").counts.flushes = 5_000;
     assert!(sentence(&result, "not-idle").contains("prove little"));

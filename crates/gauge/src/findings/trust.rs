@@ -119,7 +119,7 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     let flushed = ["direct+fdatasync", "buffered+fdatasync"].iter().find_map(|id| ranking.find(id))?;
     let sound = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
     let is_flushed =
-        flushed.evidence.verdict == EvidenceOutcome::Confirmed && flushed.class == EffectiveClass::PowerLoss;
+        flushed.evidence.outcome == EvidenceOutcome::Confirmed && flushed.class == EffectiveClass::PowerLoss;
     if !is_flushed || ![direct, flushed].iter().all(sound) || direct.measured.letter != Some('O') {
         return None;
     }
@@ -264,7 +264,7 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
         return None;
     }
-    let EvidenceOutcome::CannotTell(reason) = best.evidence.verdict else { return None };
+    let EvidenceOutcome::CannotTell(reason) = best.evidence.outcome else { return None };
     if reason == NEIGHBOUR {
         return None;
     }

@@ -64,14 +64,14 @@ pub const COLUMNS: [Column; 23] = [
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      is_words: false, cell: |row| tight(cpu_ns(row)) },
     Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, is_words: false, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
     Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      is_words: false, cell: |row| count(row.measured.commits) },
-    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
 
 /// The judged columns of a table whose rows are not ranked, after its own.
 #[rustfmt::skip]
 pub const JUDGED: [Column; 2] = [
     Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.class.name().to_owned() },
-    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
 
 fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
