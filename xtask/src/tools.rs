@@ -242,7 +242,8 @@ fn has_target(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, minor,
+        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, has_target,
+        minor,
     };
 
     #[test]
@@ -252,6 +253,11 @@ mod tests {
             let text = super::Elsewhere { found: || false, ..tool }.lacking().expect("missing");
             assert!([tool.what, tool.purpose, tool.remedy].iter().all(|word| text.contains(word)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_target_without_its_library_is_noticed() {
+        assert!(!has_target("no-such-target"));
     }
 
     #[test]
