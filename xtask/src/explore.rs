@@ -248,19 +248,19 @@ mod tests {
 
     #[test]
     fn options_are_understood_or_refused_by_name() {
-        let asked = |asked: &[&str]| {
-            let options = fuzz_options(&words(asked)).expect("is understood");
+        let seconds_and_targets = |given: &[&str]| {
+            let options = fuzz_options(&words(given)).expect("is understood");
             (options.seconds, options.targets.len())
         };
-        assert_eq!(asked(&[]), (60, FUZZ_TARGETS.len()));
-        assert_eq!(asked(&["--seconds", "5", "--target", "batch"]), (5, 1));
-        for (asked, named) in [
+        assert_eq!(seconds_and_targets(&[]), (60, FUZZ_TARGETS.len()));
+        assert_eq!(seconds_and_targets(&["--seconds", "5", "--target", "batch"]), (5, 1));
+        for (given, named) in [
             (&["--seconds", "0"][..], "above 0"),
             (&["--target", "nothing"], "recovery"),
             (&["--minutes", "1"], "--seconds"),
             (&["--seconds"], "needs a value"),
         ] {
-            assert!(fuzz_options(&words(asked)).is_err_and(|error| refuses(&error, named)), "{asked:?}");
+            assert!(fuzz_options(&words(given)).is_err_and(|error| refuses(&error, named)), "{given:?}");
         }
     }
 }

@@ -393,12 +393,12 @@ fn commits(result: &Value, id: &str) -> Option<f64> {
 
 fn get(address: &str, path: &str) -> Result<String> {
     let mut answer = String::new();
-    let asked = TcpStream::connect(address).and_then(|mut stream| {
+    let sent = TcpStream::connect(address).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_mins(5)))?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
         stream.read_to_string(&mut answer)
     });
-    asked.map_err(Error::at(address))?;
+    sent.map_err(Error::at(address))?;
     Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 

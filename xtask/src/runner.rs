@@ -136,7 +136,7 @@ fn every(all: &[Built]) -> Result<Vec<(&Built, String, bool)>> {
 /// The names of the tests in these binaries, and whether each is marked `#[ignore]`.
 ///
 /// # Errors
-/// A binary cannot be asked.
+/// A binary cannot list its tests.
 pub(crate) fn list(all: &[Built]) -> Result<Vec<(String, bool)>> {
     let named = |(built, name, ignored): (&Built, String, bool)| (format!("{} {name}", built.label), ignored);
     let mut listed: Vec<_> = every(all)?.into_iter().map(named).collect();
@@ -323,8 +323,8 @@ mod tests {
         let ran = run(&[this()], &Plan { prefix, ..Plan::default() });
         assert_eq!((ran.counts.passed, ran.counts.failed, ran.failure), (1, 0, None));
         assert_eq!(ran.slowest.len(), 1);
-        let asked = format!("{FAILS}=1");
-        let ran = run(&[this()], &Plan { prefix, wrapper: &["env", &asked], ..Plan::default() });
+        let variable = format!("{FAILS}=1");
+        let ran = run(&[this()], &Plan { prefix, wrapper: &["env", &variable], ..Plan::default() });
         assert_eq!((ran.counts.passed, ran.counts.failed), (0, 1));
         assert!(ran.failure.is_some_and(|reason| reason.contains("xtask/bin runner::tests::one_that_fails")));
         let ran = run(&[this()], &Plan { prefix, ignored: true, ..Plan::default() });
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn every_test_of_a_binary_is_listed() {
-        let listed = list(&[this()]).expect("can be asked");
+        let listed = list(&[this()]).expect("lists them");
         let name = "xtask/bin runner::tests::every_test_of_a_binary_is_listed";
         assert!(listed.contains(&(name.to_owned(), false)));
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const GUEST: &str = "x86_64-unknown-linux-musl";
+
 /// A kernel of Debian for virtual machines.
 struct Kernel {
     /// What `--linux` calls it.
@@ -40,12 +41,13 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         kernel = known.ok_or_else(|| Error::usage(format!("--linux is 6.1 or 6.12, not {version:?}")))?;
         words.drain(at..at + 2);
     }
+    let prepared = with(kernel)?;
     if words.contains(&"--states") {
         let wanted = ["--package", "seawall-crash", "--features", "mutants", "--target", GUEST];
         status(cargo(&[&["build", "--release", "--quiet"][..], &wanted].concat()))?;
         words.extend(["--victim", &victim]);
     }
-    status(with(kernel)?.cuts(&words))
+    status(prepared.cuts(&words))
 }
 
 /// Everything that a cut needs, with what it is to be made of.
@@ -65,7 +67,8 @@ pub(crate) fn prepare() -> Result<Prepared> {
     with(&KERNELS[0])
 }
 
-/// Provides what is not built here.
+/// Provides what is not built here: programs, the target's standard library, the kernel. Every build of the guest's comes
+/// after it, because without that library the compiler says only that it "can't find crate for core".
 fn provide(kernel: &Kernel) -> Result {
     tools::provide(&tools::SECOND_KERNEL)?;
     tools::provide_target(GUEST)?;

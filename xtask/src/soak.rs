@@ -1,4 +1,4 @@
-//! `cargo xtask soak --minutes N`: looks for faults with inputs that no test has, for so many minutes.
+//! `cargo xtask soak --minutes N`: looks for faults with inputs that no test has, for a given time.
 //!
 //! ```text
 //!   results/soak/standing.json   seconds, turns, build and findings of each part, and the next seed
@@ -67,7 +67,7 @@ const PARTS: [Part; 7] = [
     Part { name: "real programs",     share: 4, least_minutes: 1, prepare: programs_as_root, run: real_programs },
     Part { name: "fuzzing",           share: 4, least_minutes: 1, prepare: || explore::prepare_fuzzing(&explore::FUZZ_TARGETS), run: fuzzing },
     Part { name: "second kernel",     share: 4, least_minutes: 2, prepare: || second_kernel::prepare().map(drop), run: cuts },
-    Part { name: "peers",             share: 1, least_minutes: 3, prepare: || peers::prepare().map(drop), run: beside_peers },
+    Part { name: "peers",             share: 1, least_minutes: 3, prepare: || peers::prepare().map(drop), run: against_peers },
 ];
 
 /// All turns of a part.
@@ -208,10 +208,10 @@ fn whole_minutes(seconds: f64) -> u64 {
 }
 
 impl Part {
-    /// The minutes of a turn, of so many that were asked for.
-    fn turn_minutes(&self, asked: u64) -> u64 {
+    /// The minutes of a turn, of those requested.
+    fn turn_minutes(&self, requested: u64) -> u64 {
         let shares: u64 = PARTS.iter().map(|part| part.share).sum();
-        (asked * self.share / shares).clamp(self.least_minutes, TURN_MINUTES)
+        (requested * self.share / shares).clamp(self.least_minutes, TURN_MINUTES)
     }
 }
 
@@ -364,7 +364,7 @@ fn cuts(turn: &Turn) -> Result<String> {
 }
 
 /// Each of the other logs, and whether it still syncs every commit.
-fn beside_peers(_: &Turn) -> Result<String> {
+fn against_peers(_: &Turn) -> Result<String> {
     peers::run(&[])?;
     Ok("every row syncs every commit".to_owned())
 }
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn a_part_is_prepared_or_given_a_turn_of_minutes_and_a_seed() {
         let of =
-            |asked: &[&str]| request(&words(&[asked, &["--outcome", "/x"]].concat())).expect("is understood");
+            |given: &[&str]| request(&words(&[given, &["--outcome", "/x"]].concat())).expect("is understood");
         let part = |turn| SoakRequest::Part { name: "fuzzing".to_owned(), turn, outcome: "/x".into() };
         assert_eq!(of(&["--part", "fuzzing"]), part(None));
         assert_eq!(of(&["--part", "fuzzing", "3", "17"]), part(Some((3, 17))));

@@ -132,7 +132,7 @@ mod tests {
     fn requests_are_understood_or_refused() {
         let tier =
             |full, changed: Option<&str>| TestRequest::Tier { full, changed: changed.map(str::to_owned) };
-        let of = |asked: &[&str]| request(&words(asked)).expect("is understood");
+        let of = |given: &[&str]| request(&words(given)).expect("is understood");
         assert_eq!(of(&[]), tier(false, None));
         assert_eq!(of(&["--full"]), tier(true, None));
         assert_eq!(of(&["--changed"]), tier(false, Some("HEAD")));

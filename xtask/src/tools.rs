@@ -217,19 +217,33 @@ pub(crate) fn pg_test_fsync() -> Option<PathBuf> {
 /// Adds the standard library of a foreign target to this toolchain, if it is missing.
 ///
 /// # Errors
-/// rustup is missing or could not.
+/// rustup could not add it; without rustup, where the library comes from.
 pub(crate) fn provide_target(target: &str) -> Result {
+    if !has("rustup") {
+        let missing = format!(
+            "the standard library of {target} is missing: install Rust by rustup (https://rustup.rs), which adds it"
+        );
+        return if has_target(target) { Ok(()) } else { Err(Error::lacking(missing)) };
+    }
     let installed = output(command("rustup", &["target", "list", "--installed"]))?;
     if installed.lines().any(|line| line == target) {
         return Ok(());
     }
+    println!("missing: the standard library of {target}, which rustup adds");
     status(command("rustup", &["target", "add", target]))
+}
+
+/// Whether a compiler that no rustup installed has the target's standard library.
+fn has_target(target: &str) -> bool {
+    let library = output(command("rustc", &["--print", "target-libdir", "--target", target]));
+    library.is_ok_and(|folder| std::path::Path::new(folder.trim()).is_dir())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, minor,
+        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, has_target,
+        minor,
     };
 
     #[test]
@@ -239,6 +253,11 @@ mod tests {
             let text = super::Elsewhere { found: || false, ..tool }.lacking().expect("missing");
             assert!([tool.what, tool.purpose, tool.remedy].iter().all(|word| text.contains(word)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_target_without_its_library_is_noticed() {
+        assert!(!has_target("no-such-target"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::bench_args::{Bench, Common, Outputs};
 use crate::exit::{self, Failure};
-use crate::job::{Job, Measured, verdict};
+use crate::job::{Job, Measured, exit_code};
 use crate::output::{self, Form, Target};
 use crate::progress::RESULT;
 use crate::scenario_args::{AllArgs, Choice};
@@ -101,7 +101,7 @@ fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen()?;
-    carry_out(options, job, targets)
+    measure_and_report(options, job, targets)
 }
 
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
@@ -121,7 +121,7 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     signals::listen()?;
     let mut code = ExitCode::SUCCESS;
     for job in &jobs {
-        match carry_out(options, job, &[]) {
+        match measure_and_report(options, job, &[]) {
             Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
             Ok(ended) if ended == ExitCode::SUCCESS => {}
             Ok(ended) => code = ended,
@@ -138,7 +138,7 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Measures, reports, keeps and judges.
-fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
+fn measure_and_report(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     let common = &options.common;
     let kept = results_folder(common, job.scenario.name)?;
     let Measured { result, left_behind } = match job.measure(common, kept.as_ref()) {
@@ -162,7 +162,7 @@ fn carry_out(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<E
     }
     match left_behind {
         Some(left) => Err(Failure::Message(left)),
-        None => Ok(verdict(&result, &checked)),
+        None => Ok(exit_code(&result, &checked)),
     }
 }
 

@@ -194,7 +194,7 @@ pub(crate) struct CommitArgs {
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
     /// openshift, openshift-heavy, cockroachdb), which also sets --size, --methods and --file-state unless they are given
     #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
-          help_heading = "Verdict")]
+          help_heading = "Requirement")]
     require: Vec<String>,
 
     #[command(flatten)]

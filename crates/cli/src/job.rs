@@ -213,7 +213,7 @@ fn connect(clusters: &Named) -> Result<Vec<Box<dyn EngineClient>>, Failure> {
 }
 
 /// The exit code of a run.
-pub(crate) fn verdict(result: &RunResult, checked: &[Checked]) -> ExitCode {
+pub(crate) fn exit_code(result: &RunResult, checked: &[Checked]) -> ExitCode {
     if !result.complete {
         ExitCode::from(exit::INTERRUPTED)
     } else if checked

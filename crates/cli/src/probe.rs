@@ -85,7 +85,7 @@ enum PresetOutcome {
 }
 
 impl PresetOutcome {
-    /// The verdict in words.
+    /// The outcome in words.
     fn name(&self) -> &'static str {
         match self {
             Self::Is(name) => name,
@@ -101,11 +101,11 @@ impl PresetOutcome {
     }
 }
 
-/// What a well-known system would say: its name, the method it is about, and the verdict, or why there is none.
+/// A preset held against the probe: the method that it is about, and the outcome.
 struct Judged {
     preset: &'static Preset,
     method: String,
-    verdict: PresetOutcome,
+    outcome: PresetOutcome,
 }
 
 fn judged(probe: &Probe) -> Vec<Judged> {
@@ -117,7 +117,7 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
     let method = preset.method.or(tried.map(|tried| tried.method)).unwrap_or("none");
     let bound =
         require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
-    let verdict = match (tried, bound) {
+    let outcome = match (tried, bound) {
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
             PresetOutcome::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
         }
@@ -127,7 +127,7 @@ fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
         _ if method == "none" => PresetOutcome::CannotBeJudged("no method was tried here".to_owned()),
         _ => PresetOutcome::CannotBeJudged(format!("{method} was not tried here")),
     };
-    Judged { preset, method: method.to_owned(), verdict }
+    Judged { preset, method: method.to_owned(), outcome }
 }
 
 fn tried_json(tried: &Tried) -> Value {
@@ -148,8 +148,8 @@ fn as_json(probe: &Probe) -> Value {
                 "preset": one.preset.name,
                 "demand": one.preset.conditions,
                 "method": one.method,
-                "verdict": one.verdict.why_none().is_none().then(|| one.verdict.name()),
-                "why_none": one.verdict.why_none(),
+                "verdict": one.outcome.why_none().is_none().then(|| one.outcome.name()),
+                "why_none": one.outcome.why_none(),
             })
         })
         .collect();
@@ -192,8 +192,8 @@ fn as_text(probe: &Probe) -> String {
     }
     for one in judged(probe) {
         let demand = one.preset.conditions.join(", ");
-        let name = one.verdict.name();
-        let verdict = match one.verdict.why_none() {
+        let name = one.outcome.name();
+        let verdict = match one.outcome.why_none() {
             Some(why) => format!("{name}: {why}"),
             None => format!("{name}, by {}", one.method),
         };

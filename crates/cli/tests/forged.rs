@@ -123,7 +123,7 @@ fn limited(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_forged_result_is_refused_or_told_within_bounds() {
+fn a_forged_result_is_refused_or_printed_within_bounds() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     std::fs::write(folder.path().join("commit.json"), committed("commit").to_string()).expect("written");
     std::fs::write(folder.path().join("stall.json"), committed("stall").to_string()).expect("written");

@@ -525,15 +525,15 @@ fn stat_and_verify_tell_the_same_as_json() {
     let dir = scratch();
     let log = dir.path().join("log");
     seawall(&["append", path(&log)], b"one\ntwo\n");
-    let told_by = |command: &str| {
+    let answer_of = |command: &str| {
         let output = seawall(&[command, path(&log), "--format", "json"], b"");
         let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
         (output.status.code(), value)
     };
-    let (code, stat) = told_by("stat");
+    let (code, stat) = answer_of("stat");
     assert_eq!((code, &stat["end"], &stat["writer"]), (Some(0), &14.into(), &false.into()), "{stat}");
     assert_eq!((&stat["tail"], &stat["outlives"]), (&"closed".into(), &"power loss".into()), "{stat}");
-    let (code, report) = told_by("verify");
+    let (code, report) = answer_of("verify");
     assert_eq!(
         (code, &report["records"], &report["identity"]),
         (Some(0), &2.into(), &stat["identity"]),
@@ -545,6 +545,6 @@ fn stat_and_verify_tell_the_same_as_json() {
     let at = bytes.windows(3).position(|window| window == b"one").expect("is there");
     bytes[at] ^= 1;
     std::fs::write(&segment, bytes).expect("writes");
-    let (code, report) = told_by("verify");
+    let (code, report) = answer_of("verify");
     assert_eq!((code, &report["damage"][0]["lsn"]), (Some(1), &0.into()), "{report}");
 }

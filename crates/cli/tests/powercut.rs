@@ -227,11 +227,11 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
     refused(&mut stage.command("run", &["--size", "513"]), 1, &["--size 513"]);
     refused(&mut stage.command("run", &["--window", "1"]), 1, &["--window 1", "log"]);
     refused(&mut stage.command("run", &["--journal", "8KiB"]), 1, &["--journal"]);
-    let nobody = seawall(&["check", &disk, "--witness", "127.0.0.1:1", "--token-file", &other]).output();
-    let nobody = error(&nobody.expect("ends"));
+    let refusal = seawall(&["check", &disk, "--witness", "127.0.0.1:1", "--token-file", &other]).output();
+    let refusal = error(&refusal.expect("ends"));
     assert!(
-        nobody.contains("reach the witness at 127.0.0.1:1") && nobody.contains("powercut witness"),
-        "{nobody}"
+        refusal.contains("reach the witness at 127.0.0.1:1") && refusal.contains("powercut witness"),
+        "{refusal}"
     );
     let (token, second) = (stage.path("token"), stage.path("second"));
     let witness =
@@ -299,7 +299,7 @@ fn ctrl_c_ends_a_witness_and_a_run_in_order() {
 }
 
 #[test]
-fn a_witness_is_reached_from_this_host_only_unless_told() {
+fn a_witness_is_reached_from_this_host_only_unless_requested() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let help = seawall(&["witness", "--help"]).output().expect("ends");
     assert!(String::from_utf8_lossy(&help.stdout).contains("[default: 127.0.0.1:7643]"));

@@ -92,7 +92,7 @@ pub(crate) struct Mistake {
 /// Every negative control.
 ///
 /// No journalling file system loses a name that was made before a file was synced, so only the strict rule sees a
-/// missing sync of the directory. btrfs makes a sync wait for direct writes under way, so there an unlinked sync does
+/// missing sync of the directory. btrfs makes a sync wait for direct writes in flight, so there an unlinked sync does
 /// no harm.
 pub(crate) const MISTAKES: [Mistake; 5] = [
     Mistake { name: "no sync", method: "buffered", ..EVERYWHERE },

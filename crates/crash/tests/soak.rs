@@ -1,4 +1,4 @@
-//! Does one log survive some lives of writers, trims, followers and views that are killed, within its bounds?
+//! Tests that one log survives several lives of writers, trims, followers and views that are killed, within its bounds.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;

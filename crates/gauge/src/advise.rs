@@ -423,7 +423,7 @@ mod tests {
             let advice = advise(&Ranking::new(&result));
             let runs: Vec<&str> = PRODUCTS
                 .iter()
-                .filter(|product| !(product.ways)(system).is_empty())
+                .filter(|product| !(product.settings)(system).is_empty())
                 .map(|product| product.name)
                 .collect();
             let set: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn etcd_gets_a_verdict_from_the_sync_alone() {
+    fn etcd_is_judged_by_the_sync_alone() {
         let fast = setting(&volatile(Vec::new()), "etcd").expect("judged").why;
         assert!(fast.starts_with("fit"), "{fast}");
         let stalls = Plant::Stall { method: "buffered+fdatasync", every: 50, ns: 30_000_000 };

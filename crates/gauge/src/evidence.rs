@@ -1,7 +1,7 @@
 //! Checks a claimed durability class against the device's counters: writes, sectors and flushes per commit.
 //!
 //! ```text
-//!   claimed class   device cache    flushes per commit       verdict
+//!   claimed class   device cache    flushes per commit       outcome
 //!   below power loss     any             any                 nothing claimed
 //!   power loss      none volatile        any                 not needed
 //!   power loss      any                  no counters         cannot tell
@@ -32,7 +32,7 @@
 //! crash must have handed each commit's bytes to the device before it was acknowledged.
 //!
 //! Invariants: without counters there are no figures, never zeros; the idle baseline is scaled to the method's time
-//! and subtracted; counters are the whole device's, so a busy baseline is reported with every verdict.
+//! and subtracted; counters are the whole device's, so a busy baseline is reported with every outcome.
 
 use crate::lookup;
 use crate::result::RunResult;
@@ -45,10 +45,10 @@ use std::fmt;
 const SECTOR_BYTES: f64 = 512.0;
 /// As many flushes a commit as one flush each, but for what the counters miss at a block's edge.
 const ONE_EACH: f64 = 0.9;
-/// A baseline that makes up more than this share of the counts disturbs the verdict.
+/// A baseline that makes up more than this share of the counts disturbs the outcome.
 const BASELINE_SHARE_MAX: f64 = 0.1;
 
-/// Why a neighbour's flushes leave no verdict: they may hide that this method's are missing, or that they came.
+/// Why a neighbour's flushes leave no outcome: they may hide that this method's are missing, or that they came.
 pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be separated from this method's";
 
 /// What the devices did per commit, without the idle baseline.
@@ -95,20 +95,20 @@ pub enum EvidenceOutcome {
     Contradicted,
 }
 
-/// Figures and verdict of one method.
+/// Figures and outcome of one method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// The figures; `None` without counters.
     pub per_commit: Option<PerCommit>,
     /// What they mean.
-    pub verdict: EvidenceOutcome,
+    pub outcome: EvidenceOutcome,
 }
 
 impl Evidence {
     /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` without counters.
     #[must_use]
     pub fn flushes(&self) -> String {
-        match (self.verdict, self.per_commit) {
+        match (self.outcome, self.per_commit) {
             (EvidenceOutcome::ByFua, _) => "FUA".to_owned(),
             (_, Some(each)) => format!("{:.2}", each.flushes),
             (_, None) => "-".to_owned(),
@@ -157,11 +157,11 @@ pub fn idle_rates(result: &RunResult) -> Option<IdleRates> {
 #[must_use]
 pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Durability) -> Evidence {
     let per_commit = per_commit(result, measured);
-    let verdict = match durability.class {
-        Class::PowerLoss => verdict(result, row, measured, per_commit),
+    let outcome = match durability.class {
+        Class::PowerLoss => outcome(result, row, measured, per_commit),
         Class::SystemCrash | Class::ProcessCrash => EvidenceOutcome::NothingClaimed,
     };
-    Evidence { per_commit, verdict }
+    Evidence { per_commit, outcome }
 }
 
 fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
@@ -198,7 +198,7 @@ pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
     if each { result.plan.writes } else { 1 }
 }
 
-fn verdict(
+fn outcome(
     result: &RunResult,
     row: &Row,
     measured: &Measured,
@@ -318,7 +318,7 @@ mod tests {
     use seawall_sys::counters::Counts;
     use seawall_sys::durability::FileState;
 
-    fn verdict_of(result: &RunResult, id: &str) -> Evidence {
+    fn evidence_of(result: &RunResult, id: &str) -> Evidence {
         let (row, measured) = result.measured().find(|(row, _)| row.id == id).expect("measured");
         of(result, row, measured, measured.durability.as_ref().expect("a class"))
     }
@@ -326,12 +326,12 @@ mod tests {
     #[test]
     fn an_honest_disk_confirms_each_durable_method_and_nothing_is_asked_of_the_others() {
         let result = volatile(Vec::new());
-        let evidence = |id| verdict_of(&result, id);
+        let evidence = |id| evidence_of(&result, id);
         assert_eq!(
-            (evidence("dsync").verdict, evidence("dsync").flushes()),
+            (evidence("dsync").outcome, evidence("dsync").flushes()),
             (EvidenceOutcome::Confirmed, "1.00".into())
         );
-        assert_eq!(evidence("direct").verdict, EvidenceOutcome::NothingClaimed);
+        assert_eq!(evidence("direct").outcome, EvidenceOutcome::NothingClaimed);
         assert_eq!(evidence("direct").flushes(), "0.00");
         let each = evidence("dsync").per_commit.expect("counters");
         assert!((each.kib() - 16.0).abs() < 1e-9 && (each.write_amplification - 1.0).abs() < 1e-9);
@@ -347,7 +347,7 @@ mod tests {
             if !writes {
                 measured(&mut result, "direct+dsync").counts = Some(Counts::default());
             }
-            ["direct+dsync", "direct+sync", "dsync"].map(|id| verdict_of(&result, id).verdict)
+            ["direct+dsync", "direct+sync", "dsync"].map(|id| evidence_of(&result, id).outcome)
         };
         assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
         assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
@@ -363,25 +363,25 @@ mod tests {
             for (row, measured) in result.measured() {
                 let Some(durability) = &measured.durability else { continue };
                 let evidence = of(&result, row, measured, durability);
-                assert_ne!(evidence.verdict, Contradicted, "{name}: {}", row.id);
+                assert_ne!(evidence.outcome, Contradicted, "{name}: {}", row.id);
             }
         }
         let result = RunResult::read(&folder.join("group.json")).expect("a result");
-        assert_eq!(verdict_of(&result, "shared-8").verdict, EvidenceOutcome::Shared);
+        assert_eq!(evidence_of(&result, "shared-8").outcome, EvidenceOutcome::Shared);
     }
 
     #[test]
     fn a_row_without_a_method_is_not_convicted_where_the_device_takes_fua() {
-        let verdict = |known: bool| {
+        let outcome = |known: bool| {
             let mut result = run("direct+dsync", vec![Plant::NoFlushes], |environment| {
                 environment.devices[0].fua = Some(true);
             });
             result.plan.file_state = FileState::Unwritten;
             result.study.rows[0].method = result.study.rows[0].method.take().filter(|_| known);
-            verdict_of(&result, "direct+dsync").verdict
+            evidence_of(&result, "direct+dsync").outcome
         };
-        assert_eq!(verdict(true), Contradicted);
-        assert!(matches!(verdict(false), EvidenceOutcome::CannotTell(_)));
+        assert_eq!(outcome(true), Contradicted);
+        assert!(matches!(outcome(false), EvidenceOutcome::CannotTell(_)));
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
             let mut result = volatile(Vec::new());
             result.plan.threads = threads;
             measured(&mut result, "dsync").counts.as_mut().expect("counts").flushes = flushes;
-            verdict_of(&result, "dsync").verdict
+            evidence_of(&result, "dsync").outcome
         };
         assert_eq!(with(4, 3_000), EvidenceOutcome::Shared);
         assert_eq!(with(4, 2_000), EvidenceOutcome::Contradicted);
@@ -403,7 +403,7 @@ mod tests {
             let mut result = run("dsync,buffered+fdatasync,uring-linked", Vec::new(), |_| {});
             result.plan.writes = 2;
             measured(&mut result, id).counts.as_mut().expect("counts").flushes = flushes;
-            verdict_of(&result, id).verdict
+            evidence_of(&result, id).outcome
         };
         for id in ["dsync", "uring-linked"] {
             assert_eq!((of(id, 24_000), of(id, 12_000)), (EvidenceOutcome::Confirmed, Contradicted), "{id}");
@@ -434,11 +434,11 @@ mod tests {
                 "{commits} commits, {flushes} flushes, {blocks} blocks, {writers} writers"
             );
         }
-        for (drops, verdict) in [(20, Contradicted), (2, Contradicted), (1_200, EvidenceOutcome::Confirmed)] {
+        for (drops, outcome) in [(20, Contradicted), (2, Contradicted), (1_200, EvidenceOutcome::Confirmed)] {
             let mut result = volatile(Vec::new());
             let counts = measured(&mut result, "dsync").counts.as_mut().expect("counts");
             counts.flushes -= counts.flushes / drops;
-            assert_eq!(verdict_of(&result, "dsync").verdict, verdict, "one in {drops}");
+            assert_eq!(evidence_of(&result, "dsync").outcome, outcome, "one in {drops}");
         }
     }
 
@@ -471,7 +471,7 @@ mod tests {
         convict(&mut still);
         assert_eq!(class(&mut still, "direct"), Class::SystemCrash);
         assert!(
-            matches!(verdict_of(&still, "dsync").verdict, EvidenceOutcome::CannotTell(why) if why.contains("still"))
+            matches!(evidence_of(&still, "dsync").outcome, EvidenceOutcome::CannotTell(why) if why.contains("still"))
         );
     }
 
@@ -483,18 +483,18 @@ mod tests {
         let idle = result.idle.as_mut().expect("counters");
         let seconds = idle.elapsed_ns as f64 / 1e9;
         idle.counts.flushes = format!("{:.0}", per_s * seconds).parse().expect("a number");
-        let evidence = verdict_of(&result, "dsync");
+        let evidence = evidence_of(&result, "dsync");
         let each = evidence.per_commit.expect("counters");
         assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
-        assert_eq!(evidence.verdict, EvidenceOutcome::CannotTell(NEIGHBOUR));
+        assert_eq!(evidence.outcome, EvidenceOutcome::CannotTell(NEIGHBOUR));
     }
 
     #[test]
     fn without_counters_there_are_no_figures() {
         let mut result = volatile(Vec::new());
         measured(&mut result, "dsync").counts = None;
-        let evidence = verdict_of(&result, "dsync");
+        let evidence = evidence_of(&result, "dsync");
         assert_eq!((evidence.per_commit, evidence.flushes()), (None, "-".to_owned()));
-        assert!(matches!(evidence.verdict, EvidenceOutcome::CannotTell(_)));
+        assert!(matches!(evidence.outcome, EvidenceOutcome::CannotTell(_)));
     }
 }

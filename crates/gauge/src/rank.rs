@@ -184,7 +184,7 @@ impl<'a> Ranking<'a> {
 
 fn class(durability: &Durability, evidence: &Evidence) -> EffectiveClass {
     match durability.class {
-        Class::PowerLoss if evidence.verdict == EvidenceOutcome::Contradicted => EffectiveClass::NotConfirmed,
+        Class::PowerLoss if evidence.outcome == EvidenceOutcome::Contradicted => EffectiveClass::NotConfirmed,
         Class::PowerLoss => EffectiveClass::PowerLoss,
         Class::SystemCrash => EffectiveClass::SystemCrash,
         Class::ProcessCrash => EffectiveClass::ProcessCrash,

@@ -74,6 +74,9 @@ pub enum Outcome {
     Failed {
         /// The call, the file and the system's words.
         error: String,
+        /// Whether it is by the device, such as `EIO`; in results of earlier programs `false`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        of_device: bool,
     },
 }
 
@@ -84,7 +87,7 @@ impl Outcome {
         match self {
             Self::Measured(_) => None,
             Self::NotAvailable { reason } => Some(("n/a", reason)),
-            Self::Failed { error } => Some((FAILED, error)),
+            Self::Failed { error, .. } => Some((FAILED, error)),
         }
     }
 }
@@ -334,7 +337,9 @@ impl From<OpenError> for Outcome {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Unavailable(reason) => Self::NotAvailable { reason: reason.to_string() },
-            OpenError::Failed(error) => Self::Failed { error: error.to_string() },
+            OpenError::Failed(error) => {
+                Self::Failed { of_device: error.is_of_device(), error: error.to_string() }
+            }
         }
     }
 }

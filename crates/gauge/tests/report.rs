@@ -166,7 +166,7 @@ fn the_first_screen_of_advice_has_a_line_for_each_product_and_all_is_verbose() {
 }
 
 #[test]
-fn requirements_are_told_as_before() {
+fn requirements_print_as_before() {
     let demands = "etcd, openshift and cockroachdb, direct:p99<1ms, p99.99<51us, sync-p50<1us, commits/s>1e6, dsync:sync-p99<1ms";
     let mut printed = Vec::new();
     for name in ["honest", "no-flushes", "missing-and-failed"] {
@@ -237,7 +237,7 @@ fn long_names_are_whole_at_80_columns_and_a_column_without_figures_goes_first() 
 }
 
 #[test]
-fn a_result_read_back_from_its_file_is_told_alike() {
+fn a_result_read_back_from_its_file_prints_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("result.json");
     let result = case("honest").run();

@@ -158,7 +158,7 @@ fn no_line_is_wider_than_the_terminal_and_no_column_is_lost() {
 }
 
 #[test]
-fn a_result_read_back_from_its_file_is_told_alike() {
+fn a_result_read_back_from_its_file_prints_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in names() {
         let path = folder.path().join(name);
@@ -251,7 +251,7 @@ fn a_planted_stall_is_found_where_it_was_planted_and_charged_to_what_it_delayed(
 }
 
 #[test]
-fn a_planted_wait_for_a_cpu_is_told_from_a_stall_in_every_scenario_that_accounts_for_it() {
+fn a_planted_wait_for_a_cpu_is_distinguished_from_a_stall_in_every_scenario_that_accounts_for_it() {
     for (name, row) in [
         ("stall", "seawall-log"),
         ("group", "shared-1"),
@@ -288,9 +288,9 @@ fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
     let finding = found(&healthy, "cached-sync").expect("said");
     assert!(finding.sentence.contains("does not make an fsync much dearer"), "{}", finding.sentence);
     let searching = findings::find(&Ranking::new(&two_places()));
-    let dear: Vec<&Finding> = searching.iter().filter(|finding| finding.rule == "cached-sync").collect();
-    assert_eq!(dear.len(), 2, "one a file system");
-    assert!(dear.iter().all(|finding| finding.sentence.contains("times the CPU")), "{dear:?}");
+    let costly: Vec<&Finding> = searching.iter().filter(|finding| finding.rule == "cached-sync").collect();
+    assert_eq!(costly.len(), 2, "one a file system");
+    assert!(costly.iter().all(|finding| finding.sentence.contains("times the CPU")), "{costly:?}");
 }
 
 #[test]
@@ -386,13 +386,13 @@ fn a_load_is_judged_against_none_of_the_same_method() {
 }
 
 #[test]
-fn a_row_that_fails_or_is_lacking_is_told_and_the_others_go_on() {
+fn a_row_that_fails_or_is_lacking_is_named_and_the_others_go_on() {
     let result = spoiled();
     let outcome = |id: &str| &table(&result).row(id).expect("listed").outcome;
     assert!(
         matches!(outcome("sync-file-range"), Outcome::NotAvailable { reason } if reason.contains("no sync"))
     );
-    assert!(matches!(outcome("other-segment"), Outcome::Failed { error } if error.contains("planted")));
+    assert!(matches!(outcome("other-segment"), Outcome::Failed { error, .. } if error.contains("planted")));
     assert!(matches!(outcome("seawall-log"), Outcome::Measured(measured) if measured.rounds.len() == 5));
     assert!(found(&result, "failed").is_some());
 }

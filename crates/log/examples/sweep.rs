@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use seawall::sim::{OPENING_WAYS, WAYS, sweep};
+use seawall::sim::{FAULTS, OPENING_FAULTS, sweep};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut seed, mut seeds) = (1, 8);
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let (mut operations, mut openings, mut lives, mut states, mut missed) = (0, 0, 0, 0, 0);
-    let mut failed: BTreeMap<&str, [u64; WAYS.len()]> = BTreeMap::new();
+    let mut failed: BTreeMap<&str, [u64; FAULTS.len()]> = BTreeMap::new();
     for seed in seed..seed + seeds {
         let swept = sweep(seed)?;
         operations += swept.operations;
@@ -35,9 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             failed.entry(name).or_default().iter_mut().zip(times).for_each(|(sum, more)| *sum += more);
         }
     }
-    let cells = |cells: [String; WAYS.len()]| cells.join(" | ");
-    println!("| operation | {} |", cells(WAYS.map(|(name, _, _)| name.to_owned())));
-    println!("| --- | {} |", cells(WAYS.map(|_| "---:".to_owned())));
+    let cells = |cells: [String; FAULTS.len()]| cells.join(" | ");
+    println!("| operation | {} |", cells(FAULTS.map(|(name, _, _)| name.to_owned())));
+    println!("| --- | {} |", cells(FAULTS.map(|_| "---:".to_owned())));
     for (name, times) in &failed {
         println!("| {name} | {} |", cells(times.map(|times| times.to_string())));
     }
@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "\n{operations} operations in {} lives, each failed in {} ways, and {openings} openings in {}: {lives} lives with a \
               failure, {missed} in which it did not come,\n{states} states judged, 0 promises broken",
         seeds * 4,
-        WAYS.len(),
-        OPENING_WAYS.len()
+        FAULTS.len(),
+        OPENING_FAULTS.len()
     );
     println!("\nseeds {seed} to {}", seed + seeds - 1);
     Ok(())

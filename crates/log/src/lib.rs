@@ -1,4 +1,4 @@
-//! A transaction log that commits at the raw speed of the disk and recovers the truth.
+//! An embeddable transaction log: durable group commit at the speed of the disk, and recovery that distinguishes a torn tail from damage.
 //!
 //! ```no_run
 //! # fn main() -> seawall::Result<()> {

@@ -2,7 +2,7 @@
 #![cfg(feature = "simulation")]
 
 use seawall::sim::campaign::{Campaign, run};
-use seawall::sim::{OPENING_WAYS, WAYS, sweep, taken};
+use seawall::sim::{FAULTS, OPENING_FAULTS, sweep, taken};
 
 /// Distinct crash states judged by the ordinary test run; long campaigns are run by the example `crash`.
 const STATES: u64 = 200_000;
@@ -35,8 +35,8 @@ fn every_operation_may_fail() {
             assert!(swept.operations > 400, "{swept:?}");
             assert_eq!(swept.missed, 0, "every life repeats itself up to the failure");
             assert!(swept.openings > 40, "{swept:?}");
-            let openings = swept.openings * OPENING_WAYS.len() as u64;
-            assert_eq!(swept.tally.lives, swept.operations * WAYS.len() as u64 + openings);
+            let openings = swept.openings * OPENING_FAULTS.len() as u64;
+            assert_eq!(swept.tally.lives, swept.operations * FAULTS.len() as u64 + openings);
             for name in
                 ["list", "open", "create", "rename", "write", "sync", "sync the directory", "reserve space"]
             {

@@ -130,12 +130,12 @@ fn acknowledged_is_durable_whichever_commit_fails() {
 
 /// Segments in preparation, as files and, where the system reports them, as open descriptors.
 fn staging_files(dir: &Path) -> usize {
-    let is_draft = |path: &Path| path.to_string_lossy().contains(".new");
+    let is_staging = |path: &Path| path.to_string_lossy().contains(".new");
     let files = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("lists").path());
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(Result::ok);
     let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    files.filter(|path| is_draft(path)).count()
-        + open.filter(|path| path.starts_with(dir) && is_draft(path)).count()
+    files.filter(|path| is_staging(path)).count()
+        + open.filter(|path| path.starts_with(dir) && is_staging(path)).count()
 }
 
 /// A full disk shows before anything is written, harms nothing and passes.
@@ -185,7 +185,7 @@ fn too_many_open_files_are_reported_and_pass() {
                     log.trim(log.durable_lsn()).expect("trims");
                 }
             }
-            faults.set_crowded(true);
+            faults.set_out_of_descriptors(true);
             let refused = loop {
                 match log.append_commit(&vec![7; 10_000]) {
                     Ok(_) => acknowledged += 1,
@@ -197,7 +197,7 @@ fn too_many_open_files_are_reported_and_pass() {
                 }
             };
             assert!(refused.to_string().contains(".seg") && refused.to_string().contains("24"), "{refused}");
-            faults.set_crowded(false);
+            faults.set_out_of_descriptors(false);
         }
         log.append_commit(b"goes on").expect("commits again");
         log.close().expect("closes");

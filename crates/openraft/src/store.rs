@@ -268,7 +268,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
     {
         let appended = self.shared.append(entries);
         let end = appended.map_err(|error| StorageIOError::write_logs(cause(&error)))?;
-        // Asked for here, so that the write is under way before the task runs.
+        // Asked for here, so that the write is in flight before the task runs.
         let commit = self.shared.log.commit_async(end);
         let shared = Arc::clone(&self.shared);
         drop(C::AsyncRuntime::spawn(async move {

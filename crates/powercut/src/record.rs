@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_tears_stale_and_foreign_bytes_are_told_apart() {
+    fn zeros_tears_stale_and_foreign_bytes_are_distinguished() {
         assert_eq!(look(RUN, 3, &[0; 1024]), Shown::Zeros);
         let (old, new) = (record(4, 1024), record(8, 1024));
         let torn = [&new[..512], &old[512..]].concat();

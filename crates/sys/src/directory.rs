@@ -444,9 +444,9 @@ mod tests {
         }
         assert!(!dir.path().join("nothing").exists());
         // What leads to the directory itself may be a link.
-        let beside = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(dir.path(), beside.path().join("to")).expect("a link");
-        let by_link = Directory::open(&beside.path().join("to")).expect("opens");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(dir.path(), elsewhere.path().join("to")).expect("a link");
+        let by_link = Directory::open(&elsewhere.path().join("to")).expect("opens");
         assert_eq!(text(&by_link, "file"), "text");
     }
 

@@ -20,7 +20,7 @@ use crate::directory::Directory;
 use crate::method::{Method, System, Write};
 use crate::os::rings::{self, Rings};
 
-/// The way in which requests reach the kernel.
+/// How the requests of a log or of a block reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Engine {
@@ -101,7 +101,7 @@ impl Method {
     }
 }
 
-/// What the writers of one log share, whichever files they write.
+/// What the writers of one log share, in all its segments.
 pub struct EngineContext {
     method: &'static Method,
     /// One for each writer; none where the writers share nothing.

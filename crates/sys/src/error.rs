@@ -66,6 +66,12 @@ impl Error {
     pub fn raw_os_error(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
+
+    /// Whether it is by the device, such as `EIO`: its data may be damaged, including what it had acknowledged.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        self.raw_os_error().is_some_and(|code| crate::os::DEVICE_ERRORS.contains(&code))
+    }
 }
 
 impl fmt::Display for Error {

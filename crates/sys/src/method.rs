@@ -23,7 +23,7 @@ pub enum System {
     Illumos,
 }
 
-/// Does a write pass through the kernel's cache?
+/// Whether a write passes through the kernel's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
     /// Through the page cache.

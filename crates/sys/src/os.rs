@@ -3,6 +3,7 @@
 //! | item | purpose | linux | windows | macos | illumos |
 //! | --- | --- | --- | --- | --- | --- |
 //! | `SYSTEM` | the system's rows of the method table | own | own | own | own |
+//! | `DEVICE_ERRORS` | the error numbers of a failing device | unix | own | unix | unix |
 //! | `open` | opens a row as a [`crate::CommitHandle`] | own | own | own | own |
 //! | `open_file`, `is_block_device` | opens the journal; recognises a raw device | unix | own | unix | unix |
 //! | `SYNC_CALLS`, `open_to_sync` | the calls that sync a whole file, on a descriptor of its own | own, unix | own | own, unix | own, unix |
@@ -52,8 +53,9 @@ mod posix;
 mod unix;
 
 pub(crate) use system::{
-    SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, directory, fork, inspect, is_block_device, journal, memory,
-    open, open_file, open_to_sync, process, raw_device, residency, rings, scratch, store, thread, wait,
+    DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, directory, fork, inspect, is_block_device,
+    journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings, scratch, store,
+    thread, wait,
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};

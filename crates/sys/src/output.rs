@@ -1,4 +1,4 @@
-//! Writes what a command puts out to where it was asked for, whatever other users do to the path meanwhile.
+//! Writes a command's output to the path that the user named, even if other users change what is there meanwhile.
 //!
 //! Invariants: a path is walked once, before the work, and what it leads to is held; no link is followed that another
 //! user can have made; what is new is written under a name of its own and renamed, so that it is there whole or not.

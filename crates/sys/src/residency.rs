@@ -52,9 +52,9 @@ mod tests {
             (1 << 19, 1 << 20, 1 << 19),
             (1 << 20, 4096, 0),
         ] {
-            let asked =
+            let both =
                 [cached_bytes_of, os::residency::by_mincore].map(|ask| ask(&file, &path, offset, length));
-            let answers = asked.map(|answer| answer.expect("an answer"));
+            let answers = both.map(|answer| answer.expect("an answer"));
             assert_eq!(answers, [Some(cached); 2], "both questions have one answer: {offset} {length}");
         }
         crate::journal::sync_and_evict(&file, &path, true).expect("dropped");

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const USER: &str = "gauge";
-const PASSWORD: &str = "not-to-be-told";
+const PASSWORD: &str = "not-to-be-printed";
 
 /// A certificate for 127.0.0.1, and who vouches for it.
 pub(super) struct Certificates {

@@ -12,7 +12,7 @@
 //! writes of 8 KiB, as means: its `open_datasync` makes two commits of 8 KiB. It writes the same 16 KiB over and
 //! over, from the cache, so Seawall runs once more on a journal of one transaction, kept cached.
 //!
-//! Invariant: a missing figure can only make a verdict worse, never better.
+//! Invariant: a missing figure can only make an outcome worse, never better.
 
 mod contenders;
 
@@ -80,9 +80,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let missed = print(&rows);
     let overhead_ns = bench.overhead_ns()?;
     let kept = overhead_ns < OVERHEAD_TARGET_NS;
-    let verdict = if kept { "below" } else { "NOT below" };
+    let outcome = if kept { "below" } else { "NOT below" };
     println!(
-        "\nOverhead of the instrument: {overhead_ns:.0} ns a commit, {verdict} {OVERHEAD_TARGET_NS} ns (512-byte writes to memory: seawall's loop less the C loop without clock and histogram)"
+        "\nOverhead of the instrument: {overhead_ns:.0} ns a commit, {outcome} {OVERHEAD_TARGET_NS} ns (512-byte writes to memory: seawall's loop less the C loop without clock and histogram)"
     );
     match (missed, kept) {
         (0, true) => Ok(()),
@@ -127,8 +127,8 @@ fn print(rows: &[Row]) -> usize {
             let p50 = median(all.iter().filter_map(|figures| figures.p50_ns).map(|ns| ns / 1e3));
             format!("{} {}", figure(rate, 11, 0), figure(p50, 10, 1))
         };
-        let verdict = Ratios::of(row);
-        missed += usize::from(!verdict.holds());
+        let ratios = Ratios::of(row);
+        missed += usize::from(!ratios.holds());
         println!(
             "{:26} {:>7} {} {} {} {}  {}",
             row.method,
@@ -137,7 +137,7 @@ fn print(rows: &[Row]) -> usize {
             pair(&row.fio),
             pair(&row.plain),
             figure(median(row.postgres.iter().map(|figures| figures.commits_per_s)), 9, 0),
-            verdict
+            ratios
         );
     }
     missed
@@ -194,10 +194,10 @@ impl Ratios {
 
 impl fmt::Display for Ratios {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds() { "within 5 %" } else { "NOT within 5 %" };
+        let outcome = if self.holds() { "within 5 %" } else { "NOT within 5 %" };
         write!(
             out,
-            "rate {} {}, p50 {} {}: {verdict} (C varies by {:.0} %)",
+            "rate {} {}, p50 {} {}: {outcome} (C varies by {:.0} %)",
             figure(self.rate_to_tools, 0, 3),
             figure(self.rate_to_plain, 0, 3),
             figure(self.p50_to_fio, 0, 3),

@@ -15,10 +15,10 @@
 //! touched; a case outside the tolerance or the order is printed and fails the command.
 
 mod postgres;
+mod prediction;
 mod replay;
 mod sleeper;
 mod sqlite;
-mod verdict;
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -27,11 +27,11 @@ use crate::studies::print_load;
 use crate::studies::rounds::{Options, median};
 use crate::tools;
 use postgres::Cluster;
+use prediction::{Case, TOLERANCE, misranked};
 use replay::{Journal, Segment, Synchronous, Syncs};
 use sleeper::Sleeper;
 use sqlite::Database;
 use std::path::{Path, PathBuf};
-use verdict::{Case, TOLERANCE, misranked};
 
 const POSTGRES: &str = "PostgreSQL";
 const SQLITE: &str = "SQLite";

@@ -70,18 +70,18 @@ mod tests {
     #[test]
     fn options_are_taken_and_nonsense_is_refused() {
         let defaults = || Options { folder: "/tmp".into(), rounds: 3, seconds: 0.5 };
-        let of = |asked: &[&str]| defaults().changed_by(&words(asked), 0.1);
-        assert_eq!(of(&[]).expect("nothing asked"), defaults());
+        let of = |given: &[&str]| defaults().changed_by(&words(given), 0.1);
+        assert_eq!(of(&[]).expect("nothing given"), defaults());
         let changed = of(&["--rounds", "7", "--seconds", "2", "--dir", "/var"]).expect("all known");
         assert_eq!(changed, Options { folder: "/var".into(), rounds: 7, seconds: 2.0 });
-        for (asked, named) in [
+        for (given, named) in [
             (&["--rounds", "0"][..], "--rounds"),
             (&["--seconds", "0.01"], "0.1 to 60"),
             (&["--seconds", "soon"], "wants a number"),
             (&["--rounds"], "needs a value"),
             (&["--turns", "3"], "--turns is unknown"),
         ] {
-            assert!(of(asked).is_err_and(|error| refuses(&error, named)), "{asked:?}");
+            assert!(of(given).is_err_and(|error| refuses(&error, named)), "{given:?}");
         }
     }
 }

@@ -43,9 +43,14 @@ pub(super) fn text(probe: &Probe) -> String {
     family(&mut out, "seawall_probe_outlives", "What an acknowledged commit outlives here.", &class);
     let verdicts: Vec<_> = judged(probe)
         .iter()
-        .map(|one| (labels(&[("preset", one.preset.name), ("verdict", one.verdict.name())]), "1".to_owned()))
+        .map(|one| (labels(&[("preset", one.preset.name), ("verdict", one.outcome.name())]), "1".to_owned()))
         .collect();
-    family(&mut out, "seawall_probe_verdict", "What well-known systems would say to it.", &verdicts);
+    family(
+        &mut out,
+        "seawall_probe_verdict",
+        "Whether the disk meets the requirements of well-known systems.",
+        &verdicts,
+    );
     let took = probe.elapsed.as_secs_f64().to_string();
     family(&mut out, "seawall_probe_elapsed_seconds", "How long the probe took.", &[(String::new(), took)]);
     out + "# EOF\n"

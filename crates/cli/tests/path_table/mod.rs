@@ -241,8 +241,8 @@ pub(crate) fn try_all(
     let mut wrong = Vec::new();
     for kind in KINDS.iter().filter(|kind| wanted(**kind)) {
         for (role, line) in ARGUMENTS {
-            let shelf = place();
-            let path = put(shelf.path(), *role, *kind);
+            let elsewhere = place();
+            let path = put(elsewhere.path(), *role, *kind);
             if *kind == PathKind::Unreadable && runner.user.is_none() && may_open(&path) {
                 eprintln!("skipped: this user may open everything, whatever its mode");
                 break;
@@ -252,9 +252,9 @@ pub(crate) fn try_all(
                 if word == PLACE { path.to_str().expect("is text").to_owned() } else { word.to_owned() }
             });
             let words: Vec<String> = words.collect();
-            let before = (tree(work.path()), tree(shelf.path()));
+            let before = (tree(work.path()), tree(elsewhere.path()));
             let ended = runner.run(work.path(), &words);
-            let after = (tree(work.path()), tree(shelf.path()));
+            let after = (tree(work.path()), tree(elsewhere.path()));
             let codes = codes(runner, work.path(), &words);
             if ended.code.is_some_and(|code| !codes.contains(&code)) {
                 wrong.push(format!("{kind:?} {role:?} `{line}`: {:?} is not in its help", ended.code));

@@ -135,7 +135,7 @@ fn trace_commits_of(writes: usize) {
         match &row(&result, expectation.id).outcome {
             Outcome::Measured(measured) => assert_eq!(measured.commits, COMMITS as u64, "{}", expectation.id),
             Outcome::NotAvailable { reason } => println!("{}: n/a: {reason}", expectation.id),
-            Outcome::Failed { error } => panic!("{}: {error}", expectation.id),
+            Outcome::Failed { error, .. } => panic!("{}: {error}", expectation.id),
         }
     }
     assert!(ran >= 20, "only {ran} methods ran: these need nothing special");

@@ -37,7 +37,7 @@ fn sound(result: &RunResult, on: &str) -> Vec<String> {
                 assert!(counted && !measured.rounds.is_empty(), "{on}: {scenario} {}", row.id);
             }
             Outcome::NotAvailable { .. } => missing.push(row.id.clone()),
-            Outcome::Failed { error } => panic!("{on}: {scenario} {}: {error}", row.id),
+            Outcome::Failed { error, .. } => panic!("{on}: {scenario} {}: {error}", row.id),
         }
     }
     missing

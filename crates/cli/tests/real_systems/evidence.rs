@@ -68,7 +68,7 @@ fn check(kind: &str, result: &RunResult) {
                 wrong.extend(complaint.map(|reason| format!("{}: {reason}", row.id)));
             }
             Outcome::NotAvailable { reason } => println!("{kind}: {}: n/a: {reason}", row.id),
-            Outcome::Failed { error } => wrong.push(format!("{}: {error}", row.id)),
+            Outcome::Failed { error, .. } => wrong.push(format!("{}: {error}", row.id)),
         }
     }
     assert!(wrong.is_empty(), "on {kind}:\n{}", wrong.join("\n"));

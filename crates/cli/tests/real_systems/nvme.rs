@@ -91,7 +91,7 @@ fn check(name: &str, expected: &[(&str, Commit)], missing: &[(&str, &str)]) -> R
         );
         let verdict =
             if *commit == Commit::Forced { EvidenceOutcome::ByFua } else { EvidenceOutcome::Confirmed };
-        assert_eq!(evidence::of(&result, row, measured, durability).verdict, verdict, "{id} on {name}");
+        assert_eq!(evidence::of(&result, row, measured, durability).outcome, verdict, "{id} on {name}");
     }
     for (id, words) in missing {
         let row = result.study.rows.iter().find(|row| row.id == *id).expect("it is listed");

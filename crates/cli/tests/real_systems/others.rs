@@ -31,8 +31,8 @@ fn program(folder: &Path) -> std::path::PathBuf {
 #[test]
 #[ignore = "needs root to give up its rights; run by `cargo xtask test`"]
 fn what_a_user_may_not_open_is_named_by_every_command_and_nothing_changes() {
-    let shelf = open_folder();
-    let program = program(shelf.path());
+    let public = open_folder();
+    let program = program(public.path());
     let runner = Runner { program: &program, user: Some(NOBODY) };
     try_all(&runner, |kind| kind == PathKind::Unreadable, &open_folder);
 }

@@ -28,7 +28,7 @@ const WRONG_OPTIONS: [Case; 13] = [
 ];
 
 #[test]
-fn wrong_options_are_told_with_their_bounds_and_touch_nothing() {
+fn wrong_options_are_named_with_their_bounds_and_touch_nothing() {
     for (what, options, code, words) in WRONG_OPTIONS {
         let folder = folder();
         let run = Bench::new(folder.path(), options).run();
@@ -86,7 +86,7 @@ fn a_place_that_is_no_folder_is_named_with_a_remedy() {
 }
 
 #[test]
-fn results_that_cannot_be_kept_are_told_before_anything_is_measured() {
+fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
     let folder = folder();
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("a file");
@@ -100,7 +100,7 @@ fn results_that_cannot_be_kept_are_told_before_anything_is_measured() {
 
 #[test]
 #[ignore = "needs root to mount; run by `cargo xtask test`"]
-fn a_read_only_folder_is_told_as_such() {
+fn a_read_only_folder_is_named_as_such() {
     let folder = folder();
     let mounted = folder.path().join("mounted");
     std::fs::create_dir(&mounted).expect("a mount point");
@@ -147,7 +147,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn a_full_disk_is_told_before_the_run() {
+fn a_full_disk_is_refused_before_the_run() {
     let ground = Ground::new("ext4", 16, "defaults");
     let before = names(ground.path());
     let run = Bench::new(ground.path(), &["--journal", "64MiB", "--time", "1s"]).run();
@@ -216,7 +216,8 @@ fn after_a_failed_sync_the_method_ends_and_never_syncs_that_file_again() {
     let run = with_fault(folder.path(), "fdatasync:error=EIO:when=12", &trace, &options).run();
     let result = run.result();
     match &row(&result, "buffered+fdatasync").outcome {
-        Outcome::Failed { error } => {
+        Outcome::Failed { error, of_device } => {
+            assert!(of_device, "{error}");
             assert!(error.contains("fdatasync") && error.contains("Input/output error"), "{error}");
         }
         other => panic!("{other:?}"),

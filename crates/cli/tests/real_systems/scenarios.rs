@@ -63,7 +63,7 @@ fn every_scenario_has_a_small_run_here() {
 fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     let result = small("stall");
     for row in &table(&result).rows {
-        if let Outcome::Failed { error } = &row.outcome {
+        if let Outcome::Failed { error, .. } = &row.outcome {
             panic!("{}: {error}", row.id);
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   openat(O_CREAT) fill fsync | openat … commits … fsync | openat … commits … fsync | …
-//!   `-- making the journal --'   `-- a block, settled --'
+//!   `-- making the journal --'   `-- a block, synced --'
 //! ```
 //!
-//! The rig makes the journal through one descriptor and syncs it there after every block, so that an fsync on a
+//! The gauge makes the journal through one descriptor and syncs it there after every block, so that an fsync on a
 //! descriptor that was not opened in a block ends it; a method uses descriptors of its own. A raw device is the journal
-//! itself, which the rig opens exclusively.
+//! itself, which the gauge opens exclusively.
 //!
 //! A trace of [`super::nvme`] holds the requests of the disk as well, as calls of thread 0.
 //!
@@ -94,7 +94,7 @@ pub(crate) fn parse(trace: &str) -> Vec<Call> {
 
 /// The calls of each block, in the order in which the blocks ran.
 pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
-    let mut blocks = settled(calls);
+    let mut blocks = between_syncs(calls);
     // The first is the filling.
     blocks.remove(0);
     blocks
@@ -102,14 +102,14 @@ pub(crate) fn blocks(calls: &[Call]) -> Vec<Vec<Call>> {
 
 /// The same of a raw device, which is not filled: what lies before the first block proves the methods.
 pub(crate) fn blocks_of_raw_device(calls: &[Call]) -> Vec<Vec<Call>> {
-    let mut blocks = settled(calls);
+    let mut blocks = between_syncs(calls);
     let opened = blocks[0].iter().rposition(|call| call.name == "openat").expect("the device was opened");
     blocks[0].drain(..opened);
     blocks
 }
 
-/// The calls on the journal between its syncs by the rig.
-fn settled(calls: &[Call]) -> Vec<Vec<Call>> {
+/// The calls on the journal between its syncs by the gauge.
+fn between_syncs(calls: &[Call]) -> Vec<Vec<Call>> {
     let made = |call: &Call| {
         call.name == "openat" && call.concerns_journal() && !call.flags(&["O_CREAT", "O_EXCL"]).is_empty()
     };
@@ -128,7 +128,7 @@ fn settled(calls: &[Call]) -> Vec<Vec<Call>> {
             block.push(call.clone());
         }
     }
-    assert!(!blocks.is_empty(), "the journal was settled after it was made");
+    assert!(!blocks.is_empty(), "the journal was synced after it was made");
     blocks
 }
 

@@ -204,10 +204,10 @@ impl Model {
                     open.inode == inode && open.ended.is_some_and(|ended| ended < since)
                 });
                 if self.rule == Rule::Journal {
-                    self.settle_names(names);
+                    self.sync_names(names);
                 }
             }
-            Some(Pending::SyncDir { names }) => self.settle_names(names),
+            Some(Pending::SyncDir { names }) => self.sync_names(names),
             None => {}
         }
     }
@@ -232,7 +232,7 @@ impl Model {
         self.open = kept;
     }
 
-    fn settle_names(&mut self, up_to: u64) {
+    fn sync_names(&mut self, up_to: u64) {
         for (number, change) in std::mem::take(&mut self.changes) {
             if number <= up_to {
                 change.apply(&mut self.names);

@@ -136,9 +136,9 @@ impl Server {
 
     /// Whether another request comes within two milliseconds.
     fn more_comes(&self) -> io::Result<bool> {
-        let patience = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
         let mut polled = [PollFd::new(&self.device, PollFlags::IN)];
-        match poll(&mut polled, Some(&patience)) {
+        match poll(&mut polled, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),

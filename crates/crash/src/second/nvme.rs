@@ -1,7 +1,7 @@
 //! Answers `NVMe` commands as a drive with a volatile write cache that takes FUA on each write.
 //!
 //! It is the part of an `NVMe` 1.4 controller that Linux uses over fabrics: properties, identify, queues, reads, writes and
-//! flushes. [`super::nvme_tcp`] carries the commands. One namespace, which is what `disk` is, with sectors of 512 bytes.
+//! flushes. [`super::nvme_tcp`] transports the commands. One namespace, which is what `disk` is, with sectors of 512 bytes.
 //!
 //! | field of a submission entry | bytes |
 //! | --- | --- |
@@ -138,8 +138,8 @@ impl Queue {
         }
     }
 
-    /// Carries a command out; `None` if it is answered never: a request for events, of which there are none.
-    pub(super) fn carry_out(&mut self, command: &mut Command, number: Option<u64>) -> Option<Completion> {
+    /// Executes a command; `None` if it is answered never: a request for events, of which there are none.
+    pub(super) fn execute(&mut self, command: &mut Command, number: Option<u64>) -> Option<Completion> {
         let completion = match (command.opcode(), self.id) {
             (FABRICS, _) => self.fabrics(command),
             (EVENTS, 0) => return None,

@@ -1,4 +1,4 @@
-//! Carries `NVMe` commands over TCP, so that the machine's own `NVMe` driver reaches the simulated disk with FUA on each write.
+//! Transports `NVMe` commands over TCP, so that the machine's own `NVMe` driver reaches the simulated disk with FUA on each write.
 //!
 //! The emulator's own `NVMe` drive drops the FUA bit before it reaches the drive behind it; this one does not. It is the
 //! controller's side of `NVMe`/TCP: no digests, all data of a command in its capsule, one connection a queue.
@@ -12,7 +12,7 @@
 //!                        <-   CapsuleResp            24 bytes
 //! ```
 //!
-//! Commands that have arrived together are all under way at the same time; they are carried out in the order in which
+//! Commands that have arrived together are all in flight at the same time; they are executed in the order in which
 //! they came, and then answered.
 //!
 //! Invariants: lengths are checked before anything is allocated; when the host goes away, the connection ends and the
@@ -89,7 +89,7 @@ fn talk(from: &mut BufReader<impl Read>, to: &mut impl Write, disk: &Shared) -> 
             }
         }
         for (mut command, number) in burst {
-            if let Some(completion) = queue.carry_out(&mut command, number) {
+            if let Some(completion) = queue.execute(&mut command, number) {
                 answer(to, &queue, command.id(), &completion)?;
             }
         }

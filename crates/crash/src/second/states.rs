@@ -80,7 +80,7 @@ struct Row {
     writes: u64,
     forced: u64,
     flushes: u64,
-    /// Requests that were under way at the same time, at most.
+    /// Requests that were in flight at the same time, at most.
     overlap: u64,
     states: u64,
     nested: u64,
@@ -129,7 +129,7 @@ fn pages(image: &[u8]) -> Pages {
     used.map(|(number, page)| (number, Arc::from(page))).collect()
 }
 
-/// Requests that were under way at the same time, at most.
+/// Requests that were in flight at the same time, at most.
 fn overlap(events: &[Event]) -> u64 {
     let (mut now, mut most) = (0_u64, 0);
     for event in events {

@@ -25,7 +25,7 @@ pub struct Product {
     /// Where its setting and its calls are described.
     pub source: &'static str,
     /// Its settings on a system, the default first; empty where it does not run.
-    pub ways: fn(System) -> &'static [SettingOfMethod],
+    pub settings: fn(System) -> &'static [SettingOfMethod],
     /// Whether this machine's device takes a setting.
     takes: fn(&Ranking<'_>, &str) -> bool,
     wording: Wording,
@@ -53,12 +53,12 @@ impl Product {
     /// Its setting for the machine at hand, or why there is none; `None` where it does not run.
     #[must_use]
     pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, Reason>> {
-        let ways = (self.ways)(lookup::system(ranking.result));
-        if ways.is_empty() {
+        let settings = (self.settings)(lookup::system(ranking.result));
+        if settings.is_empty() {
             return None;
         }
         let taken: Vec<SettingOfMethod> =
-            ways.iter().filter(|(setting, _)| (self.takes)(ranking, setting)).copied().collect();
+            settings.iter().filter(|(setting, _)| (self.takes)(ranking, setting)).copied().collect();
         Some(choose(ranking, &taken).map(|choice| self.setting(ranking, choice, taken.len() > 1)))
     }
 
@@ -115,7 +115,7 @@ pub fn select(text: &str) -> Result<Vec<&'static Product>, Error> {
 #[must_use]
 pub fn methods_of(products: &[&Product], system: System) -> Vec<&'static str> {
     let mut ids: Vec<&'static str> = Vec::new();
-    for (_, id) in products.iter().flat_map(|product| (product.ways)(system)) {
+    for (_, id) in products.iter().flat_map(|product| (product.settings)(system)) {
         if !ids.contains(id) {
             ids.push(id);
         }
@@ -159,65 +159,65 @@ fn full_sync_unix(system: System) -> &'static [SettingOfMethod] {
 pub const PRODUCTS: [Product; 18] = [
     Product { name: "PostgreSQL", words: &["postgresql", "postgres"], version: "16 to 18",
         source: "https://www.postgresql.org/docs/18/runtime-config-wal.html (wal_sync_method)",
-        ways: postgresql_ways, takes: any, wording: Wording::By(postgresql) },
+        settings: postgresql_settings, takes: any, wording: Wording::By(postgresql) },
     Product { name: "MySQL", words: &["mysql"], version: "8.4 and 9",
         source: "https://dev.mysql.com/doc/refman/8.4/en/innodb-parameters.html (innodb_use_fdatasync, innodb_flush_method)",
-        ways: mysql_ways, takes: any, wording: Wording::By(mysql) },
+        settings: mysql_settings, takes: any, wording: Wording::By(mysql) },
     Product { name: "MariaDB", words: &["mariadb"], version: "11.0 to 12.2",
         source: "https://mariadb.com/docs/server/server-usage/storage-engines/innodb/innodb-flush-method and MDEV-28766",
-        ways: mariadb_ways, takes: mariadb_takes, wording: Wording::By(mariadb) },
+        settings: mariadb_settings, takes: mariadb_takes, wording: Wording::By(mariadb) },
     Product { name: "SQLite", words: &["sqlite"], version: "3.40 and later",
         source: "https://www.sqlite.org/pragma.html#pragma_synchronous and os_unix.c (HAVE_FDATASYNC)",
-        ways: full_sync, takes: any, wording: Wording::By(sqlite) },
+        settings: full_sync, takes: any, wording: Wording::By(sqlite) },
     Product { name: "etcd", words: &["etcd"], version: "3.5 and 3.6",
         source: "https://etcd.io/docs/v3.6/op-guide/hardware/ and server/storage/wal",
-        ways: data_sync_unix, takes: any, wording: Wording::By(etcd) },
+        settings: data_sync_unix, takes: any, wording: Wording::By(etcd) },
     Product { name: "Kafka", words: &["kafka"], version: "3.7 to 4.1",
         source: "https://kafka.apache.org/documentation/#topicconfigs_flush.messages",
-        ways: full_sync, takes: any, wording: Wording::By(kafka) },
+        settings: full_sync, takes: any, wording: Wording::By(kafka) },
     Product { name: "RocksDB", words: &["rocksdb"], version: "9.1 to 11.9",
         source: "https://github.com/facebook/rocksdb/blob/main/HISTORY.md (9.1.0) and db_impl_open.cc",
-        ways: data_sync, takes: any, wording: Wording::Fixed(&["WriteOptions::sync = true"],
+        settings: data_sync, takes: any, wording: Wording::Fixed(&["WriteOptions::sync = true"],
             "each write of a group is one fdatasync; the log grows, so each commits its length too",
             &["The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
               "recycle_log_file_num spares the length. From 9.1 on it works in the default mode, kPointInTimeRecovery, and in kSkipAnyCorruptedRecords; RocksDB sets it to 0 under kTolerateCorruptedTailRecords and kAbsoluteConsistency. Before 9.1 only kSkipAnyCorruptedRecords kept it."]) },
     Product { name: "Redis/Valkey", words: &["redis", "valkey"], version: "Redis 7 and 8, Valkey 7.2 to 9",
         source: "https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/ and https://valkey.io/topics/persistence/",
-        ways: data_sync_unix, takes: any, wording: Wording::Fixed(&["appendonly yes", "appendfsync always"],
+        settings: data_sync_unix, takes: any, wording: Wording::Fixed(&["appendonly yes", "appendfsync always"],
             "one write and one fdatasync before the replies of a turn of the event loop, for all clients of that turn",
             &["The default, appendfsync everysec, may lose the last second and more when the disk is slow.",
               "no-appendfsync-on-rewrite must stay no, otherwise nothing is synced while the file is rewritten."]) },
     Product { name: "MongoDB", words: &["mongodb", "mongo"], version: "7.0 and 8.0",
         source: "https://www.mongodb.com/docs/manual/core/journaling/ and /reference/write-concern/",
-        ways: data_sync, takes: any, wording: Wording::Fixed(&["writeConcern: { w: \"majority\", j: true }"],
+        settings: data_sync, takes: any, wording: Wording::Fixed(&["writeConcern: { w: \"majority\", j: true }"],
             "j: true waits for the journal's next fdatasync, which all that wait share",
             &["Without j, and with writeConcernMajorityJournalDefault off, the journal is synced every 100 ms (storage.journal.commitIntervalMs)."]) },
     Product { name: "Elasticsearch/OpenSearch", words: &["elasticsearch", "opensearch"], version: "Elasticsearch 8 and 9, OpenSearch 2 and 3",
         source: "https://www.elastic.co/docs/reference/elasticsearch/index-settings/translog",
-        ways: data_sync, takes: any, wording: Wording::Fixed(&["index.translog.durability: request"],
+        settings: data_sync, takes: any, wording: Wording::Fixed(&["index.translog.durability: request"],
             "the default: two syncs a request and shard, of the translog and of its checkpoint, on every copy",
             &["async syncs every index.translog.sync_interval, 5 s: what was acknowledged since may be lost. Send bulk requests instead."]) },
     Product { name: "NATS JetStream", words: &["nats", "jetstream"], version: "2.10 to 2.14",
         source: "https://docs.nats.io/reference/2.14/config/jetstream/sync_interval",
-        ways: full_sync, takes: any, wording: Wording::Fixed(&["jetstream { sync_interval: always }"],
+        settings: full_sync, takes: any, wording: Wording::Fixed(&["jetstream { sync_interval: always }"],
             "one fsync a message before its acknowledgement; a replicated stream's log is synced too",
             &["By default messages are synced every two minutes, and an acknowledgement does not wait for it."]) },
     Product { name: "Redpanda", words: &["redpanda"], version: "24.1 to 25.3",
         source: "https://docs.redpanda.com/current/develop/config-topics/#configure-write-caching",
-        ways: |system| if system == System::Linux { &[("", "direct+fdatasync")] } else { &[] }, takes: any,
+        settings: |system| if system == System::Linux { &[("", "direct+fdatasync")] } else { &[] }, takes: any,
         wording: Wording::Fixed(&["write_caching_default: false", "# and acks=all in the producers"],
             "the default: direct writes and an fdatasync on a majority before the acknowledgement",
             &["write.caching=true on a topic acknowledges from memory: a power cut common to a majority loses records.",
               "`rpk cluster config set write_caching_default false` sets it for the cluster."]) },
     Product { name: "CockroachDB", words: &["cockroachdb", "cockroach"], version: "24.3 to 25.4",
         source: "https://www.cockroachlabs.com/docs/stable/architecture/storage-layer and github.com/cockroachdb/pebble",
-        ways: data_sync_unix, takes: any, wording: Wording::Fixed(&[],
+        settings: data_sync_unix, takes: any, wording: Wording::Fixed(&[],
             "nothing to set: each replica syncs its recycled WAL, and a majority must have done so",
             &["--wal-failover=among-stores lets commits go on beside a store whose disk stalls.",
               "kv.raft_log.disable_synchronization_unsafe must stay off: it loses acknowledged data."]) },
     Product { name: "Cassandra", words: &["cassandra"], version: "4.1 and 5.0",
         source: "https://cassandra.apache.org/doc/latest/cassandra/managing/configuration/cass_yaml_file.html (commitlog_sync)",
-        ways: |system| if system == System::Linux { &[("", "mmap+msync")] } else { &[] }, takes: any,
+        settings: |system| if system == System::Linux { &[("", "mmap+msync")] } else { &[] }, takes: any,
         wording: Wording::Fixed(&["commitlog_sync: batch"],
             "every write waits for the commit log's next msync; writes that wait together share it",
             &["The default, periodic, syncs every 10 s (commitlog_sync_period): only replicas on separate power keep what was written since.",
@@ -225,33 +225,33 @@ pub const PRODUCTS: [Product; 18] = [
               "A compressed or encrypted commit log is written through the cache and synced by fsync instead; 5.0 can also write it directly (commitlog_disk_access_mode)."]) },
     Product { name: "ScyllaDB", words: &["scylladb", "scylla"], version: "as of 2025.2",
         source: "https://docs.scylladb.com/manual/stable/reference/configuration-parameters.html (commitlog_sync)",
-        ways: |system| if system == System::Linux { &[("", "direct+dsync")] } else { &[] }, takes: any,
+        settings: |system| if system == System::Linux { &[("", "direct+dsync")] } else { &[] }, takes: any,
         wording: Wording::Fixed(&["commitlog_sync: batch"],
             "every write waits for the commit log, written directly with O_DSYNC into recycled segments",
             &["The default, periodic, acknowledges before the log is written (commitlog_sync_period_in_ms).",
               "commitlog_use_o_dsync: true, the default, makes each write durable by itself."]) },
     Product { name: "ClickHouse", words: &["clickhouse"], version: "24.8 to 25.8",
         source: "https://clickhouse.com/docs/reference/settings/merge-tree-settings/fsync",
-        ways: full_sync_unix, takes: any,
+        settings: full_sync_unix, takes: any,
         wording: Wording::Fixed(&["SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"],
             "off by default; every file of the inserted part is synced, and its folder",
             &["Insert in large batches: a small compact part already has about ten files. Replicas on separate power are the usual way.",
               "ClickHouse Keeper syncs its own log by force_sync, which is on."]) },
     Product { name: "ZooKeeper", words: &["zookeeper"], version: "3.8 and 3.9",
         source: "https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html (forceSync, dataLogDir)",
-        ways: data_sync, takes: any, wording: Wording::Fixed(&["forceSync=yes", "dataLogDir=/a/disk/of/its/own"],
+        settings: data_sync, takes: any, wording: Wording::Fixed(&["forceSync=yes", "dataLogDir=/a/disk/of/its/own"],
             "the default: one fdatasync of the transaction log for all requests that wait, on a majority",
             &["forceSync=no acknowledges from memory.",
               "A sync slower than fsync.warningthresholdms, 1,000, is logged."]) },
     Product { name: "Consul", words: &["consul"], version: "as of 1.22",
         source: "https://developer.hashicorp.com/consul/docs/reference/agent/configuration-file/raft (raft_logstore)",
-        ways: full_sync, takes: any, wording: Wording::Fixed(&["raft_logstore { backend = \"wal\" }"],
+        settings: full_sync, takes: any, wording: Wording::Fixed(&["raft_logstore { backend = \"wal\" }"],
             "one sync a batch of Raft entries; boltdb, the default, syncs twice, its pages and then its root",
             &["Change the backend one server after the other, each with an empty raft folder, as the manual of the WAL backend says.",
               "boltdb calls fdatasync, the wal backend fsync, which costs more where timestamps are journaled."]) },
 ];
 
-fn postgresql_ways(system: System) -> &'static [SettingOfMethod] {
+fn postgresql_settings(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux => &[
             ("fdatasync", "buffered+fdatasync"),
@@ -287,7 +287,7 @@ fn postgresql(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
             default.id(),
             duration_ns(default.p50_ns())
         ),
-        (_, None) if Some(value) == postgresql_ways(system).first().map(|(setting, _)| *setting) => {
+        (_, None) if Some(value) == postgresql_settings(system).first().map(|(setting, _)| *setting) => {
             "the default, and nothing else beats it here".to_owned()
         }
         (_, None) => {
@@ -327,7 +327,7 @@ fn each_write(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> String {
     format!("{each} syncs each of the {writes} writes of a commit here")
 }
 
-fn mysql_ways(system: System) -> &'static [SettingOfMethod] {
+fn mysql_settings(system: System) -> &'static [SettingOfMethod] {
     match system {
         System::Linux | System::Illumos => &[("ON", "buffered+fdatasync"), ("OFF", "buffered+fsync")],
         System::Windows => &[("", "buffered+flush")],
@@ -369,7 +369,7 @@ fn mysql(_: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     }
 }
 
-fn mariadb_ways(system: System) -> &'static [SettingOfMethod] {
+fn mariadb_settings(system: System) -> &'static [SettingOfMethod] {
     if system != System::Linux {
         return &[];
     }
@@ -440,7 +440,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
     let row = choice.row;
     let sync = row.measured.latency("sync").unwrap_or(row.measured.main());
     let waited = super::disturbed::tail_wait(row);
-    let verdict = match (sync.percentile(99.0).ns(), waited) {
+    let answer = match (sync.percentile(99.0).ns(), waited) {
         (None, _) => format!("{} are too few for its p99", plural(sync.count(), "sync", "syncs")),
         (Some(ns), _) if ns < P99_MAX_NS => {
             format!("fit, p99 of its fdatasync is {} of at most 10 ms", duration_ns(ns))
@@ -464,7 +464,7 @@ fn etcd(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> Advised {
         };
     Advised {
         lines: Vec::new(),
-        why: verdict + &caveat,
+        why: answer + &caveat,
         notes: vec![
             "etcd has no setting for it. If it is too slow, give its WAL a disk of its own (--wal-dir).",
         ],
@@ -504,9 +504,9 @@ mod tests {
         for product in &PRODUCTS {
             assert!(product.version.contains(|c: char| c.is_ascii_digit()), "{}", product.name);
             assert!(product.source.starts_with("https://"), "{}", product.name);
-            assert!(!(product.ways)(System::Linux).is_empty(), "{}", product.name);
+            assert!(!(product.settings)(System::Linux).is_empty(), "{}", product.name);
             for system in SYSTEMS {
-                for (_, id) in (product.ways)(system) {
+                for (_, id) in (product.settings)(system) {
                     let method = methods::of(system).iter().find(|method| method.id == *id);
                     let method = method.unwrap_or_else(|| panic!("{}: {id}", product.name));
                     assert!(matches!(method.reach().letter(), 'D' | 'O'), "{}: {id}", product.name);

@@ -96,8 +96,8 @@ pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
     if super::machine::not_idle(ranking).is_some() {
         return None;
     }
-    let dear = |row: &Ranked<'_>| times(row).is_some_and(|times| times > TIMES_MAX * unavoidable.max(1.0));
-    let rows: Vec<&Ranked<'_>> = ranking.of(EffectiveClass::PowerLoss).filter(|row| dear(row)).collect();
+    let costly = |row: &Ranked<'_>| times(row).is_some_and(|times| times > TIMES_MAX * unavoidable.max(1.0));
+    let rows: Vec<&Ranked<'_>> = ranking.of(EffectiveClass::PowerLoss).filter(|row| costly(row)).collect();
     let worst = rows.iter().max_by(|a, b| times(a).unwrap_or(0.0).total_cmp(&times(b).unwrap_or(0.0)))?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
     let remedy = if plan.fill_bytes > 4096 && ids.iter().any(|id| id.starts_with("mmap")) {

@@ -235,7 +235,7 @@ pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     }
     let falls = rounds.windows(2).all(|pair| pair[0].p50_ns <= pair[1].p50_ns);
     let remedy = if falls {
-        "it got slower from round to round: run longer (--time 10m) to see where it settles; burst credits and caches run out"
+        "it got slower from round to round: run longer (--time 10m) to see where it levels off; burst credits and caches run out"
     } else {
         "run again when nothing else uses the device; the ratios between methods hold, since rounds are paired"
     };
@@ -292,8 +292,8 @@ pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
     let fastest = ranking.rows.iter().min_by_key(|row| row.p50_ns())?;
     let p50_ns = fastest.p50_ns() as f64;
     let coarse = clock.tick_ns as f64 > p50_ns * SHARE_MAX;
-    let dear = clock.read_ns * 2.0 > p50_ns * SHARE_MAX;
-    if !coarse && !dear {
+    let costly = clock.read_ns * 2.0 > p50_ns * SHARE_MAX;
+    if !coarse && !costly {
         return None;
     }
     say(

@@ -21,12 +21,12 @@ pub(super) fn raw_flushes(ranking: &Ranking<'_>) -> Found {
         .rows
         .iter()
         .filter(forced)
-        .filter(|row| row.evidence.verdict == EvidenceOutcome::Confirmed && each(row) >= ONE_EACH)
+        .filter(|row| row.evidence.outcome == EvidenceOutcome::Confirmed && each(row) >= ONE_EACH)
         .collect();
     let first = flushed.first()?;
     let ids: Vec<&str> = flushed.iter().map(|row| row.id()).collect();
     let unflushed =
-        ranking.rows.iter().filter(forced).find(|row| row.evidence.verdict == EvidenceOutcome::ByFua);
+        ranking.rows.iter().filter(forced).find(|row| row.evidence.outcome == EvidenceOutcome::ByFua);
     let instead = unflushed.map_or_else(
         || "measure a folder on ext4 or xfs on this device beside it".to_owned(),
         |row| {

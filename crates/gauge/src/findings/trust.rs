@@ -119,7 +119,7 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     let flushed = ["direct+fdatasync", "buffered+fdatasync"].iter().find_map(|id| ranking.find(id))?;
     let sound = |row: &&Ranked<'_>| row.measured.commits >= ranges::COMMITS_MIN && tail_wait(row).is_none();
     let is_flushed =
-        flushed.evidence.verdict == EvidenceOutcome::Confirmed && flushed.class == EffectiveClass::PowerLoss;
+        flushed.evidence.outcome == EvidenceOutcome::Confirmed && flushed.class == EffectiveClass::PowerLoss;
     if !is_flushed || ![direct, flushed].iter().all(sound) || direct.measured.letter != Some('O') {
         return None;
     }
@@ -180,34 +180,24 @@ pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
 
 /// Methods that ran into an error.
 pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
-    let failed: Vec<(&str, &str)> = ranking
-        .result
-        .study
-        .rows
-        .iter()
+    let rows = ranking.result.study.rows.iter();
+    let failed: Vec<_> = rows
         .filter_map(|row| match &row.outcome {
-            Outcome::Failed { error } => Some((shown(row), error.as_str())),
+            Outcome::Failed { error, of_device } => Some((shown(row), error, *of_device)),
             _ => None,
         })
         .collect();
-    let (_, error) = failed.first()?;
-    let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
+    let (_, error, _) = failed.first()?;
+    let ids: Vec<&str> = failed.iter().map(|(id, ..)| *id).collect();
     say(
         Severity::Wrong,
         format!("{} failed and was stopped at once: {error}.", listing(&ids, 4)),
-        if is_device_error(error) {
+        if failed.iter().any(|(.., of_device)| *of_device) {
             "look into the system's log for the device's errors; after a failed sync, data acknowledged before may be lost too"
         } else {
             "remove the cause that the error names and run again; the other figures stand"
         },
     )
-}
-
-/// Whether the error is one of the device: `EIO`, in the system's words, which is all that a result keeps.
-fn is_device_error(error: &str) -> bool {
-    ["os error 5)", "Input/output error", "os error 1117)", "os error 23)"]
-        .iter()
-        .any(|words| error.contains(words))
 }
 
 /// Durability is promised by a hypervisor or server, not by a device of this machine.
@@ -274,14 +264,14 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     if environment.promiser() == Promiser::Server || environment.leaves().next().is_none() {
         return None;
     }
-    let EvidenceOutcome::CannotTell(reason) = best.evidence.verdict else { return None };
+    let EvidenceOutcome::CannotTell(reason) = best.evidence.outcome else { return None };
     if reason == NEIGHBOUR {
         return None;
     }
     say(
         Severity::Note,
         format!("The classes are computed and not confirmed by evidence: {reason}."),
-        "on Linux 5.5 or newer the device's flush counter settles it",
+        "on Linux 5.5 or newer the device's flush counter decides it",
     )
 }
 

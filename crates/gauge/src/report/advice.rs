@@ -128,7 +128,7 @@ impl<'a> AdviceText<'a> {
     /// The product, its first setting with the number of further lines, and its rate.
     fn brief(&self, setting: &Setting) -> [String; 3] {
         let set = match setting.lines.as_slice() {
-            // Its reason begins with the verdict.
+            // Its reason begins with the answer.
             [] => setting.why.split([':', '(']).next().unwrap_or_default().trim().to_owned(),
             [only] => only.clone(),
             [first, rest @ ..] => format!("{first} (+{})", rest.len()),

@@ -64,14 +64,14 @@ pub const COLUMNS: [Column; 23] = [
     Column { head: ["CPU", "each"],     title: "CPU time per commit",  need: Need::Wide,      is_words: false, cell: |row| tight(cpu_ns(row)) },
     Column { head: ["switch", "each"],  title: "Context switches per commit", need: Need::Full, is_words: false, cell: |row| switches(row).map_or(UNKNOWN.to_owned(), significant) },
     Column { head: ["", "commits"],     title: "Commits",              need: Need::Full,      is_words: false, cell: |row| count(row.measured.commits) },
-    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
 
 /// The judged columns of a table whose rows are not ranked, after its own.
 #[rustfmt::skip]
 pub const JUDGED: [Column; 2] = [
     Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.class.name().to_owned() },
-    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.verdict.to_string() },
+    Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
 
 fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_told_as_the_range_it_may_be_in() {
+    fn a_ratio_is_shown_as_the_range_it_may_be_in() {
         let cell = |estimate, low, high| to_best(&ToBest::Ratio(Ratio { estimate, low, high }));
         assert_eq!(cell(1.43, 1.414, 1.446), "1.41–1.45×");
         assert_eq!(cell(1.5, 1.1, 1.9), "1.1–1.9×");

@@ -20,7 +20,7 @@ const FIELDS: [Field; 45] = [
     ("outlives",                 |r| Some(r.class.name().to_owned())),
     ("promised_by",              |r| Some(promiser(r.durability.promised_by).to_owned())),
     ("reach",                    |r| r.measured.letter.map(|letter| letter.to_string())),
-    ("evidence",                 |r| Some(r.evidence.verdict.to_string())),
+    ("evidence",                 |r| Some(r.evidence.outcome.to_string())),
     ("commits",                  |r| Some(r.measured.commits.to_string())),
     ("committed_bytes",          |r| Some(r.measured.bytes.to_string())),
     ("elapsed_ns",               |r| Some(r.measured.elapsed_ns.to_string())),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   page ─┬─ comparison              of several results of one scenario       html/versus.rs
-//!         ├─ run, one a result       verdict · table · pictures · findings    html/run.rs, rows.rs, charts.rs
+//!         ├─ run, one a result       recommendation · table · pictures · findings    html/run.rs, rows.rs, charts.rs
 //!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
 //! ```
 //!
@@ -118,7 +118,7 @@ fn whole(page: &Page, title: &str, version: &str, contents: &[(String, String)])
          <a class=\"skip\" href=\"#content\">to the content</a>\n\
          <header class=\"top\">\n<p class=\"brand\">seawall {version}</p>\n<h1>{title}</h1>\n\
          <nav class=\"contents\" aria-label=\"Contents\"><ul>{links}</ul></nav>\n</header>\n\
-         <main id=\"content\">\n<noscript><p class=\"verdict bad\">The pictures need scripts, which are off. Every \
+         <main id=\"content\">\n<noscript><p class=\"advice bad\">The pictures need scripts, which are off. Every \
          figure stands in a table.</p></noscript>\n{body}</main>\n\
          <footer>Made by seawall {version} from measurements of this machine. One file, nothing is loaded. \
          Pictures by uPlot 1.6.32 (MIT).</footer>\n\

@@ -122,7 +122,7 @@ fn hold(
     let part = if condition.sync_only { " of the sync" } else { "" };
     // Grades are of the first condition's figure.
     let graded = preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()));
-    let grade = graded
+    let graded_as = graded
         .filter(|_| outcome != RequirementOutcome::NotJudged)
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
@@ -138,7 +138,7 @@ fn hold(
         }
         _ => String::new(),
     };
-    (outcome, format!("{name}{part} is {shown} by {}{grade}{doubt}{class}{why}", row.id()))
+    (outcome, format!("{name}{part} is {shown} by {}{graded_as}{doubt}{class}{why}", row.id()))
 }
 
 /// The figure, and a doubt to be stated with it; `None` without enough samples.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_met_and_says_why() {
+    fn what_has_no_figure_is_not_met_and_says_why() {
         let result = volatile(Vec::new());
         let cases = [("dsync:sync-p99<1s", "no separate sync"), ("mmap+msync:p99<1s", "not measured")];
         for (text, why) in cases {

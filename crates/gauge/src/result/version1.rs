@@ -112,7 +112,7 @@ impl From<Method> for Row {
         let outcome = match outcome {
             OldOutcome::Measured(figures) => row::Outcome::Measured(Box::new((*figures).into())),
             OldOutcome::NotAvailable { reason } => row::Outcome::NotAvailable { reason },
-            OldOutcome::Failed { error } => row::Outcome::Failed { error },
+            OldOutcome::Failed { error } => row::Outcome::Failed { error, of_device: false },
         };
         let method = Some(MethodName { id: id.clone(), calls: calls.clone() });
         Self { what: calls, method, outcome, ..Self::waiting(id.clone(), id) }

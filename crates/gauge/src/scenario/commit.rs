@@ -62,7 +62,7 @@ pub(crate) const LATENCIES: [(&str, &str); 4] = [
 ];
 
 /// Methods that leave their bytes in memory write at most this much in a block, because all of it must be
-/// written back before the next block: the budget would go into settling.
+/// written back before the next block: the budget would go into writing back.
 const KERNEL_BLOCK_BYTES: u64 = 64 << 20;
 
 /// What a block warms at most, bytes.
@@ -405,7 +405,7 @@ mod tests {
         let result = run_sim(&plan(100), plants, &mut Watcher::default()).expect("a result");
         let outcome = &result.study.row(bad).expect("listed").outcome;
         assert!(
-            matches!(outcome, Outcome::Failed { error } if error.contains("planted failure")),
+            matches!(outcome, Outcome::Failed { error, .. } if error.contains("planted failure")),
             "{outcome:?}"
         );
         assert_eq!(row(&result, good).commits, 100);

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_needs_both_a_ratio_and_an_absolute_value() {
+    fn a_finding_needs_both_a_ratio_and_an_absolute_value() {
         let cases = [
             (3.0, 120_000.0, 80_000.0, Effect::Harmless),
             (1.2, 12_000_000.0, 2_000_000.0, Effect::Harmless),

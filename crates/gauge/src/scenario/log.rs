@@ -130,7 +130,7 @@ pub fn run(
         row_title: "workload".to_owned(),
         notes: vec![
             "floor: a plain loop of durable writes, each of new bytes, by the log's method; bare: the same with a buffer that never changes.".to_owned(),
-            format!("Goals of this project for its log, no verdict on the disk: {}.", goals(&settings.workloads)),
+            format!("Goals of this project for its log, which do not judge the disk: {}.", goals(&settings.workloads)),
         ],
         ..Study::default()
     };
@@ -376,7 +376,7 @@ pub fn judge(study: &Study) -> Vec<Finding> {
             )
         }
     };
-    let remedy = "Goals are this project's for its log, on a quiet machine: they are no verdict on the disk.";
+    let remedy = "Goals are this project's for its log, on a quiet machine: they do not judge the disk.";
     vec![Finding { rule: "log-goals", severity: Severity::Note, sentence, remedy: remedy.to_owned() }]
 }
 

@@ -392,7 +392,7 @@ fn overloaded(study: &Study) -> Option<Finding> {
             percent(kept_up),
             duration(mean_ns)
         ),
-        remedy: "Compare it at a rate that it can carry: a larger --write-sleep.".to_owned(),
+        remedy: "Compare it at a rate that it can sustain: a larger --write-sleep.".to_owned(),
     })
 }
 
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn designs_are_told_apart_and_fit_the_table() {
+    fn designs_are_distinguished_and_fit_the_table() {
         let mut ids: Vec<&str> = DESIGNS.iter().map(|design| design.id).collect();
         ids.sort_unstable();
         ids.dedup();

@@ -21,7 +21,7 @@ pub struct Faults {
     debt_syncs: AtomicU64,
     fail_debt_sync: AtomicU64,
     full: AtomicBool,
-    crowded: AtomicBool,
+    out_of_descriptors: AtomicBool,
     hold_copies: AtomicBool,
     copies: AtomicU64,
     network: OnceLock<&'static str>,
@@ -36,7 +36,7 @@ impl Default for Faults {
             debt_syncs: AtomicU64::new(0),
             fail_debt_sync: AtomicU64::new(u64::MAX),
             full: AtomicBool::new(false),
-            crowded: AtomicBool::new(false),
+            out_of_descriptors: AtomicBool::new(false),
             hold_copies: AtomicBool::new(false),
             copies: AtomicU64::new(0),
             network: OnceLock::new(),
@@ -73,8 +73,8 @@ impl Faults {
     }
 
     /// Whether the process may open no segment for writing, because too many files are open.
-    pub fn set_crowded(&self, crowded: bool) {
-        self.crowded.store(crowded, Ordering::SeqCst);
+    pub fn set_out_of_descriptors(&self, out_of_descriptors: bool) {
+        self.out_of_descriptors.store(out_of_descriptors, Ordering::SeqCst);
     }
 
     /// Whether appends of records that fill a batch of their own stop where they have copied them, until they may go on.
@@ -129,7 +129,11 @@ impl Faults {
     }
 
     pub(crate) fn open(&self) -> io::Result<()> {
-        if self.crowded.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(()) }
+        if self.out_of_descriptors.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(EMFILE))
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn allocate(&self) -> io::Result<()> {

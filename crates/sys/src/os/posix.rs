@@ -7,7 +7,7 @@ pub(crate) mod inspect;
 pub(crate) use crate::os::fallback::{WRITE_VECTOR, counters, memory, raw_device, residency, rings};
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
-pub(crate) use crate::os::unix::{directory, fork, is_block_device, open_file, open_to_sync};
+pub(crate) use crate::os::unix::{DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync};
 
 use crate::CommitHandle;
 use crate::commit::{SyncCall, write_all};

@@ -28,6 +28,9 @@ pub(crate) const FSYNC: SyncCall = SyncCall {
     call: |file| check(unsafe { libc::fsync(file.as_raw_fd()) }),
 };
 
+/// The error numbers by which a device reports that it failed.
+pub(crate) const DEVICE_ERRORS: &[i32] = &[libc::EIO];
+
 /// Opens the journal with extra `open` flags; it must exist.
 ///
 /// # Errors

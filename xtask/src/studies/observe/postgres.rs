@@ -123,9 +123,9 @@ impl Cluster {
 
     /// Asks until the last line of the answer is `wanted`.
     fn await_answer(&self, statements: &[&str], wanted: &str) -> Result {
-        const PATIENCE: u32 = 1200;
+        const ATTEMPTS: u32 = 1200;
         let mut last = String::new();
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS {
             match self.ask(statements) {
                 Ok(answer) if answer.lines().last() == Some(wanted) => return Ok(()),
                 Ok(answer) => last = answer,

@@ -1,4 +1,4 @@
-//! Renders a result as HTML: verdict, table, charts, findings, settings and machine.
+//! Renders a result as HTML: recommendation, table, charts, findings, settings and machine.
 //!
 //! Invariant: the figures, ranks and words are those of the terminal's report.
 
@@ -61,7 +61,7 @@ pub(super) fn section(
     page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
     let advice = study.ranked.then(|| advise::advise(&ranking));
     if let Some(advice) = &advice {
-        verdict(page, &ranking, advice);
+        recommendation(page, &ranking, advice);
     }
     if result.measured().next().is_some() {
         let words = if study.ranked { "Methods by what a commit outlives" } else { "Figures" };
@@ -83,14 +83,14 @@ pub(super) fn section(
     not_run(page, result);
 }
 
-fn verdict(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
+fn recommendation(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
     if let Some(headline) = findings::headline(ranking) {
         page.add(&format!(
-            "<div class=\"verdict bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
+            "<div class=\"advice bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
             Words(&headline)
         ));
     }
-    let class = if advice.method.is_some() { "verdict" } else { "verdict bad" };
+    let class = if advice.method.is_some() { "advice" } else { "advice bad" };
     page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Words(&advice.sentence)));
     let Some(best) = ranking.recommended() else { return };
     let latency = best.measured.main();
@@ -112,7 +112,7 @@ fn verdict(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
             rate(best.measured.commits_per_s()),
             plural(u64::from(ranking.result.plan.threads), "writer", "writers"),
         ),
-        ("flushes a commit", best.evidence.flushes(), best.evidence.verdict.to_string()),
+        ("flushes a commit", best.evidence.flushes(), best.evidence.outcome.to_string()),
         ("CPU wait of slow commits", wait.unwrap_or("-".to_owned()), "share of their time".to_owned()),
     ];
     page.out += "<dl class=\"tiles\">\n";

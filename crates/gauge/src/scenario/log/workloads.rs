@@ -6,7 +6,7 @@
 //! handing changed memory to the disk, which no log can avoid. What stays in memory is compared with a plain copy into
 //! memory as fresh as the log's, reading with a plain read of the log's files.
 //!
-//! Goals are this project's for its log, figures by the keys of the table's columns; they are no verdict on the disk.
+//! Goals are this project's for its log, figures by the keys of the table's columns; they do not judge the disk.
 
 use super::contest::{BARE, Contestant, FLOOR, GROWING, PACED, SEAWALL};
 

@@ -83,7 +83,7 @@ trait Syncer: Send {
 struct ActiveSegment {
     /// 0 or 1: the segment that appends go to.
     current: Arc<AtomicUsize>,
-    /// The segment that an append is under way to, plus 1; 0 if none is.
+    /// The segment of an append in flight, plus 1; 0 if none is.
     busy: Arc<AtomicUsize>,
 }
 

@@ -35,5 +35,5 @@ mod sweep;
 mod taken;
 
 pub use disk::{FaultKind, FaultPlan, SimDisk};
-pub use sweep::{OPENING_WAYS, Swept, WAYS, sweep};
+pub use sweep::{FAULTS, OPENING_FAULTS, Swept, sweep};
 pub use taken::taken;

@@ -15,8 +15,8 @@ use super::rng::{Rng, mix};
 use crate::testing::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
 
-/// Every way in which an operation is made to fail: how, and whether all later ones do as well.
-pub const WAYS: [(&str, FaultKind, bool); 6] = [
+/// Every fault of an operation: what it returns, and whether all later ones do as well.
+pub const FAULTS: [(&str, FaultKind, bool); 6] = [
     ("EIO once", FaultKind::Io, false),
     ("EIO from then on", FaultKind::Io, true),
     ("ENOSPC once", FaultKind::Full, false),
@@ -25,8 +25,8 @@ pub const WAYS: [(&str, FaultKind, bool); 6] = [
     ("short from then on", FaultKind::Short, true),
 ];
 
-/// Every way in which openings are made to fail because too many files are open: whether all later ones do as well.
-pub const OPENING_WAYS: [(&str, bool); 2] = [("EMFILE once", false), ("EMFILE from then on", true)];
+/// Every fault of an opening, which fails because too many files are open: whether all later ones do as well.
+pub const OPENING_FAULTS: [(&str, bool); 2] = [("EMFILE once", false), ("EMFILE from then on", true)];
 
 /// What a sweep has done.
 #[derive(Clone, Debug, Default)]
@@ -35,15 +35,15 @@ pub struct Swept {
     pub tally: Tally,
     /// Operations of the lives without a failure, which were made to fail one after the other.
     pub operations: u64,
-    /// Openings of these lives that took another descriptor, which were made to fail in each of [`OPENING_WAYS`] too.
+    /// Openings of these lives that took another descriptor, which were made to fail by each of [`OPENING_FAULTS`] too.
     pub openings: u64,
     /// Lives in which the operation that was to fail did not come: none, if the lives repeat themselves.
     pub missed: u64,
-    /// By the name of the operation, how often it was made to fail in each of [`WAYS`].
-    pub failed: BTreeMap<&'static str, [u64; WAYS.len()]>,
+    /// By the name of the operation, how often it was made to fail by each of [`FAULTS`].
+    pub failed: BTreeMap<&'static str, [u64; FAULTS.len()]>,
 }
 
-/// Fails every operation of one life in turn, once and from then on, in each way, and judges what is left.
+/// Fails every operation of one life in turn, once and from then on, by each fault, and judges what is left.
 ///
 /// # Errors
 /// The first broken promise.
@@ -51,8 +51,8 @@ pub fn sweep(seed: u64) -> Result<Swept, Failure> {
     let mut swept = Swept::default();
     let mixed = [(false, false), (true, false), (false, true), (true, true)];
     let lower = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
-    let ways = mixed.map(|(dsync, relaxed)| (dsync, relaxed, Class::PowerLoss)).into_iter();
-    for (dsync, relaxed, class) in ways.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
+    let strict = mixed.map(|(dsync, relaxed)| (dsync, relaxed, Class::PowerLoss)).into_iter();
+    for (dsync, relaxed, class) in strict.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
         let habits = Habits { relaxed, class, ..Habits::plain(seed, dsync, 2) };
         let whole = live(Media::default(), seed, habits, None);
         swept.operations += whole.operations;
@@ -61,13 +61,13 @@ pub fn sweep(seed: u64) -> Result<Swept, Failure> {
             let judged = swept.tally.states;
             Failure { seed, state, judged, violation }
         };
-        for way in 0..WAYS.len() {
+        for fault in 0..FAULTS.len() {
             for operation in 0..whole.operations {
-                let done = sweep_one(seed, habits, (operation, way), &mut swept);
+                let done = sweep_one(seed, habits, (operation, fault), &mut swept);
                 done.map_err(|violation| failure(operation, &swept, violation))?;
             }
         }
-        for (_, sticky) in OPENING_WAYS {
+        for (_, sticky) in OPENING_FAULTS {
             for operation in 0..whole.openings {
                 let plan = FaultPlan { operation, kind: FaultKind::Descriptors, sticky };
                 let done = fail_opening(seed, habits, plan, &mut swept);
@@ -91,13 +91,13 @@ fn fail_opening(seed: u64, habits: Habits, plan: FaultPlan, swept: &mut Swept) -
 fn sweep_one(
     seed: u64,
     habits: Habits,
-    (operation, way): (u64, usize),
+    (operation, fault): (u64, usize),
     swept: &mut Swept,
 ) -> Result<(), Violation> {
-    let (_, kind, sticky) = WAYS[way];
+    let (_, kind, sticky) = FAULTS[fault];
     let end = live(Media::default(), seed, habits, Some(FaultPlan { operation, kind, sticky }));
     for (name, times) in &end.failed {
-        swept.failed.entry(name).or_default()[way] += times;
+        swept.failed.entry(name).or_default()[fault] += times;
     }
     judge_end(&end, seed, (habits, operation), swept)
 }

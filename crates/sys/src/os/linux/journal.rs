@@ -108,12 +108,12 @@ pub(crate) fn layout(file: &File, path: &Path) -> Result<Option<Layout>> {
             reserved: 0,
             extents: [extent; EXTENTS],
         });
-        let asked = uninterrupted("ioctl(FS_IOC_FIEMAP)", path, || {
+        let answer = uninterrupted("ioctl(FS_IOC_FIEMAP)", path, || {
             // SAFETY: the request's structure is laid out as the kernel wants it, with room for the number of
             // extents that it names.
             check(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) })
         });
-        match asked {
+        match answer {
             Ok(()) => {}
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
                 return Ok(None);

@@ -69,10 +69,10 @@ pub(crate) fn by_mincore(file: &File, path: &Path, offset: u64, length: u64) -> 
     }
     let mut pages = vec![0_u8; bytes.div_ceil(usize::try_from(page).unwrap_or(4096))];
     // SAFETY: the mapping is `bytes` long, and the vector has a byte for each of its pages.
-    let asked = check(unsafe { libc::mincore(base, bytes, pages.as_mut_ptr()) });
+    let answer = check(unsafe { libc::mincore(base, bytes, pages.as_mut_ptr()) });
     // SAFETY: the mapping was made above with this length, and nothing refers to it any more.
     let _ = unsafe { libc::munmap(base, bytes) };
-    asked.map_err(|error| Error::new("mincore", path, error))?;
+    answer.map_err(|error| Error::new("mincore", path, error))?;
     let cached = pages.iter().filter(|page| **page & 1 == 1).count() as u64;
     Ok(Some(cached * page))
 }

@@ -34,12 +34,16 @@ use crate::{CommitHandle, Error};
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
 use std::path::Path;
+use windows_sys::Win32::Foundation::{ERROR_CRC, ERROR_IO_DEVICE};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_NO_BUFFERING, FILE_FLAG_OVERLAPPED, FILE_FLAG_WRITE_THROUGH, FILE_SHARE_DELETE,
     FILE_SHARE_READ, FILE_SHARE_WRITE,
 };
 
 pub(crate) const SYSTEM: System = System::Windows;
+
+/// The error numbers by which a device reports that it failed.
+pub(crate) const DEVICE_ERRORS: &[i32] = &[ERROR_IO_DEVICE.cast_signed(), ERROR_CRC.cast_signed()];
 
 /// The calls that sync a whole file.
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, call::FLUSH)];

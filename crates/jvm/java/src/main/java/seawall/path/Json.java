@@ -47,8 +47,8 @@ final class Json {
                 .put("min_ns", histogram.getTotalCount() == 0 ? 0 : histogram.getMinValue())
                 .raw("mean_ns", String.format(Locale.ROOT, "%.3f", histogram.getMean()));
         for (int i = 0; i < PERCENTS.length; i++) {
-            boolean carried = histogram.getTotalCount() * (100.0 - PERCENTS[i]) / 100.0 + 1e-6 >= 1.0;
-            object.known(NAMES[i], carried ? histogram.getValueAtPercentile(PERCENTS[i]) : -1);
+            boolean enough = histogram.getTotalCount() * (100.0 - PERCENTS[i]) / 100.0 + 1e-6 >= 1.0;
+            object.known(NAMES[i], enough ? histogram.getValueAtPercentile(PERCENTS[i]) : -1);
         }
         return raw(name, object.put("max_ns", histogram.getMaxValue()).put("hdr", encoded(histogram)).end());
     }

@@ -53,7 +53,7 @@ record Options(
         NO_PREALLOCATION
     }
 
-    /** How an iteration is told. */
+    /** How an iteration is printed. */
     enum Format {
         /** A figure a line. */
         LONG,
@@ -87,7 +87,7 @@ record Options(
               --rows      lists the ways that this JDK has
               --serve     takes orders from `seawall bench path --jvm`
 
-            Unlike the original: nothing is clipped; leaving a file for the next is timed apart from the write, and told
+            Unlike the original: nothing is clipped; leaving a file for the next is timed apart from the write, and printed
             on standard error with the bytes allocated per write.
             """;
 

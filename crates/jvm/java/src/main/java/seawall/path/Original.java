@@ -67,7 +67,7 @@ final class Original {
             Loop.run(options.row(), order, record, sample);
             boolean scheduled = options.pace() == Order.Pace.SCHEDULED;
             if (options.format() == Options.Format.JSON) {
-                out.println(Serve.told(sample, order).end());
+                out.println(Serve.answer(sample, order).end());
             } else {
                 out.print(lines(options.format(), scheduled ? sample.response : sample.service));
             }

@@ -96,7 +96,7 @@ final class Serve {
                     files);
             Sample sample = new Sample();
             Loop.run(row, order, record, sample);
-            return told(sample, order).end();
+            return answer(sample, order).end();
         } catch (Unavailable e) {
             return new Json().put("na", e.getMessage()).end();
         } catch (IOException | RuntimeException | LinkageError e) {
@@ -105,7 +105,7 @@ final class Serve {
     }
 
     /** What was measured. */
-    static Json told(Sample sample, Order order) {
+    static Json answer(Sample sample, Order order) {
         Json json = new Json().put("elapsed_ns", sample.elapsedNs).put("service", sample.service);
         if (order.pace() == Order.Pace.SCHEDULED) {
             json.put("response", sample.response);

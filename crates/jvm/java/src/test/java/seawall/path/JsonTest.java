@@ -45,10 +45,10 @@ class JsonTest {
         Object[][] named = {{"p50_ns", 50.0}, {"p90_ns", 90.0}, {"p99_ns", 99.0}, {"p999_ns", 99.9}, {"p9999_ns", 99.99}};
         for (Object[] one : named) {
             double percent = (double) one[1];
-            long told = Long.parseLong(field(json, (String) one[0]));
-            assertEquals(histogram.getValueAtPercentile(percent), told);
+            long printed = Long.parseLong(field(json, (String) one[0]));
+            assertEquals(histogram.getValueAtPercentile(percent), printed);
             long exact = samples[(int) Math.ceil(percent / 100 * SAMPLES) - 1];
-            assertEquals(1.0, told / (double) exact, 0.001, one[0] + ": " + told + " for " + exact);
+            assertEquals(1.0, printed / (double) exact, 0.001, one[0] + ": " + printed + " for " + exact);
         }
         assertEquals(SAMPLES, Long.parseLong(field(json, "count")));
         assertTrue(Long.parseLong(field(json, "max_ns")) >= samples[SAMPLES - 1], "nothing is clipped");

@@ -27,10 +27,10 @@ class OriginalTest {
         List<String> arguments = new ArrayList<>(List.of("-d", folder.toString()));
         arguments.addAll(List.of(more));
         ByteArrayOutputStream out = new ByteArrayOutputStream();
-        ByteArrayOutputStream told = new ByteArrayOutputStream();
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
         int code = Main.run(arguments.toArray(String[]::new), new PrintStream(out, true, StandardCharsets.UTF_8),
-                new PrintStream(told, true, StandardCharsets.UTF_8));
-        err = told.toString(StandardCharsets.UTF_8);
+                new PrintStream(printed, true, StandardCharsets.UTF_8));
+        err = printed.toString(StandardCharsets.UTF_8);
         assertEquals(expectedCode, code, err);
         try (Stream<Path> left = Files.list(folder)) {
             assertEquals(0, left.count(), "files are left");
@@ -62,11 +62,11 @@ class OriginalTest {
 
     @Test
     void longIsAFigureALineAndDetailTheWholeDistribution() throws IOException {
-        String told = run(0, with("-t", "pwrite", "-f", "LONG"));
+        String printed = run(0, with("-t", "pwrite", "-f", "LONG"));
         for (String name : List.of("== write latency ==", "mean", "min", "50.00%", "90.00%", "99.99%", "max", "count")) {
-            assertEquals(2, told.lines().filter(line -> line.startsWith(name)).count(), name + " in " + told);
+            assertEquals(2, printed.lines().filter(line -> line.startsWith(name)).count(), name + " in " + printed);
         }
-        assertTrue(told.lines().anyMatch(line -> line.equals("count " + " ".repeat(18) + "45")), told);
+        assertTrue(printed.lines().anyMatch(line -> line.equals("count " + " ".repeat(18) + "45")), printed);
         String detail = run(0, with("-t", "pwrite", "-f", "DETAIL"));
         assertTrue(detail.contains("Percentile") && detail.contains("1/(1-Percentile)"), detail);
     }
