@@ -11,6 +11,7 @@ use seawall_sys::method::Method;
 
 use crate::format::segment_name;
 use crate::lsn::Lsn;
+use crate::stream::StreamId;
 
 /// A place in the log where acknowledged data is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,13 @@ pub enum Error {
         /// Its format version.
         version: u16,
     },
+    /// A segment uses a feature of the format that this library does not have.
+    UnknownFeature {
+        /// The segment.
+        path: PathBuf,
+        /// What it needs, in words.
+        feature: String,
+    },
     /// Segments of different logs lie in this directory.
     ForeignSegment {
         /// A segment that belongs to another log than the last one does.
@@ -139,6 +147,33 @@ pub enum Error {
         /// The end of the log.
         end: Lsn,
     },
+    /// A record of a stream was trimmed.
+    StreamTrimmed {
+        /// The stream.
+        stream: StreamId,
+        /// The sequence number that was named.
+        seq: u64,
+        /// The first one left.
+        first: u64,
+    },
+    /// A record of a stream is missing, as in a log that was salvaged with a gap.
+    StreamGap {
+        /// The stream.
+        stream: StreamId,
+        /// The sequence number that is missing.
+        seq: u64,
+        /// The next one that is there.
+        next: u64,
+    },
+    /// A stream has no durable record of this sequence number yet.
+    StreamEnd {
+        /// The stream.
+        stream: StreamId,
+        /// The sequence number that was named.
+        seq: u64,
+        /// The one that the next record gets, or that of the next record to become durable.
+        next: u64,
+    },
     /// A commit requested a higher durability class than the log promises.
     BeyondPromise {
         /// The requested class.
@@ -177,6 +212,7 @@ impl Error {
             | Self::Locked { path }
             | Self::NewerFormat { path, .. }
             | Self::OlderFormat { path, .. }
+            | Self::UnknownFeature { path, .. }
             | Self::ForeignSegment { path }
             | Self::ForeignFile { path }
             | Self::NotALog { path }
@@ -244,6 +280,9 @@ impl std::fmt::Display for Error {
                 path.display(),
                 crate::format::FORMAT_VERSION
             ),
+            Self::UnknownFeature { path, feature } => {
+                write!(f, "{} needs {feature}, which this library does not have: use a newer one", path.display())
+            }
             Self::ForeignSegment { path } => {
                 // Which of the two is the foreign one is unknown here.
                 let path = path.display();
@@ -275,6 +314,15 @@ impl std::fmt::Display for Error {
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
             Self::NoRecord { lsn } => {
                 write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
+            }
+            Self::StreamTrimmed { stream, seq, first } => {
+                write!(f, "record {seq} of stream {stream} was trimmed, the first one left is {first}")
+            }
+            Self::StreamGap { stream, seq, next } => {
+                write!(f, "record {seq} of stream {stream} is missing: the next one that is there is {next}")
+            }
+            Self::StreamEnd { stream, seq, next } => {
+                write!(f, "stream {stream} has no durable record {seq}: it goes on with {next}")
             }
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
             Self::BeyondPromise { requested, promised } => write!(

@@ -58,6 +58,7 @@ mod recovery;
 mod repair;
 mod segment;
 mod storage;
+mod stream;
 #[cfg(any(test, feature = "oracle"))]
 mod testing;
 
@@ -84,11 +85,13 @@ pub use method::probe::{
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::pin::ReadPin;
 pub use read::reader::{Follower, Payload, Reader, Record};
+pub use read::stream::{Stream, StreamAppend, StreamFollower, StreamReader};
 pub use read::view::{View, ViewReader};
 pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
+pub use stream::{StreamId, StreamPosition};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};

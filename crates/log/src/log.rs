@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
@@ -12,7 +12,6 @@ use seawall_sys::durability::Class;
 
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
-use crate::commit::seal::Chain;
 use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Core, CoreConfig};
 use crate::commit::stats::Stats;
@@ -22,7 +21,9 @@ use crate::commit::{maintenance_thread, writer_thread};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
-use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::format::{
+    BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
+};
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
@@ -30,6 +31,8 @@ use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
+use crate::read::rewrite::Rewriter;
+use crate::read::stream::{Stream, StreamAppend};
 use crate::read::reader::{Follower, Reader, Record, check_within};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
@@ -37,6 +40,8 @@ use crate::recovery::{self, Plan, Recovered};
 use crate::repair::backup::{Backup, backup_of};
 use crate::segment::inventory::SegmentInventory;
 use crate::storage::os_disk::OsDisk;
+use crate::stream::StreamId;
+use crate::stream::state::Numbering;
 
 /// The most trimmed segments that are kept for reuse, beyond the configured spares.
 const KEPT_MAX: usize = 16;
@@ -90,7 +95,9 @@ pub struct Log {
     staged_memory: Mutex<Vec<Vec<u8>>>,
     pins: Pins,
     /// Where single records are.
-    index: RecordIndex,
+    index: Arc<RecordIndex>,
+    /// Whether the thread that rewrites what streams need was started.
+    rewrites: Once,
     /// Held as long as the log is open.
     lock: Arc<Lock>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
@@ -205,11 +212,15 @@ impl Log {
             threads: Mutex::default(),
             staged_memory: Mutex::default(),
             pins: Pins::default(),
-            index: RecordIndex::default(),
+            index: Arc::default(),
+            rewrites: Once::new(),
             lock: Arc::new(lock),
             handed_over: HandedOver::default(),
         };
         log.spawn(disk, &options)?;
+        if log.group.core().tagged().streams_from != 0 {
+            log.start_rewriter()?;
+        }
         Ok(log)
     }
 
@@ -282,38 +293,37 @@ impl Log {
         self.check_length(record.len())?;
         if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
             let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
-            return self.accept_large::<WAIT>([&head, record], 1);
+            return self.accept_large::<WAIT>([&head, record], (1, Numbering::Untagged));
         }
         self.group.accept_or::<WAIT>(|core| core.append(record))
     }
 
-    /// Accepts records that fill a batch of their own. They are copied and added to the checksum before the core
-    /// is locked, because every other append would wait for that.
     fn accept_large<const WAIT: bool>(
         &self,
         parts: [&[u8]; 2],
-        count: u32,
+        count: (u32, Numbering),
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
-        let capacity = used.next_multiple_of(self.group.config().block_bytes.into());
-        drop(self.group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
-        let mut buf = AlignedBuf::zeroed(capacity);
-        let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
-        head.copy_from_slice(parts[0]);
-        body.copy_from_slice(parts[1]);
-        let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
-        #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
-            faults.copied();
+        accept_large::<WAIT>(&self.group, parts, count, |_| true)
+    }
+
+    pub(crate) fn append_to_stream<const WAIT: bool>(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
+        self.check_length(record.len())?;
+        self.start_rewriter()?;
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
+        if !Core::is_large(self.group.config(), used) {
+            let mut seq = 0;
+            let accepted = self.group.accept_or::<WAIT>(|core| {
+                let (end, number) = core.append_to(stream, record)?;
+                seq = number;
+                Ok(end)
+            });
+            return accepted.map(|(end, _)| StreamAppend { seq, end });
         }
-        let mut buf = Some(buf);
-        let accepted = self.group.accept_or::<WAIT>(|core| core.adopt(&mut buf, used, count, sum));
-        if let Some(unused) = buf {
-            self.group.core().give_back(unused);
-        }
-        // An append that waits for this memory could request nothing before: only now the batch can be written.
-        self.group.waiters().append_gate().open();
-        accepted
+        let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
+        let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
+        let (end, core) = self.accept_large::<WAIT>([&head, record], (1, Numbering::Next))?;
+        let seq = core.tagged().streams.next_number(stream).saturating_sub(1);
+        Ok(StreamAppend { seq, end })
     }
 
     /// Returns when everything before `lsn` is durable.
@@ -370,17 +380,17 @@ impl Log {
             return Ok(self.group.core().appended());
         }
         // Others append meanwhile: what can be done before the core is locked is done here.
-        let count = open.len();
+        let (count, numbering) = (open.len(), open.numbering());
         let accepted = match open.finish() {
             Finished::InBuffer { buf, used, sum } => {
-                self.group.accept(|core| core.adopt(buf, used, count, sum))
+                self.group.accept(|core| core.adopt(buf, used, (count, numbering), sum))
             }
             Finished::Apart(records)
                 if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) =>
             {
-                self.accept_large::<true>([&[], records], count)
+                self.accept_large::<true>([&[], records], (count, numbering))
             }
-            Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count)),
+            Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count, numbering)),
         };
         accepted.map(|(lsn, _)| lsn)
     }
@@ -430,7 +440,8 @@ impl Log {
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
         self.group.status().check_process()?;
-        self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))
+        let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))?;
+        if read.is_shown(self.group.cuts().as_deref()) { Ok(read.record) } else { Err(Error::NoRecord { lsn }) }
     }
 
     /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; so, one after the other, the log
@@ -440,10 +451,88 @@ impl Log {
     /// As [`Log::read_at`].
     pub fn read_before(&self, end: Lsn) -> Result<Option<Record>> {
         self.group.status().check_process()?;
-        if end == self.first_lsn() {
-            return Ok(None);
+        let mut end = end;
+        while end != self.first_lsn() {
+            let read = self.index.read(&self.group, &self.dir, Wanted::EndsAt(end))?;
+            if read.is_shown(self.group.cuts().as_deref()) {
+                return Ok(Some(read.record));
+            }
+            end = read.record.lsn;
         }
-        self.index.read(&self.group, &self.dir, Wanted::EndsAt(end)).map(Some)
+        Ok(None)
+    }
+
+    /// One stream of the log: an ordered sequence of records with its own reader, follower, trim and tail. All streams
+    /// share the log's writer, its segments and its flushes; a transaction may append to several
+    /// ([`Transaction::append_to`]). A stream is there as soon as a record is appended to it.
+    ///
+    /// [`Log::trim`] and [`Log::truncate_after`] concern the records that belong to no stream; those of streams go with
+    /// [`Stream::trim`], [`Stream::truncate`] and [`Stream::remove`]. A segment goes when neither needs it.
+    #[must_use]
+    pub fn stream(&self, id: StreamId) -> Stream<'_> {
+        Stream::new(self, id)
+    }
+
+    /// The streams that the log has, in order of their numbers.
+    #[must_use]
+    pub fn streams(&self) -> Vec<StreamId> {
+        let mut ids: Vec<_> = self.group.core().tagged().streams.ids().collect();
+        ids.sort();
+        ids
+    }
+
+    /// Cuts off the tail: every record that belongs to no stream and starts at or behind `lsn`. What is appended
+    /// afterwards follows at the end: LSNs are not used twice, and a reader steps over what is cut. Takes effect at once for
+    /// this process; durable when everything before the returned LSN is, so that a crash before that may bring the records back.
+    ///
+    /// A reader or follower that has handed out records which are cut off afterwards does not take them back. A cut
+    /// inside a transaction leaves its first records.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended; as [`Log::append`].
+    pub fn truncate_after(&self, lsn: Lsn) -> Result<Lsn> {
+        let mut refused = None;
+        let accepted = self.group.accept(|core| {
+            let end = core.appended();
+            refused = check_within(core, lsn).err();
+            if refused.is_some() || lsn == end {
+                return Ok(end);
+            }
+            core.append_tagged(&Tag { kind: TagKind::LogCut, stream: 0, number: lsn.get() }, &[])
+        });
+        let (end, core) = accepted?;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        self.group.publish_cuts(&core);
+        Ok(end)
+    }
+
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// What readers share with the log.
+    pub(crate) fn shared(&self) -> (Arc<Group>, Arc<Directory>, Arc<RecordIndex>) {
+        (Arc::clone(&self.group), Arc::clone(&self.dir), Arc::clone(&self.index))
+    }
+
+    /// Starts the thread that rewrites what streams need, once.
+    fn start_rewriter(&self) -> Result<()> {
+        let mut failed = None;
+        self.rewrites.call_once(|| {
+            let (group, dir, index) = self.shared();
+            let rewriter = Rewriter { group, dir, index };
+            let spawned = std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
+            match spawned {
+                Ok(thread) => {
+                    self.group.threads().set_rewriter(thread.thread().clone());
+                    lock(&self.threads).push(thread);
+                }
+                Err(source) => failed = Some(Error::io("start a thread for", self.dir.path(), source)),
+            }
+        });
+        failed.map_or(Ok(()), Err)
     }
 
     /// As [`Log::read`], but waits for more at the end.
@@ -604,6 +693,44 @@ impl Drop for Log {
     }
 }
 
+/// Accepts records that fill a batch of their own, if they are `wanted` when they get their place. They are copied and
+/// added to the checksum before the core is locked, because every other append would wait for that.
+pub(crate) fn accept_large<'a, const WAIT: bool>(
+    group: &'a Group,
+    parts: [&[u8]; 2],
+    count: (u32, Numbering),
+    wanted: impl Fn(&Core) -> bool,
+) -> Result<(Lsn, MutexGuard<'a, Core>)> {
+    let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
+    let capacity = used.next_multiple_of(group.config().block_bytes.into());
+    drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
+    let mut buf = AlignedBuf::zeroed(capacity);
+    let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
+    head.copy_from_slice(parts[0]);
+    body.copy_from_slice(parts[1]);
+    let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
+    #[cfg(feature = "simulation")]
+    if let Some(faults) = &group.writers().faults {
+        faults.copied();
+    }
+    let mut buf = Some(buf);
+    let accepted = group.accept_or::<WAIT>(|core| {
+        if wanted(core) { core.adopt(&mut buf, used, count, sum) } else { Ok(core.appended()) }
+    });
+    let accepted = accepted.map(|(end, mut core)| {
+        if let Some(unused) = buf.take() {
+            core.give_back(unused);
+        }
+        (end, core)
+    });
+    if let Some(unused) = buf {
+        group.core().give_back(unused);
+    }
+    // An append that waits for this memory could request nothing before: only now the batch can be written.
+    group.waiters().append_gate().open();
+    accepted
+}
+
 fn start(
     config: CoreConfig,
     core: Core,
@@ -614,7 +741,13 @@ fn start(
     let headers = recovered.segments.iter().copied();
     let spares = options.spares..=options.spares + KEPT_MAX;
     let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
-    let chain = Chain { link: recovered.link };
+    #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
+    let mut chain = recovered.chain;
+    #[cfg(feature = "simulation")]
+    if options.log_id.is_some() {
+        // A log whose identity a test chose has the same bytes whenever it is written.
+        chain.at(1 << 62);
+    }
     Group::new(config, core, chain, writers, inventory)
 }
 

@@ -21,7 +21,7 @@ const SEGMENT: u64 = 1300 << 20;
 const MEMORY_KIB: u64 = 1 << 20;
 const DIR: &str = "SEAWALL_TEST_CLAIMS";
 /// Longer than any batch, and as long as the longest.
-const CLAIMS: [u32; 2] = [1250 << 20, 1 << 30];
+const CLAIMS: [u32; 2] = [1250 << 20, (1 << 30) - 1];
 
 fn segment(number: u64, segment_bytes: u64, first_lsn: Lsn, link: u32) -> SegmentHeader {
     SegmentHeader {
@@ -35,6 +35,8 @@ fn segment(number: u64, segment_bytes: u64, first_lsn: Lsn, link: u32) -> Segmen
         previous: number - 1,
         link,
         class: Durability::PowerLoss,
+        streams_from: 0,
+        cuts_from: 0,
     }
 }
 
@@ -42,7 +44,7 @@ fn create(dir: &Path, header: &SegmentHeader) -> File {
     let file = File::create(dir.join(segment_name(header.number))).expect("creates");
     file.set_len(header.segment_bytes).expect("is sparse");
     for (copy, at) in [(0, 0), (1, header.data_end())] {
-        let mut bytes = [0; 96];
+        let mut bytes = [0; 128];
         header.encode(copy, &mut bytes);
         file.write_all_at(&bytes, at).expect("writes");
     }
@@ -68,8 +70,11 @@ fn forge(dir: &Path, claim: u32, followed: bool) {
         records: 1,
         link: 0,
         body_checksum: 1,
+        tagged: false,
+        cuts: false,
+        time_us: 0,
     };
-    let mut bytes = [0; 96];
+    let mut bytes = [0; 128];
     let link = batch.encode(&mut bytes);
     file.write_all_at(&bytes, BLOCK.into()).expect("writes");
     if followed {

@@ -11,11 +11,12 @@ use seawall::sim::arbitrary::recover_files;
 use seawall::sim::forged::{files, mend_segment};
 
 /// Inputs of the corpus, with files of 4096 bytes in blocks of 512.
-const LOGS: [&[u8]; 4] = [
+const LOGS: [&[u8]; 5] = [
     include_bytes!("../fuzz/corpus/recovery/torn"),
     include_bytes!("../fuzz/corpus/recovery/closed"),
     include_bytes!("../fuzz/corpus/recovery/reopened"),
     include_bytes!("../fuzz/corpus/recovery/into-the-next-segment"),
+    include_bytes!("../fuzz/corpus/recovery/streams"),
 ];
 const BLOCK: usize = 512;
 /// What programs trip over: nothing, one, a block, a segment, the ends of what 16, 32 and 64 bits hold.
@@ -38,7 +39,7 @@ const VALUES: [u64; 17] = [
     u64::MAX - 1,
     u64::MAX,
 ];
-const CHECKSUM_AT: usize = 92;
+const CHECKSUM_AT: usize = 124;
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -50,7 +51,7 @@ fn logs() -> Vec<(usize, Files)> {
 
 /// Where headers start: file and byte.
 fn headers(files: &Files) -> Vec<(usize, usize)> {
-    let starts = |bytes: &[u8]| bytes.starts_with(b"SWB1") || bytes.starts_with(b"SWS1");
+    let starts = |bytes: &[u8]| bytes.starts_with(b"SWLB") || bytes.starts_with(b"SWLS");
     let of_file = |(file, (_, bytes)): (usize, &(String, Vec<u8>))| {
         let at = (0..bytes.len()).step_by(BLOCK).filter(|at| starts(&bytes[*at..])).collect::<Vec<_>>();
         at.into_iter().map(move |at| (file, at))
@@ -133,7 +134,7 @@ fn prepared_files_of_any_length() {
     let mut found = Vec::new();
     for (log, base) in logs() {
         for block in [512_u16, 1024, 2048] {
-            for length in (0..20).map(|n| n * 256).chain([1, 95, 96, 97, 511, 513, 4095]) {
+            for length in (0..20).map(|n| n * 256).chain([1, 127, 128, 129, 511, 513, 4095]) {
                 for name in [segment_name(1), segment_name(3), segment_name(7), preparing_name(3)] {
                     let why = broken(&base, |files| {
                         for place in headers(files) {

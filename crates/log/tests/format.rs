@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use seawall::format::{
-    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, LogId, RECORD_BYTES_MAX, Records, SegmentHeader,
-    check_body, file_role, record_header, segment_name,
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, FEATURES, Fault, LogId, RECORD_BYTES_MAX, Records,
+    SegmentHeader, Tag, TagKind, check_body, file_role, record_header, segment_name, tagged_header,
 };
 use seawall::{Durability, Error, Log, Lsn, Options};
+
+const TAG: Tag = Tag { kind: TagKind::Data, stream: 0x01_0203, number: 0x0405_0607_0809 };
 
 const ID: LogId = LogId(*b"0123456789abcdef");
 
@@ -23,16 +25,20 @@ fn segment_header() -> SegmentHeader {
         previous: 6,
         link: 0xDEAD_BEEF,
         class: Durability::SystemCrash,
+        streams_from: 5,
+        cuts_from: 6,
     }
 }
 
-/// A batch of two records that are one transaction, and one record by itself.
+/// A batch of two records that are one transaction, one record by itself, and one of a stream.
 fn batch() -> Vec<u8> {
     let mut body = Vec::new();
     for (payload, more) in [(&b"debit"[..], true), (b"credit", false), (b"", false)] {
         body.extend(record_header(payload.len(), more).expect("short"));
         body.extend_from_slice(payload);
     }
+    body.extend(tagged_header(4, false, &TAG).expect("short"));
+    body.extend_from_slice(b"vote");
     let mut bytes = vec![0; 512];
     bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(&body);
     let header = BatchHeader {
@@ -46,9 +52,12 @@ fn batch() -> Vec<u8> {
         acknowledged: Lsn::new(999_900),
         trim_lsn: Lsn::new(999_000),
         body_bytes: u32::try_from(body.len()).expect("short"),
-        records: 3,
+        records: 4,
         link: 0xDEAD_BEEF,
         body_checksum: seawall_crc(&bytes[BATCH_HEADER_BYTES..]),
+        tagged: true,
+        cuts: false,
+        time_us: 1_795_000_000_000_000,
     };
     header.encode(&mut bytes);
     bytes
@@ -72,25 +81,27 @@ fn golden(name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn the_bytes_are_those_of_version_2() {
+fn the_bytes_are_those_of_version_1() {
     let mut segment = vec![0; 512];
     segment_header().encode(0, &mut segment);
-    golden("segment-v2.bin", &segment);
-    golden("batch-v2.bin", &batch());
+    golden("segment-v1.bin", &segment);
+    golden("batch-v1.bin", &batch());
 }
 
 #[test]
 fn the_golden_files_read_back() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let segment = fs::read(dir.join("segment-v2.bin")).expect("is there");
+    let segment = fs::read(dir.join("segment-v1.bin")).expect("is there");
     assert_eq!(SegmentHeader::decode(&segment, 0, 7, 65_536), Ok(segment_header()));
-    let bytes = fs::read(dir.join("batch-v2.bin")).expect("is there");
+    let bytes = fs::read(dir.join("batch-v1.bin")).expect("is there");
     let (header, _) = BatchHeader::decode(&bytes).expect("is sound");
     assert_eq!(check_body(&header, &bytes), Ok(()));
     let body = &bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + header.body_bytes as usize];
-    let records: Vec<(Vec<u8>, bool)> =
-        Records::new(body).map(|record| (record.payload.to_vec(), record.more)).collect();
-    assert_eq!(records, [(b"debit".to_vec(), true), (b"credit".to_vec(), false), (Vec::new(), false)]);
+    let records: Vec<_> =
+        Records::new(body).map(|record| (record.payload.to_vec(), record.more, record.tag)).collect();
+    let plain = |payload: &[u8], more| (payload.to_vec(), more, None);
+    let tagged = (b"vote".to_vec(), false, Some(TAG));
+    assert_eq!(records, [plain(b"debit", true), plain(b"credit", false), plain(b"", false), tagged]);
 }
 
 #[test]
@@ -126,22 +137,22 @@ fn every_flipped_bit_of_a_segment_header_is_noticed_and_the_place_is_bound() {
 /// A header with `bytes` at `at`, its checksum right.
 fn forged(mut header: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     header[at..at + bytes.len()].copy_from_slice(bytes);
-    let checksum = seawall_crc(&header[..92]);
-    header[92..96].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = seawall_crc(&header[..124]);
+    header[124..128].copy_from_slice(&checksum.to_le_bytes());
     header
 }
 
 #[test]
 fn another_version_is_distinguished_from_damage() {
-    for version in [1, 3] {
+    for version in [0, 2] {
         assert_eq!(BatchHeader::decode(&forged(batch(), 4, &[version])), Err(Fault::Version(version.into())));
     }
 }
 
 #[test]
-fn a_log_of_version_1_is_refused_by_name_and_with_a_remedy() {
+fn a_log_of_an_unreleased_build_is_refused_by_name_and_with_a_remedy() {
     let dir = tempfile::tempdir().expect("a directory");
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/segment-v1.bin");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/segment-unreleased.bin");
     let mut segment = fs::read(golden).expect("the golden file is there");
     segment.resize(65_536, 0);
     fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
@@ -152,8 +163,58 @@ fn a_log_of_version_1_is_refused_by_name_and_with_a_remedy() {
     ];
     for refusal in refusals {
         let error = refusal.expect_err("is of another version");
-        assert!(matches!(error, Error::OlderFormat { version: 1, .. }), "{error}");
+        assert!(matches!(error, Error::OlderFormat { version: 0, .. }), "{error}");
         assert!(error.to_string().contains("append them to a new log"), "{error}");
+    }
+}
+
+#[test]
+fn a_feature_that_is_reserved_or_unknown_is_refused_by_name() {
+    let mut header = vec![0; 512];
+    segment_header().encode(0, &mut header);
+    for (bits, name) in FEATURES.into_iter().chain([(1 << 31, "0x80000000")]) {
+        let mut segment = forged(header.clone(), 84, &bits.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&segment, 0, 7, 65_536), Err(Fault::Features(bits)));
+        let dir = tempfile::tempdir().expect("a directory");
+        segment.resize(65_536, 0);
+        fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
+        let refusals = [
+            Log::open(dir.path(), options()).map(drop),
+            seawall::View::open(dir.path()).map(drop),
+            seawall::verify(dir.path()).map(drop),
+        ];
+        for refusal in refusals {
+            let error = refusal.expect_err("needs a feature");
+            assert!(matches!(error, Error::UnknownFeature { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
+
+/// Each rule of a tagged record: the kind is known, a kind without payload has none, and the flags of the batch say it.
+#[test]
+fn a_batch_with_a_malformed_tag_is_not_valid_at_once_or_in_pieces() {
+    let tag = |kind: u8| [3, 2, 1, kind, 9, 0, 0, 0, 0, 0, 0, 0];
+    let body = |kind: u8, payload: &[u8]| {
+        let head = u32::try_from(payload.len()).expect("short") | 1 << 30;
+        [&head.to_le_bytes()[..], &tag(kind), payload].concat()
+    };
+    let batch = |body: &[u8], tagged: bool| {
+        let mut bytes = vec![0; 512];
+        bytes[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(body);
+        let (header, _) = BatchHeader::decode(&self::batch()).expect("is sound");
+        let body_bytes = u32::try_from(body.len()).expect("short");
+        let body_checksum = seawall_crc(&bytes[BATCH_HEADER_BYTES..]);
+        let header = BatchHeader { body_bytes, records: 1, body_checksum, tagged, ..header };
+        header.encode(&mut bytes);
+        check_body(&header, &bytes)
+    };
+    for kind in 0..=u8::MAX {
+        let known = (1..=7).contains(&kind);
+        let expected = |holds: bool| if holds { Ok(()) } else { Err(Fault::Records) };
+        assert_eq!(batch(&body(kind, b""), true), expected(known), "{kind}");
+        assert_eq!(batch(&body(kind, b"x"), true), expected(matches!(kind, 1 | 2 | 7)), "{kind}");
+        assert_eq!(batch(&body(kind, b""), false), Err(Fault::Records), "{kind} without the flag");
     }
 }
 

@@ -36,6 +36,14 @@ pub fn monotonic_ns() -> u64 {
     CLOCK.get_or_init(Monotonic::start).now_ns()
 }
 
+/// Microseconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
+pub fn unix_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
 /// Seconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]

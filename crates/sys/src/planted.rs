@@ -124,6 +124,15 @@ mod switch {
         RenameReplaces
         OpenFailureIsFatal
         TrustFlushOfFua
+        ReleaseBeforeDurable
+        StreamTrimForgotten
+        StreamCutForgotten
+        EmptyStreamForgotten
+        TrimPastStreams
+        CutsNotRestated
+        CutsNotStated
+        CutsNotRead
+        CopyReadBeforeDurable
     }
 
     thread_local! {

@@ -16,7 +16,7 @@ fn batch(bytes: &[u8]) {
     let body = &bytes[BATCH_HEADER_BYTES..][..usize::try_from(header.body_bytes).expect("32 bits fit")];
     let records: Vec<_> = Records::new(body).collect();
     assert_eq!(records.len(), usize::try_from(header.records).expect("32 bits fit"));
-    assert_eq!(records.iter().map(|record| record.payload.len() + 4).sum::<usize>(), body.len());
+    assert_eq!(records.iter().map(|record| record.bytes()).sum::<usize>(), body.len());
     assert!(records.last().is_none_or(|record| !record.more), "a transaction lies in one batch");
     assert_eq!(header.kind == BatchKind::Records, !records.is_empty());
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use seawall::Lsn;
-use seawall::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, record_header};
+use seawall::format::{
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader, Tag, TagKind, record_header, tagged_header,
+};
 use seawall_fuzz::crc32c;
 
 const BLOCK: usize = 512;
@@ -34,6 +36,8 @@ impl Builder {
             previous: number - 1,
             link,
             class: seawall::Durability::PowerLoss,
+            streams_from: 0,
+            cuts_from: 0,
         };
         let mut bytes = vec![0; SEGMENT];
         header.encode(0, &mut bytes);
@@ -41,18 +45,34 @@ impl Builder {
         Self { bytes, header, at: BLOCK, lsn, link, epoch: number }
     }
 
-    fn batch(mut self, kind: BatchKind, payloads: &[(&[u8], bool)]) -> Self {
+    fn batch(self, kind: BatchKind, payloads: &[(&[u8], bool)]) -> Self {
         let mut body = Vec::new();
         for (payload, more) in payloads {
             body.extend(record_header(payload.len(), *more).expect("short"));
             body.extend_from_slice(payload);
         }
+        self.encoded(kind, &body, payloads.len(), (false, false))
+    }
+
+    /// A batch of tagged records, each a transaction of its own.
+    fn tagged(self, records: &[(TagKind, u32, u64, &[u8])]) -> Self {
+        let mut body = Vec::new();
+        for (kind, stream, number, payload) in records {
+            let tag = Tag { kind: *kind, stream: *stream, number: *number };
+            body.extend(tagged_header(payload.len(), false, &tag).expect("short"));
+            body.extend_from_slice(payload);
+        }
+        let cuts = records.iter().any(|(kind, ..)| matches!(kind, TagKind::LogCut | TagKind::LogCuts));
+        self.encoded(BatchKind::Records, &body, records.len(), (true, cuts))
+    }
+
+    fn encoded(mut self, kind: BatchKind, body: &[u8], records: usize, (tagged, cuts): (bool, bool)) -> Self {
         if kind == BatchKind::Open {
             self.epoch += 1;
         }
         let blocks = (BATCH_HEADER_BYTES + body.len()).next_multiple_of(BLOCK);
         let out = &mut self.bytes[self.at..self.at + blocks];
-        out[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(&body);
+        out[BATCH_HEADER_BYTES..BATCH_HEADER_BYTES + body.len()].copy_from_slice(body);
         let header = BatchHeader {
             kind,
             log_id: ID,
@@ -64,9 +84,12 @@ impl Builder {
             acknowledged: Lsn::new(self.lsn),
             trim_lsn: Lsn::ZERO,
             body_bytes: u32::try_from(body.len()).expect("short"),
-            records: u32::try_from(payloads.len()).expect("few"),
+            records: u32::try_from(records).expect("few"),
             link: self.link,
             body_checksum: crc32c(&out[BATCH_HEADER_BYTES..]),
+            tagged,
+            cuts,
+            time_us: 1_795_000_000_000_000,
         };
         self.link = header.encode(out);
         self.lsn = header.end().get();
@@ -105,6 +128,19 @@ fn main() {
     write("recovery", "torn", &torn);
     write("recovery", "closed", &closed);
     write("recovery", "reopened", &input(true, &[&first, &second]));
+    let first_stream = Builder::new(1, None)
+        .batch(BatchKind::Records, &[(b"plain", false)])
+        .tagged(&[(TagKind::Data, 7, 0, b"a"), (TagKind::Data, 8, 0, b"b"), (TagKind::Data, 7, 1, b"c")])
+        .tagged(&[(TagKind::LogCut, 0, 5, b""), (TagKind::StreamTrim, 7, 1, b"")]);
+    let mut second_stream = Builder::new(2, Some(&first_stream));
+    (second_stream.header.streams_from, second_stream.header.cuts_from) = (1, 2);
+    second_stream.header.encode(0, &mut second_stream.bytes);
+    second_stream.header.encode(1, &mut second_stream.bytes[SEGMENT - BLOCK..]);
+    let cuts = [5_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat();
+    let second_stream = second_stream
+        .tagged(&[(TagKind::LogCuts, 0, 0, &cuts)])
+        .tagged(&[(TagKind::Copy, 8, 0, b"b"), (TagKind::StreamCut, 7, 1, b""), (TagKind::StreamState, 9, 4, b"")]);
+    write("recovery", "streams", &input(true, &[&first_stream, &second_stream]));
     write("recovery", "unmended", &input(false, &[&first]));
     write("recovery", "empty", &[1]);
     write("batch", "records", &first.bytes[BLOCK..2 * BLOCK]);

@@ -8,7 +8,7 @@ use seawall_sys::buffer::about_to_write;
 
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
-use crate::format::{BATCH_HEADER_BYTES, BatchKind};
+use crate::format::{BATCH_HEADER_BYTES, BatchKind, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::segment::Place;
 
@@ -28,6 +28,9 @@ pub(crate) struct Start {
     pub(crate) bytes: u64,
     /// The segment before it.
     pub(crate) previous: u64,
+    /// From which segments on streams and cuts are read, 0 for none.
+    pub(crate) streams_from: u64,
+    pub(crate) cuts_from: u64,
 }
 
 /// A batch under assembly, and afterwards until it is sealed.
@@ -57,6 +60,10 @@ pub(crate) struct Batch {
     pub(crate) room: usize,
     /// Set if its segment is to be started first.
     pub(crate) start: Option<Start>,
+    /// Whether some record has a tag.
+    pub(crate) tagged: bool,
+    /// Whether some record says what of the log is cut.
+    pub(crate) cuts: bool,
 }
 
 impl Batch {
@@ -75,12 +82,20 @@ impl Batch {
             sum: 0,
             summed: BATCH_HEADER_BYTES,
             start: None,
+            tagged: false,
+            cuts: false,
         }
     }
 
     /// The LSN behind its last record.
     pub(crate) fn end(&self) -> Lsn {
         self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
+    }
+
+    /// Notes that it holds a record with this tag.
+    pub(crate) fn note(&mut self, tag: &Tag) {
+        self.tagged = true;
+        self.cuts |= matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts);
     }
 
     /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.

@@ -68,6 +68,7 @@ pub(crate) fn end(group: &Group, resources: Resources, handed_over: &HandedOver)
     group.waiters().follower_gate().open();
     group.threads().wake_writer();
     group.threads().wake_maintenance();
+    group.threads().wake_rewriter();
     if let Some(resources) = here {
         resources.release(group);
     }

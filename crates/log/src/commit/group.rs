@@ -16,6 +16,7 @@
 //! every waiter is woken and nothing is acknowledged, at any level; the leader that finishes a batch makes sure that the
 //! batch gathered meanwhile gets a leader.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_sys::durability::Class;
@@ -29,7 +30,8 @@ use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::commit::stats::{Recorder, Stats};
 use crate::commit::status::Status;
 use crate::commit::sync::{
-    AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock, monotonic_ns, try_lock, yield_now,
+    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, time_us, try_lock,
+    yield_now,
 };
 use crate::commit::threads::Threads;
 use crate::commit::waiters::Waiters;
@@ -39,12 +41,18 @@ use crate::lock::Writing;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::segment::inventory::SegmentInventory;
+use crate::stream::cuts::CutList;
 
 /// Everything that the threads of one log share.
 #[derive(Debug)]
 pub(crate) struct Group {
     config: CoreConfig,
     core: Mutex<Core>,
+    /// What is cut off the log, for readers; `None` as long as nothing is.
+    cuts: Mutex<Option<Arc<CutList>>>,
+    /// Whether anything is cut off.
+    has_cuts: AtomicBool,
+    stream_changes: AtomicU64,
     chain: Mutex<Chain>,
     writers: SegmentWriters,
     wait: GroupWait,
@@ -71,6 +79,9 @@ impl Group {
             config,
             waiters: Waiters::new(core.acknowledged()),
             recorder: Recorder::new(writers.dir(), config.own()),
+            has_cuts: AtomicBool::new(!core.tagged().cuts.is_empty()),
+            cuts: Mutex::new(Some(Arc::new(core.tagged().cuts.clone())).filter(|cuts| !cuts.is_empty())),
+            stream_changes: AtomicU64::new(0),
             core: Mutex::new(core),
             chain: Mutex::new(chain),
             writers,
@@ -158,6 +169,28 @@ impl Group {
     /// is read from the core.
     pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
         if level > self.config.own() { self.core().reached(level) } else { self.waiters.reached(level) }
+    }
+
+    /// What is cut off the log, `None` if nothing is.
+    pub(crate) fn cuts(&self) -> Option<Arc<CutList>> {
+        if self.has_cuts.load(Ordering::Acquire) { lock(&self.cuts).clone() } else { None }
+    }
+
+    /// Counts the trims and cuts of streams.
+    pub(crate) fn stream_changes(&self) -> u64 {
+        self.stream_changes.load(Ordering::Acquire)
+    }
+
+    /// A stream was trimmed or cut: readers look up again where their records are. Called under the core lock.
+    pub(crate) fn note_stream_change(&self) {
+        self.stream_changes.fetch_add(1, Ordering::AcqRel);
+        self.threads.wake_rewriter();
+    }
+
+    /// Has readers see what is cut off now, as the core has it.
+    pub(crate) fn publish_cuts(&self, core: &Core) {
+        *lock(&self.cuts) = Some(Arc::new(core.tagged().cuts.clone()));
+        self.has_cuts.store(true, Ordering::Release);
     }
 
     /// Has `accept` accept records, waiting for memory and segments as long as it must.
@@ -383,6 +416,7 @@ impl Group {
         // Taken before the core is released, so that batches are sealed in the order in which they were issued.
         let mut chain = lock(&self.chain);
         drop(core);
+        chain.at(time_us());
         let job = chain.seal(&self.config, issue);
         drop(chain);
         let span = tracing::trace_span!(
@@ -416,6 +450,7 @@ impl Group {
         self.recorder.batch(took_ns, &job);
         if let Some(header) = starts {
             self.housekeeping.inventory().started(header);
+            self.threads.wake_rewriter();
         }
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
@@ -564,6 +599,9 @@ impl Group {
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
+        stats.streams = core.tagged().streams.ids().count() as u64;
+        stats.stream_bytes = core.tagged().streams.live_bytes();
+        stats.stream_memory_bytes = core.tagged().streams.memory_bytes() as u64;
         drop(core);
         stats.segments = self.housekeeping.inventory().segments().len() as u64;
         stats

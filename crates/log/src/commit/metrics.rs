@@ -12,6 +12,7 @@
 //! | `seawall_segments_started_total` | counter | segments | started |
 //! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
 //! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
+//! | `seawall_rewritten_bytes_total` | counter | bytes | of records that streams needed of segments that had to go |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
 //! | `seawall_failures_total` | counter | failures | that ended a log |
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
@@ -49,6 +50,7 @@ pub(crate) enum Metric {
     SegmentsStarted,
     SegmentsPrepared,
     SegmentsFilled,
+    RewrittenBytes,
     Stalls,
     Failures,
     WriteSeconds,
@@ -57,7 +59,7 @@ pub(crate) enum Metric {
 
 /// Every metric, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-pub(crate) const METRICS: [Row; 12] = [
+pub(crate) const METRICS: [Row; 13] = [
     ("seawall_batches_total", MetricKind::Counter, "batches written and acknowledged, marks included"),
     (
         "seawall_relaxed_batches_total",
@@ -73,6 +75,11 @@ pub(crate) const METRICS: [Row; 12] = [
         "seawall_segments_filled_total",
         MetricKind::Counter,
         "segments made anew and filled with zeros, not recycled",
+    ),
+    (
+        "seawall_rewritten_bytes_total",
+        MetricKind::Counter,
+        "bytes of records that streams needed of segments that had to go",
     ),
     ("seawall_stalls_total", MetricKind::Counter, "waits of an append for memory or for a segment"),
     ("seawall_failures_total", MetricKind::Counter, "failures that ended a log"),

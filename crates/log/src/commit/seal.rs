@@ -25,6 +25,8 @@ use seawall_sys::planted;
 pub(crate) struct Chain {
     /// The header checksum of the last sealed batch.
     pub(crate) link: u32,
+    /// The time of that batch, microseconds since 1970: the next one has none before it.
+    pub(crate) time_us: u64,
 }
 
 /// What is to be written for one batch.
@@ -145,6 +147,17 @@ pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
 }
 
 impl Chain {
+    /// Behind a batch whose header has this checksum, at an unknown time.
+    #[cfg(test)]
+    pub(crate) fn new(link: u32) -> Self {
+        Self { link, time_us: 0 }
+    }
+
+    /// The next batch was gathered at this time, microseconds since 1970, unless the clock went back.
+    pub(crate) fn at(&mut self, time_us: u64) {
+        self.time_us = self.time_us.max(time_us);
+    }
+
     /// Seals one batch.
     pub(crate) fn seal(&mut self, config: &CoreConfig, issue: Issue) -> Job {
         let Issue { id, batch, level, sync_first, durable, acknowledged, trim } = issue;
@@ -160,6 +173,8 @@ impl Chain {
             previous: start.previous,
             link: self.link,
             class: config.class,
+            streams_from: start.streams_from,
+            cuts_from: start.cuts_from,
         });
         let bytes = batch.used.next_multiple_of(config.block_bytes.into());
         let out = &mut batch.buf.bytes_mut()[..bytes];
@@ -179,6 +194,9 @@ impl Chain {
             records: batch.records,
             link: self.link,
             body_checksum: crc32c_more(batch.sum, &out[batch.summed..]),
+            tagged: batch.tagged,
+            cuts: batch.cuts,
+            time_us: self.time_us,
         };
         let checksum = header.encode(out);
         planted!(LinkNotAdvanced, (), self.link = checksum);
@@ -216,6 +234,7 @@ mod tests {
     use crate::lsn::Lsn;
     use crate::method::ack_level::AckLevel;
     use crate::segment::{Place, Spare};
+    use crate::stream::state::TaggedState;
     use crate::testing::fixtures;
 
     #[test]
@@ -223,7 +242,7 @@ mod tests {
         let config = fixtures::config(512, 1024, 2);
         let place = Place { segment: 1, offset: 512, data_end: 1 << 20 };
         let mut core = fixtures::core(config, place);
-        let mut chain = Chain { link: 0 };
+        let mut chain = Chain::new(0);
         let segment = fixtures::segment(1, 512, (1 << 20) + 512, Lsn::ZERO);
         let mut cursor = Cursor::start(segment);
         for round in 0..6_u8 {
@@ -262,11 +281,11 @@ mod tests {
             // No room is left in segment 1.
             let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
             let spares = vec![Spare { number: 4, bytes }];
-            let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::new(50), place, spares };
+            let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::new(50), place, spares, tagged: TaggedState::default() };
             let mut core = Core::new(config, resume);
             let end = core.append(b"the first one").expect("there is a spare");
             core.request(AckLevel::Full, end);
-            let job = Chain { link: 9 }.seal(&config, core.issue().expect("there is a batch"));
+            let job = Chain::new(9).seal(&config, core.issue().expect("there is a batch"));
             let writes: Vec<_> = job.writes().collect();
             let [last, first] = writes[..] else { panic!("{} writes", writes.len()) };
             assert_eq!((last.offset, last.bytes.len(), first.offset), (bytes - block as u64, block, 0));

@@ -22,14 +22,22 @@ use std::collections::VecDeque;
 use crate::commit::batch::{Batch, Start};
 use crate::commit::sync_debt::SyncDebt;
 use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
-use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind, record_header,
+    tagged_header,
+};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::Task;
 use crate::segment::{Place, Spare};
+use crate::stream::StreamId;
+use crate::stream::state::{Numbering, TaggedState};
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
+
+/// The header of a record and its tag.
+const HEAD_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
 
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +76,8 @@ pub(crate) struct ResumePoint {
     pub(crate) place: Place,
     /// Segments that are prepared.
     pub(crate) spares: Vec<Spare>,
+    /// What the tagged records say.
+    pub(crate) tagged: TaggedState,
 }
 
 /// Why an append was not accepted. Nothing changed.
@@ -137,6 +147,8 @@ pub(crate) struct Core {
     syncing: Lsn,
     durable: Lsn,
     trim: Lsn,
+    /// Where the untagged records were trimmed to: past `trim` if a stream needs what lies before.
+    plain_trim: Lsn,
     /// The first LSN as the disk knows it.
     durable_trim: Lsn,
     /// The first LSN that relaxed batches state: it is durable once they are synced.
@@ -159,6 +171,10 @@ pub(crate) struct Core {
     /// The last batch that has been written and acknowledged at its level.
     done_id: u64,
     debt: SyncDebt,
+    /// What the tagged records appended so far say.
+    tagged: TaggedState,
+    /// The batch that is opened now states all cuts.
+    restating: bool,
     failed: bool,
 }
 
@@ -194,6 +210,7 @@ impl Core {
             syncing: resume.end,
             durable: resume.end,
             trim: resume.trim,
+            plain_trim: resume.trim,
             durable_trim: resume.trim,
             relaxed_trim: resume.trim,
             witnessed: resume.end,
@@ -210,6 +227,8 @@ impl Core {
             durable_id: 0,
             done_id: 0,
             debt: SyncDebt::new(resume.end, config.own()),
+            tagged: resume.tagged,
+            restating: false,
             failed: false,
         }
     }
@@ -337,20 +356,74 @@ impl Core {
         let bytes = RECORD_HEADER_BYTES + payload.len();
         self.reserve(bytes)?.put([&head, payload], 1);
         self.accepted_records += 1;
+        let end = self.accepted(bytes);
+        self.tagged.plain_end = end;
+        Ok(end)
+    }
+
+    /// Accepts the next record of a stream; returns the end of it and its number in the stream.
+    pub(crate) fn append_to(&mut self, stream: StreamId, payload: &[u8]) -> Result<(Lsn, u64), Refusal> {
+        let number = self.tagged.streams.next_number(stream);
+        let tag = Tag { kind: TagKind::Data, stream: stream.get(), number };
+        self.append_tagged(&tag, payload).map(|end| (end, number))
+    }
+
+    /// Accepts one tagged record; what it says holds from now on.
+    pub(crate) fn append_tagged(&mut self, tag: &Tag, payload: &[u8]) -> Result<Lsn, Refusal> {
+        let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
+        let bytes = head.len() + payload.len();
+        let batch = self.reserve(bytes)?;
+        batch.note(tag);
+        batch.put([&head, payload], 1);
+        let (segment, lsn) = (batch.segment, self.appended);
+        self.accepted_records += u64::from(tag.kind == TagKind::Data);
+        self.tagged.apply(tag, payload, (lsn, bytes), segment);
         Ok(self.accepted(bytes))
     }
 
-    /// Accepts the records of one transaction, encoded already, all into one batch.
-    pub(crate) fn append_encoded(&mut self, records: &[u8], count: u32) -> Result<Lsn, Refusal> {
+    /// Accepts the records of one transaction, encoded already, all into one batch; those of streams get their numbers.
+    pub(crate) fn append_encoded(&mut self, records: &mut [u8], count: u32, numbering: Numbering) -> Result<Lsn, Refusal> {
         planted!(
             SplitTransaction,
             if count > 1 {
-                return crate::testing::mutant::split(self, records);
+                return crate::testing::mutant::split(self, records, numbering);
             }
         );
-        self.reserve(records.len())?.put([records, &[]], count);
+        self.reserve(records.len())?;
+        self.number(records, numbering);
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        batch.put([records, &[]], count);
         self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
+    }
+
+    /// Takes in the tags of the records of a transaction, as part of the open batch, and gives those of streams their numbers.
+    fn number(&mut self, records: &mut [u8], numbering: Numbering) {
+        if numbering == Numbering::Untagged {
+            self.tagged.plain_end = self.appended.saturating_add(records.len() as u64);
+            return;
+        }
+        let Some(batch) = &mut self.open else { return };
+        let (mut at, mut lsn) = (0, self.appended);
+        while let Some(head) = records[at..].first_chunk::<RECORD_HEADER_BYTES>() {
+            let head = RecordHead::read(*head);
+            let end = lsn.saturating_add(head.record_bytes() as u64);
+            let room = at + RECORD_HEADER_BYTES..at + head.front_bytes();
+            if let Some(mut tag) = records[room.clone()].try_into().ok().and_then(Tag::decode) {
+                if numbering == Numbering::Next {
+                    let stream = StreamId::new(tag.stream);
+                    tag.number = stream.map_or(0, |stream| self.tagged.streams.next_number(stream));
+                    records[room].copy_from_slice(&tag.encode());
+                }
+                let payload = at + head.front_bytes()..at + head.record_bytes();
+                batch.note(&tag);
+                self.tagged.apply(&tag, &records[payload], (lsn, head.record_bytes()), batch.segment);
+            } else {
+                self.tagged.plain_end = end;
+            }
+            at += head.record_bytes();
+            lsn = end;
+        }
     }
 
     /// Lends a buffer to assemble records in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
@@ -369,7 +442,7 @@ impl Core {
         &mut self,
         buf: &mut Option<AlignedBuf>,
         used: usize,
-        count: u32,
+        (count, numbering): (u32, Numbering),
         sum: u32,
     ) -> Result<Lsn, Refusal> {
         if self.failed || self.open.as_ref().is_some_and(|open| open.kind == BatchKind::Close) {
@@ -380,10 +453,26 @@ impl Core {
         }
         self.open_batch(BatchKind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
-        (batch.used, batch.sum, batch.summed) = (used, sum, used);
-        batch.records = count;
+        (batch.used, batch.sum, batch.summed, batch.records) = (used, sum, used, count);
+        self.number_adopted(used, numbering);
         self.accepted_records += u64::from(count);
         Ok(self.accepted(used - BATCH_HEADER_BYTES))
+    }
+
+    /// Numbers the records of the open batch, which were encoded elsewhere. The checksum that came with them does not hold
+    /// any more: it is computed when the batch is sealed.
+    fn number_adopted(&mut self, used: usize, numbering: Numbering) {
+        let Some(batch) = &mut self.open else { return };
+        if numbering == Numbering::Untagged {
+            self.tagged.plain_end = batch.end();
+            return;
+        }
+        (batch.sum, batch.summed) = (0, BATCH_HEADER_BYTES);
+        let mut buf = std::mem::replace(&mut batch.buf, AlignedBuf::zeroed(0));
+        self.number(&mut buf.bytes_mut()[BATCH_HEADER_BYTES..used], numbering);
+        if let Some(batch) = &mut self.open {
+            batch.buf = buf;
+        }
     }
 
     fn accepted(&mut self, bytes: usize) -> Lsn {
@@ -432,11 +521,19 @@ impl Core {
         let mut start = None;
         if place.offset + padded + reserve > place.data_end {
             // Header, batch, close mark, second copy of the header.
-            let needed = padded + 3 * block;
+            let restated = if self.restating { None } else { self.tagged.restatement(self.trim) };
+            let first = restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
+            let needed = first + padded + 3 * block;
             let held = self.held.is_some();
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
-            start = Some(Start { bytes: spare.bytes, previous: place.segment });
+            if let Some(cuts) = restated {
+                self.restate(&cuts)?;
+                return self.open_batch(kind, used, own);
+            }
+            let streams_from = self.tagged.streams_from;
+            let cuts_from = if self.restating { spare.number } else { self.tagged.cuts_from };
+            start = Some(Start { bytes: spare.bytes, previous: place.segment, streams_from, cuts_from });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
         }
         let capacity = usize::try_from(padded).map_err(|_| Refusal::TooLong)?;
@@ -446,6 +543,7 @@ impl Core {
         };
         if start.is_some() {
             self.spares.pop_front();
+            self.tagged.streams.segment_started(self.appended);
         }
         let left = usize::try_from(place.data_end - reserve - place.offset).unwrap_or(usize::MAX);
         let room = left.min(buf.capacity());
@@ -455,6 +553,24 @@ impl Core {
         if let Some(full) = self.open.replace(batch) {
             self.ready.push_back(full);
         }
+        Ok(())
+    }
+
+    /// Starts the next segment with all cuts that are still needed.
+    fn restate(&mut self, cuts: &[u8]) -> Result<(), Refusal> {
+        let tag = Tag { kind: TagKind::LogCuts, stream: 0, number: 0 };
+        let head = tagged_header(cuts.len(), false, &tag).ok_or(Refusal::TooLong)?;
+        let bytes = head.len() + cuts.len();
+        self.restating = true;
+        let opened = self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None);
+        self.restating = false;
+        opened?;
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        batch.note(&tag);
+        batch.put([&head, cuts], 1);
+        let (segment, lsn) = (batch.segment, self.appended);
+        self.tagged.apply(&tag, cuts, (lsn, bytes), segment);
+        self.accepted(bytes);
         Ok(())
     }
 
@@ -578,8 +694,28 @@ impl Core {
     /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
     /// past what is acknowledged. Returns what it is now.
     pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
-        self.trim = self.trim.max(lsn.min(self.acknowledged()));
+        self.plain_trim = self.plain_trim.max(lsn.min(self.acknowledged()));
+        self.move_trim();
         self.trim
+    }
+
+    /// Moves the first LSN as far as neither untagged records nor streams need what lies before it; returns whether it moved.
+    pub(crate) fn move_trim(&mut self) -> bool {
+        let before = self.trim;
+        let bound = self.tagged.trim_bound(self.plain_trim).min(self.acknowledged());
+        self.trim = self.trim.max(bound);
+        self.tagged.streams.trimmed(self.trim);
+        self.trim > before
+    }
+
+    /// How far the log could be trimmed if no stream needed anything.
+    pub(crate) fn trim_without_streams(&self) -> Lsn {
+        if self.tagged.plain_end <= self.plain_trim { Lsn::MAX } else { self.plain_trim }
+    }
+
+    /// What the tagged records say.
+    pub(crate) fn tagged(&self) -> &TaggedState {
+        &self.tagged
     }
 
     /// Makes a prepared segment available; one that was prepared to replace the held spare takes its place.
@@ -733,6 +869,10 @@ impl Core {
                 planted!(RelaxedTrim, self.durable_trim = self.relaxed_trim);
             }
             self.flight.pop_front();
+        }
+        if self.tagged.streams_from != 0 {
+            self.tagged.streams.durable(self.durable);
+            self.move_trim();
         }
     }
 

@@ -57,6 +57,16 @@ pub struct Stats {
     pub pinned: Option<Lsn>,
     /// Segments in the log.
     pub segments: u64,
+    /// Streams that the log has.
+    pub streams: u64,
+    /// Bytes of the log that hold records of streams which are still needed.
+    pub stream_bytes: u64,
+    /// Memory that their positions take, bytes.
+    pub stream_memory_bytes: u64,
+    /// Records of streams that were rewritten because the segment that held them was to go: the price of streams that lag.
+    pub rewritten_records: u64,
+    /// What these take, bytes.
+    pub rewritten_bytes: u64,
     /// The row of the method table in use.
     pub method: &'static str,
     /// The engine that runs it.
@@ -132,6 +142,14 @@ impl Recorder {
     pub(crate) fn stalled(&self) {
         self.metrics.count(Metric::Stalls, 1);
         self.stalls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records of streams were rewritten.
+    pub(crate) fn rewritten(&self, records: u64, bytes: u64) {
+        self.metrics.count(Metric::RewrittenBytes, bytes);
+        let mut kept = lock(&self.kept);
+        kept.counts.rewritten_records += records;
+        kept.counts.rewritten_bytes += bytes;
     }
 
     /// A segment was made anew.

@@ -12,7 +12,7 @@ pub(crate) use imp::*;
 
 #[cfg(not(loom))]
 mod imp {
-    pub(crate) use seawall_sys::clock::monotonic_ns;
+    pub(crate) use seawall_sys::clock::{monotonic_ns, unix_micros as time_us};
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
     pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
@@ -69,6 +69,10 @@ mod imp {
     use loom::sync::atomic::fence;
 
     /// Time passes by being looked at, so that every run of one order sees the same.
+    pub(crate) fn time_us() -> u64 {
+        0
+    }
+
     pub(crate) fn monotonic_ns() -> u64 {
         // All threads of a scene run on one thread of the test, and other scenes must not move its clock.
         std::thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });

@@ -1,4 +1,4 @@
-//! Wakes the two background threads of a log, and lets the writer thread sleep without missing anything.
+//! Wakes the background threads of a log, and lets the writer thread sleep without missing anything.
 //!
 //! Invariant: the writer thread says that it sleeps before it looks for work for the last time, and whatever gives it
 //! work does so before it looks whether the thread sleeps; so one of the two sees the other.
@@ -8,11 +8,12 @@ use std::thread::Thread;
 
 use crate::commit::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// The handles of the writer thread and of the maintenance thread.
+/// The handles of the threads of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     writer: OnceLock<Thread>,
     maintenance: OnceLock<Thread>,
+    rewriter: OnceLock<Thread>,
     /// The writer thread sleeps without a time limit.
     writer_asleep: AtomicBool,
     /// Counts what the writer thread must notice: batches that became durable, trims, prepared segments.
@@ -28,6 +29,18 @@ impl Threads {
     /// Sets the handle of the maintenance thread, once.
     pub(crate) fn set_maintenance(&self, thread: Thread) {
         let _ = self.maintenance.set(thread);
+    }
+
+    /// Sets the handle of the thread that rewrites what streams need, once.
+    pub(crate) fn set_rewriter(&self, thread: Thread) {
+        let _ = self.rewriter.set(thread);
+    }
+
+    /// Wakes the thread that rewrites what streams need, if there is one.
+    pub(crate) fn wake_rewriter(&self) {
+        if let Some(rewriter) = self.rewriter.get() {
+            rewriter.unpark();
+        }
     }
 
     /// Wakes the writer thread.

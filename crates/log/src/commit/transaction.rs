@@ -16,7 +16,12 @@
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
-use crate::format::{BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, record_header};
+use crate::format::{
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Tag, TagKind, end_transaction, record_header,
+    tagged_header,
+};
+use crate::stream::StreamId;
+use crate::stream::state::Numbering;
 
 /// So much is staged at most, in bytes: a third of a small first-level cache.
 const STAGED_BYTES: usize = 16 << 10;
@@ -38,6 +43,7 @@ pub struct Transaction {
     count: u32,
     /// Where the header of the last record is, from the start of the records.
     last: usize,
+    numbering: Numbering,
     bytes_max: usize,
 }
 
@@ -61,7 +67,7 @@ pub(crate) enum Finished<'a> {
         sum: u32,
     },
     /// Its records lie somewhere.
-    Apart(&'a [u8]),
+    Apart(&'a mut [u8]),
 }
 
 impl Transaction {
@@ -76,6 +82,7 @@ impl Transaction {
             staged,
             count: 0,
             last: 0,
+            numbering: Numbering::Untagged,
             bytes_max,
         }
     }
@@ -90,13 +97,38 @@ impl Transaction {
     /// # Errors
     /// [`Error::TooLong`] if the record, or the transaction with it, is longer than the log accepts.
     pub fn append(&mut self, record: &[u8]) -> Result<()> {
+        let head = record_header(record.len(), true);
+        self.stage(head.as_ref().map_or(&[], |head| head.as_slice()), record)
+    }
+
+    /// Adds a record of a stream, which gets its number when the transaction is appended.
+    ///
+    /// # Errors
+    /// As [`Transaction::append`].
+    pub fn append_to(&mut self, stream: StreamId, record: &[u8]) -> Result<()> {
+        let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
+        let head = tagged_header(record.len(), true, &tag);
+        self.stage(head.as_ref().map_or(&[], |head| head.as_slice()), record)?;
+        self.numbering = Numbering::Next;
+        Ok(())
+    }
+
+    /// Adds a record with the tag that it has in another log, where all tagged ones of this transaction come from.
+    pub(crate) fn append_copy(&mut self, tag: &Tag, record: &[u8]) -> Result<()> {
+        let head = tagged_header(record.len(), true, tag);
+        self.stage(head.as_ref().map_or(&[], |head| head.as_slice()), record)?;
+        self.numbering = Numbering::Kept;
+        Ok(())
+    }
+
+    /// Adds a record with its header, which is empty if the record is too long for one.
+    fn stage(&mut self, head: &[u8], record: &[u8]) -> Result<()> {
         let last = self.moved() + self.staged.len();
-        let bytes = RECORD_HEADER_BYTES + record.len();
-        let head =
-            record_header(record.len(), true).filter(|_| last + bytes <= self.bytes_max.saturating_add(4096));
-        let Some(head) = head else {
-            return Err(Error::TooLong { bytes: (last + bytes) as u64, bytes_max: self.bytes_max as u64 });
-        };
+        let bytes = head.len() + record.len();
+        if head.is_empty() || last + bytes > self.bytes_max.saturating_add(4096) {
+            let bytes = (last + RECORD_HEADER_BYTES + record.len()) as u64;
+            return Err(Error::TooLong { bytes, bytes_max: self.bytes_max as u64 });
+        }
         if let Some(buf) = self.lent.take_if(|buf| BATCH_HEADER_BYTES + last + bytes > buf.capacity()) {
             let moved = &buf.bytes()[BATCH_HEADER_BYTES..self.used];
             self.staged.splice(..0, moved.iter().copied());
@@ -108,12 +140,12 @@ impl Transaction {
         match &mut self.lent {
             Some(buf) if bytes > STAGED_BYTES => {
                 let room = &mut buf.bytes_mut()[self.used..self.used + bytes];
-                room[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-                room[RECORD_HEADER_BYTES..].copy_from_slice(record);
+                room[..head.len()].copy_from_slice(head);
+                room[head.len()..].copy_from_slice(record);
                 self.used += bytes;
             }
             _ => {
-                self.staged.extend_from_slice(&head);
+                self.staged.extend_from_slice(head);
                 self.staged.extend_from_slice(record);
             }
         }
@@ -140,6 +172,11 @@ impl Transaction {
         self.count
     }
 
+    /// What is done with the numbers of its records.
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.numbering
+    }
+
     /// Whether nothing was added yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -149,24 +186,24 @@ impl Transaction {
     /// Marks the last record, of which there must be one, as the end of the transaction.
     pub(crate) fn finish(&mut self) -> Finished<'_> {
         let moved = self.moved();
-        let length = moved + self.staged.len() - self.last - RECORD_HEADER_BYTES;
         let place = match (&mut self.lent, self.last.checked_sub(moved)) {
             (Some(buf), None) => &mut buf.bytes_mut()[BATCH_HEADER_BYTES + self.last..],
             (_, staged) => &mut self.staged[staged.unwrap_or(0)..],
         };
-        if let Some(head) = record_header(length, false) {
-            place[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-        }
+        end_transaction(place);
         let adopted = self.lent.is_some() && moved + self.staged.len() >= ADOPT_BYTES;
         if !adopted && moved == 0 {
-            return Finished::Apart(&self.staged);
+            return Finished::Apart(&mut self.staged);
         }
         self.move_staged();
         if adopted {
             return Finished::InBuffer { buf: &mut self.lent, used: self.used, sum: self.sum };
         }
-        let records = self.lent.as_ref().map_or(&[][..], |buf| &buf.bytes()[BATCH_HEADER_BYTES..self.used]);
-        Finished::Apart(records)
+        let used = self.used;
+        match &mut self.lent {
+            Some(buf) => Finished::Apart(&mut buf.bytes_mut()[BATCH_HEADER_BYTES..used]),
+            None => Finished::Apart(&mut []),
+        }
     }
 
     /// The memory of the transaction, to be used again.

@@ -5,8 +5,8 @@
 
 use crate::format::checksum::crc32c_more;
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, SegmentHeader,
-    check_body, read_record_header,
+    BATCH_HEADER_BYTES, BatchHeader, BatchKind, Fault, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordHead,
+    SegmentHeader, TAG_BYTES, Tag, check_body,
 };
 use crate::lsn::Lsn;
 use seawall_sys::durability::Class;
@@ -38,6 +38,12 @@ pub(crate) struct Cursor {
     pub(crate) witnessed: Lsn,
     /// The highest acknowledged LSN that any accepted batch stated.
     pub(crate) acknowledged: Lsn,
+    /// Whether any accepted batch holds tagged records.
+    pub(crate) tagged: bool,
+    /// How many accepted batches say what of the log is cut.
+    pub(crate) cuts: u64,
+    /// The latest time of any accepted batch, microseconds since 1970.
+    pub(crate) time_us: u64,
 }
 
 impl Cursor {
@@ -53,6 +59,9 @@ impl Cursor {
             trim: segment.trim_lsn,
             witnessed: segment.first_lsn,
             acknowledged: segment.first_lsn,
+            tagged: false,
+            cuts: 0,
+            time_us: 0,
         }
     }
 
@@ -135,6 +144,9 @@ impl Cursor {
         self.trim = self.trim.max(header.trim_lsn);
         self.witnessed = self.witnessed.max(header.durable);
         self.acknowledged = self.acknowledged.max(header.acknowledged);
+        self.tagged |= header.tagged;
+        self.cuts += u64::from(header.cuts);
+        self.time_us = self.time_us.max(header.time_us);
     }
 
     /// Whether another batch header can still start in this segment.
@@ -143,25 +155,32 @@ impl Cursor {
     }
 }
 
+/// The header of a record and its tag.
+const HEAD_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
+
 /// Rules 11 and 12 for a batch whose bytes come piece by piece.
 #[derive(Debug)]
 struct BodyCheck {
     sum: u32,
     /// Bytes of records that are still to come.
     left: usize,
-    /// The header of the record that comes, as far as it has come.
-    head: [u8; RECORD_HEADER_BYTES],
+    /// The header of the record that comes, and its tag, as far as they have come.
+    head: [u8; HEAD_BYTES],
     head_filled: usize,
     /// Bytes of the record that are still to come.
     payload_left: usize,
     more: bool,
     records: u32,
+    /// Whether a record may have a tag.
+    tagged: bool,
+    broken: bool,
 }
 
 impl BodyCheck {
     fn new(header: &BatchHeader) -> Self {
-        let left = header.body_bytes as usize;
-        Self { sum: 0, left, head: [0; 4], head_filled: 0, payload_left: 0, more: false, records: 0 }
+        let (left, tagged) = (header.body_bytes as usize, header.tagged);
+        let head = [0; HEAD_BYTES];
+        Self { sum: 0, left, head, head_filled: 0, payload_left: 0, more: false, records: 0, tagged, broken: false }
     }
 
     fn take(&mut self, piece: &[u8]) {
@@ -172,16 +191,34 @@ impl BodyCheck {
             let of_payload = rest.len().min(self.payload_left);
             self.payload_left -= of_payload;
             rest = &rest[of_payload..];
-            let of_head = rest.len().min(RECORD_HEADER_BYTES - self.head_filled);
+            let of_head = rest.len().min(self.head_bytes() - self.head_filled);
             self.head[self.head_filled..][..of_head].copy_from_slice(&rest[..of_head]);
             self.head_filled += of_head;
             rest = &rest[of_head..];
-            if self.head_filled == RECORD_HEADER_BYTES {
-                (self.payload_left, self.more) = read_record_header(self.head);
-                self.records = self.records.saturating_add(1);
-                self.head_filled = 0;
+            if self.head_filled >= RECORD_HEADER_BYTES && self.head_filled == self.head_bytes() {
+                self.begin_record();
             }
         }
+    }
+
+    /// How many bytes stand in front of the payload, as far as that is known.
+    fn head_bytes(&self) -> usize {
+        if self.head_filled < RECORD_HEADER_BYTES { RECORD_HEADER_BYTES } else { self.record_head().front_bytes() }
+    }
+
+    fn record_head(&self) -> RecordHead {
+        let [a, b, c, d, ..] = self.head;
+        RecordHead::read([a, b, c, d])
+    }
+
+    fn begin_record(&mut self) {
+        let head = self.record_head();
+        // A tag is judged as in one piece: by a record of it alone, whose payload may be missing only where one is allowed.
+        let tag_fits = !head.has_tag || (self.tagged && Tag::fits(self.head, head.length));
+        self.broken |= !tag_fits;
+        (self.payload_left, self.more) = (head.length, head.more);
+        self.records = self.records.saturating_add(1);
+        self.head_filled = 0;
     }
 
     fn finish(&self, header: &BatchHeader) -> Result<(), Fault> {
@@ -189,7 +226,7 @@ impl BodyCheck {
             return Err(Fault::BodyChecksum);
         }
         let whole = self.left == 0 && self.head_filled == 0 && self.payload_left == 0;
-        let filled = whole && self.records == header.records && !self.more;
+        let filled = whole && self.records == header.records && !self.more && !self.broken;
         let of_its_kind = (header.kind == BatchKind::Records) == (self.records > 0);
         if filled && of_its_kind { Ok(()) } else { Err(Fault::Records) }
     }
@@ -227,17 +264,25 @@ pub(crate) fn check_in_pieces<E>(
 mod tests {
     use super::check_in_pieces;
     use crate::format::checksum::crc32c;
-    use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, check_body, record_header};
+    use crate::format::{
+        BATCH_HEADER_BYTES, BatchHeader, BatchKind, Tag, TagKind, check_body, record_header, tagged_header,
+    };
     use crate::lsn::Lsn;
     use crate::testing::fixtures;
 
     const BLOCK: u16 = 512;
 
-    /// A batch of records of these lengths.
-    fn batch(lengths: &[usize], more: bool) -> (BatchHeader, Vec<u8>) {
+    /// A batch of records of these lengths, each second one with a tag of this kind if one is named.
+    fn batch(lengths: &[usize], more: bool, kind: Option<TagKind>) -> (BatchHeader, Vec<u8>) {
         let mut bytes = vec![0; BATCH_HEADER_BYTES];
-        for length in lengths {
-            bytes.extend(record_header(*length, more).expect("short enough"));
+        for (i, length) in lengths.iter().enumerate() {
+            match kind.filter(|_| i % 2 == 0) {
+                None => bytes.extend(record_header(*length, more).expect("short enough")),
+                Some(kind) => {
+                    let tag = Tag { kind, stream: 7, number: 9 };
+                    bytes.extend(tagged_header(*length, more, &tag).expect("short enough"));
+                }
+            }
             bytes.extend(std::iter::repeat_n(0xA5, *length));
         }
         let body_bytes = u32::try_from(bytes.len() - BATCH_HEADER_BYTES).expect("short");
@@ -246,6 +291,7 @@ mod tests {
             kind: BatchKind::Records,
             body_bytes,
             records: u32::try_from(lengths.len()).expect("few"),
+            tagged: kind.is_some(),
             body_checksum: crc32c(&bytes[BATCH_HEADER_BYTES..]),
             ..fixtures::mark(&fixtures::segment(1, BLOCK, 1 << 20, Lsn::ZERO), 1024)
         };
@@ -256,9 +302,11 @@ mod tests {
     #[test]
     fn piece_by_piece_is_judged_as_at_once() {
         let lengths: [&[usize]; 5] = [&[], &[0], &[0, 1, 2, 3, 0, 0], &[9000, 4093, 1, 12_000], &[40_000]];
-        for lengths in lengths {
-            let (good, bytes) = batch(lengths, false);
-            let mut rows = vec![(good, bytes.clone()), batch(lengths, true)];
+        let kinds = [None, Some(TagKind::Data), Some(TagKind::StreamCut)];
+        for (lengths, kind) in lengths.into_iter().flat_map(|lengths| kinds.map(|kind| (lengths, kind))) {
+            let (good, bytes) = batch(lengths, false, kind);
+            let mut rows = vec![(good, bytes.clone()), batch(lengths, true, kind)];
+            rows.push((BatchHeader { tagged: !good.tagged, ..good }, bytes.clone()));
             rows.push((BatchHeader { records: good.records + 1, ..good }, bytes.clone()));
             rows.push((BatchHeader { kind: BatchKind::Mark, ..good }, bytes.clone()));
             rows.push((BatchHeader { body_checksum: !good.body_checksum, ..good }, bytes.clone()));

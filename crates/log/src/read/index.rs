@@ -27,10 +27,10 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::cursor::Cursor;
 use crate::format::{
-    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Records, SegmentHeader, read_record_header, segment_name,
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHead, Records, SegmentHeader, segment_name,
 };
 use crate::lsn::Lsn;
-use crate::read::reader::{Files, Payload, Record, SegmentLookup, segment_of};
+use crate::read::reader::{Files, Payload, ReadRecord, SegmentLookup, segment_of};
 use crate::read::scan::{Scan, ScannedBatch};
 use crate::read::segment_file::SegmentFile;
 use crate::recovery::directory::damage;
@@ -137,7 +137,7 @@ impl SegmentIndex {
             let start = &mut self.firsts[first + at / block];
             // A block has 4096 bytes at most.
             *start = (*start).min(u16::try_from(at % block).unwrap_or(NONE));
-            at += RECORD_HEADER_BYTES + record.payload.len();
+            at += record.bytes();
         }
         self.lsns.push(batch.header.lsn.get());
         self.starts.push(u32::try_from(first).unwrap_or(u32::MAX));
@@ -219,19 +219,19 @@ impl Blocks<'_> {
     }
 
     /// The record that is wanted; `None` if a block is not what it was.
-    fn record(&mut self, wanted: Wanted, start: Start) -> Result<Option<Record>> {
+    fn record(&mut self, wanted: Wanted, start: Start) -> Result<Option<ReadRecord>> {
         let (mut lsn, mut at) = (start.lsn, start.at);
         let (inside, named) = wanted.lsns();
         while lsn <= inside {
             let Some(head) = self.bytes(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
-            let (length, more) = read_record_header(head.try_into().unwrap_or_default());
-            let end = lsn.saturating_add((RECORD_HEADER_BYTES + length) as u64);
+            let head = RecordHead::read(head.try_into().unwrap_or_default());
+            let end = lsn.saturating_add(head.record_bytes() as u64);
             if wanted.is(lsn, end) {
-                let Some(payload) = self.bytes(at + RECORD_HEADER_BYTES, length)? else { return Ok(None) };
-                let payload = Payload::own(payload);
-                return Ok(Some(Record { lsn, end, ends_transaction: !more, payload }));
+                let Some(record) = self.bytes(at, head.record_bytes())? else { return Ok(None) };
+                let Some(raw) = Records::new(record).next() else { return Ok(None) };
+                return Ok(Some(ReadRecord::of(lsn, &raw, Payload::own(raw.payload))));
             }
-            at += RECORD_HEADER_BYTES + length;
+            at += head.record_bytes();
             lsn = end;
         }
         Err(Error::NoRecord { lsn: named })
@@ -310,7 +310,7 @@ impl RecordIndex {
     }
 
     /// Reads a record that is durable.
-    pub(crate) fn read(&self, group: &Arc<Group>, dir: &Arc<Directory>, wanted: Wanted) -> Result<Record> {
+    pub(crate) fn read(&self, group: &Arc<Group>, dir: &Arc<Directory>, wanted: Wanted) -> Result<ReadRecord> {
         let (inside, named) = wanted.lsns();
         let durable = group.durable();
         if inside >= durable {
@@ -333,7 +333,7 @@ impl RecordIndex {
         dir: &Arc<Directory>,
         header: SegmentHeader,
         wanted: Wanted,
-    ) -> Result<Record> {
+    ) -> Result<ReadRecord> {
         let (inside, named) = wanted.lsns();
         let (index, file) = {
             let mut kept = lock(&self.kept);

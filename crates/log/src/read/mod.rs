@@ -5,6 +5,7 @@
 //! * [`scan`] validates batch after batch through large reads;
 //! * [`segment_file`] reads parts of a segment through the page cache or past it, [`readahead`] does so on a thread;
 //! * [`reader`] reads a log while this process writes it, [`index`] single records of it;
+//! * [`stream`] reads one stream, and [`rewrite`] copies forward what streams need of segments that should go;
 //! * [`pin`] holds trims back for readers that are slow;
 //! * [`view`] reads a log without its lock, and [`changes`] finds out whether it has changed since.
 //!
@@ -16,6 +17,8 @@ pub(crate) mod index;
 pub(crate) mod pin;
 pub(crate) mod readahead;
 pub(crate) mod reader;
+pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod segment_file;
+pub(crate) mod stream;
 pub(crate) mod view;

@@ -13,11 +13,13 @@ use crate::commit::group::Group;
 use crate::commit::state::Core;
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
-use crate::format::{RECORD_HEADER_BYTES, Records, SegmentHeader, segment_name};
+use crate::format::{RawRecord, Records, SegmentHeader, Tag, TagKind, segment_name};
 use crate::lsn::Lsn;
 use crate::read::readahead::{Chunk, Readahead};
 use crate::read::scan::{Scan, ScannedBatch, Source};
 use crate::read::segment_file::SegmentFile;
+use crate::stream::cuts::CutList;
+use crate::stream::{StreamId, StreamPosition};
 use seawall_sys::planted;
 
 /// Where the bytes of a record lie.
@@ -88,18 +90,58 @@ pub struct Record {
     pub ends_transaction: bool,
     /// Its bytes.
     pub payload: Payload,
+    /// Its place in its stream, if it belongs to one.
+    pub stream: Option<StreamPosition>,
+}
+
+/// A record as it lies in the log, and what kind it is.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadRecord {
+    /// As a reader hands it out.
+    pub(crate) record: Record,
+    /// What its tag says, if it has one.
+    pub(crate) kind: Option<TagKind>,
+}
+
+impl ReadRecord {
+    /// `raw`, which starts at `lsn`; `payload` holds its bytes.
+    #[inline]
+    pub(crate) fn of(lsn: Lsn, raw: &RawRecord<'_>, payload: Payload) -> Self {
+        let end = lsn.saturating_add(raw.bytes() as u64);
+        let position = |tag: Tag| Some(StreamPosition::new(StreamId::new(tag.stream)?, tag.number));
+        let in_stream = |tag: &Tag| matches!(tag.kind, TagKind::Data | TagKind::Copy);
+        let stream = raw.tag.filter(in_stream).and_then(position);
+        let record = Record { lsn, end, ends_transaction: !raw.more, payload, stream };
+        Self { record, kind: raw.tag.map(|tag| tag.kind) }
+    }
+
+    /// Whether readers of the log hand it out: a record that was appended and is not cut off.
+    #[inline]
+    pub(crate) fn is_shown(&self, cuts: Option<&CutList>) -> bool {
+        match self.kind {
+            None => planted!(CutsNotRead, true, !cuts.is_some_and(|cuts| cuts.hides(self.record.lsn))),
+            Some(kind) => kind == TagKind::Data,
+        }
+    }
 }
 
 /// What a reader needs to know about the log.
 pub(crate) trait SegmentLookup {
     /// The started segment behind segment `number`.
     fn successor(&self, number: u64) -> Option<SegmentHeader>;
+
+    /// What is cut off the log now, `None` if nothing is.
+    fn cuts(&self) -> Option<Arc<CutList>>;
 }
 
 impl SegmentLookup for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
         let segments = self.housekeeping().inventory();
         segments.segments().iter().find(|header| header.number > number).copied()
+    }
+
+    fn cuts(&self) -> Option<Arc<CutList>> {
+        Group::cuts(self)
     }
 }
 
@@ -173,19 +215,17 @@ impl Unpacked {
 
     /// The next record of the batch.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Record> {
+    pub(crate) fn next(&mut self) -> Option<ReadRecord> {
         let batch = self.batch.as_ref()?;
         let Some(raw) = Records::new(&batch.buf.bytes()[self.at..batch.end]).next() else {
             self.batch = None;
             return None;
         };
-        let start = self.at + RECORD_HEADER_BYTES;
-        let end = start + raw.payload.len();
-        let lsn = self.lsn;
-        self.lsn = lsn.saturating_add((end - self.at) as u64);
-        self.at = end;
-        let payload = Payload(Bytes::Batch(Arc::clone(&batch.buf), start..end));
-        Some(Record { lsn, end: self.lsn, ends_transaction: !raw.more, payload })
+        let end = self.at + raw.bytes();
+        let payload = Payload(Bytes::Batch(Arc::clone(&batch.buf), end - raw.payload.len()..end));
+        let record = ReadRecord::of(self.lsn, &raw, payload);
+        (self.at, self.lsn) = (end, record.record.end);
+        Some(record)
     }
 }
 
@@ -195,6 +235,8 @@ pub(crate) struct RecordScan<S> {
     pub(crate) files: Files<S>,
     scan: Scan,
     unpacked: Unpacked,
+    /// What was cut off when the current batch was read.
+    cuts: Option<Arc<CutList>>,
     from: Lsn,
 }
 
@@ -209,20 +251,23 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     ) -> (Self, Result<()>) {
         let mut scan = Scan::new(segment, read_bytes);
         let sought = scan.seek(&mut files, from, limit);
-        (Self { files, scan, unpacked: Unpacked::default(), from }, sought)
+        (Self { files, scan, unpacked: Unpacked::default(), cuts: None, from }, sought)
     }
 
     /// The next record before `limit`.
     #[inline]
     pub(crate) fn next(&mut self, limit: impl Fn() -> Lsn) -> Result<Option<Record>> {
         loop {
-            while let Some(record) = self.unpacked.next() {
-                if record.lsn >= self.from {
-                    return Ok(Some(record));
+            while let Some(read) = self.unpacked.next() {
+                if read.record.lsn >= self.from && read.is_shown(self.cuts.as_deref()) {
+                    return Ok(Some(read.record));
                 }
             }
             match self.scan.next_batch(&mut self.files, limit())? {
-                Some(batch) => self.unpacked.load(batch),
+                Some(batch) => {
+                    self.cuts = self.files.segments.cuts();
+                    self.unpacked.load(batch);
+                }
                 None => return Ok(None),
             }
         }
@@ -367,26 +412,34 @@ impl Follower {
     /// As [`Reader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
     /// handed out.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        loop {
-            let group = Arc::clone(&self.reader.group);
-            let gate = group.waiters().follower_gate();
-            let ticket = gate.ticket();
-            // Before the look for a record: what becomes durable last does so before either is true.
-            let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
-            let found = self.reader.next_record();
-            if !matches!(found, Ok(None)) {
-                gate.leave();
-                return found;
-            }
-            if let Some(failed) = failed {
-                gate.leave();
-                return Err(failed);
-            }
-            if stopping {
-                gate.leave();
-                return Ok(None);
-            }
-            gate.wait(ticket);
+        let group = Arc::clone(&self.reader.group);
+        wait_for(&group, || self.reader.next_record())
+    }
+}
+
+/// The next record that `look` finds; waits for it. `None` when the log was closed and `look` finds no more.
+pub(crate) fn wait_for(
+    group: &Group,
+    mut look: impl FnMut() -> Result<Option<Record>>,
+) -> Result<Option<Record>> {
+    loop {
+        let gate = group.waiters().follower_gate();
+        let ticket = gate.ticket();
+        // Before the look for a record: what becomes durable last does so before either is true.
+        let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
+        let found = look();
+        if !matches!(found, Ok(None)) {
+            gate.leave();
+            return found;
         }
+        if let Some(failed) = failed {
+            gate.leave();
+            return Err(failed);
+        }
+        if stopping {
+            gate.leave();
+            return Ok(None);
+        }
+        gate.wait(ticket);
     }
 }

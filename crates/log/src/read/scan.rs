@@ -356,7 +356,7 @@ mod tests {
         let config = fixtures::config(BLOCK, batch_bytes, 1);
         let place = Place { segment: 1, offset: BLOCK.into(), data_end: segment.data_end() };
         let mut core = fixtures::core(config, place);
-        let mut chain = Chain { link: 0 };
+        let mut chain = Chain::new(0);
         let (mut bytes, mut ends) = (vec![0; usize::try_from(segment_bytes).expect("small")], Vec::new());
         for record in records {
             let Ok(end) = core.append(&record) else { break };

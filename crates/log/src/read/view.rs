@@ -26,9 +26,11 @@ use crate::lsn::Lsn;
 use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
 use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
+use crate::recovery::replay::replay_cuts;
 use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
 use crate::storage::disk::{DirEntry, Disk, FileId, sync};
 use crate::storage::os_disk::OsDisk;
+use crate::stream::cuts::CutList;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
@@ -81,7 +83,7 @@ pub(crate) fn undisturbed<T>(
 #[derive(Clone)]
 pub struct View {
     dir: Arc<Directory>,
-    segments: Arc<Vec<SegmentHeader>>,
+    segments: Arc<ViewedSegments>,
     first: Lsn,
     end: Lsn,
     tail: Option<Tail>,
@@ -89,9 +91,29 @@ pub struct View {
     watch: Watch,
 }
 
-impl SegmentLookup for Vec<SegmentHeader> {
+/// The segments of a view, oldest first, and what is cut off the log.
+#[derive(Debug)]
+struct ViewedSegments {
+    headers: Vec<SegmentHeader>,
+    cuts: Option<Arc<CutList>>,
+}
+
+impl ViewedSegments {
+    /// Those of a log that ends at `end`, a place in the last of them.
+    fn read<D: Disk>(disk: &mut D, headers: Vec<SegmentHeader>, end: &Cursor) -> Result<Self> {
+        let cuts = replay_cuts(disk, &mut Window::new(READ_BYTES), &headers, end)?;
+        let cuts = (!cuts.is_empty()).then(|| Arc::new(cuts));
+        Ok(Self { headers, cuts })
+    }
+}
+
+impl SegmentLookup for ViewedSegments {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
-        self.iter().find(|header| header.number > number).copied()
+        self.headers.iter().find(|header| header.number > number).copied()
+    }
+
+    fn cuts(&self) -> Option<Arc<CutList>> {
+        self.cuts.clone()
     }
 }
 
@@ -166,7 +188,9 @@ impl View {
             return Err(damage(oldest.number, 0, cursor.trim, what));
         }
         let broken = peek(disk, window, file, &cursor)?;
-        let (dir, segments, first) = (Arc::clone(disk.dir()), Arc::new(members), cursor.trim);
+        disk.close(file);
+        let segments = Arc::new(ViewedSegments::read(disk, members, &cursor)?);
+        let (dir, first) = (Arc::clone(disk.dir()), cursor.trim);
         let watch = Watch::new(cursor, broken, &found.unstarted, names);
         Ok(Self { dir, segments, first, end, tail, writer, watch })
     }
@@ -209,7 +233,12 @@ impl View {
     /// Continues where the walk through the last segment stopped, while there may be a writer.
     fn walk_on(&mut self, disk: &mut OsDisk) -> Result<()> {
         let file = open_cold(disk, &segment_name(self.watch.cursor.segment.number))?;
+        let cuts = self.watch.cursor.cuts;
         walk(disk, &mut Window::new(MORE_BYTES), file, &mut self.watch.cursor)?;
+        if self.watch.cursor.cuts != cuts {
+            let headers = self.segments.headers.clone();
+            self.segments = Arc::new(ViewedSegments::read(disk, headers, &self.watch.cursor)?);
+        }
         self.first = self.watch.cursor.trim;
         self.end = self.end.max(self.watch.cursor.acknowledged);
         Ok(())
@@ -218,7 +247,7 @@ impl View {
     /// The identity of the log.
     #[must_use]
     pub fn log_id(&self) -> LogId {
-        self.segments.last().map(|header| header.log_id).unwrap_or_default()
+        self.segments.headers.last().map(|header| header.log_id).unwrap_or_default()
     }
 
     /// The absolute path of the log's directory when it was opened.
@@ -262,18 +291,18 @@ impl View {
     /// What acknowledged records of the log outlive, as its last opening requested.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.segments.last().map_or(Class::PowerLoss, |header| header.class)
+        self.segments.headers.last().map_or(Class::PowerLoss, |header| header.class)
     }
 
     /// The headers of the segments, oldest first.
     pub(crate) fn headers(&self) -> &[SegmentHeader] {
-        &self.segments
+        &self.segments.headers
     }
 
     /// Segments of the log.
     #[must_use]
     pub fn segments(&self) -> usize {
-        self.segments.len()
+        self.segments.headers.len()
     }
 
     /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
@@ -303,7 +332,7 @@ impl View {
         if from > self.end {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
         }
-        let segment = self.segments.iter().rev().find(|header| header.first_lsn <= from);
+        let segment = self.segments.headers.iter().rev().find(|header| header.first_lsn <= from);
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
         let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, self.end);
@@ -316,7 +345,7 @@ impl View {
 /// Reads the records of a [`View`] in order; ends behind the last one, until [`ViewReader::go_on`] is called, and behind the
 /// first error.
 pub struct ViewReader {
-    records: RecordScan<Arc<Vec<SegmentHeader>>>,
+    records: RecordScan<Arc<ViewedSegments>>,
     end: Lsn,
     ended: bool,
     failed: bool,
@@ -325,7 +354,7 @@ pub struct ViewReader {
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("View");
-        shown.field("dir", &self.dir.path()).field("segments", &self.segments.len());
+        shown.field("dir", &self.dir.path()).field("segments", &self.segments.headers.len());
         shown.field("first", &self.first).field("end", &self.end).field("writer", &self.writer);
         shown.finish_non_exhaustive()
     }

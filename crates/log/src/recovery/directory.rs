@@ -12,8 +12,8 @@
 use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{
-    BLOCK_SIZES, FORMAT_VERSION, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role,
-    segment_name,
+    BLOCK_SIZES, FORMAT_VERSION, Fault, FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, feature_names,
+    file_role, segment_name,
 };
 use crate::lsn::Lsn;
 use crate::segment::Spare;
@@ -79,7 +79,7 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
     let mut blocks = AlignedBuf::zeroed(2 * READ_BLOCK_BYTES);
     let (mut start, mut filled) =
         (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
-    let (mut at_end, mut other, mut misfit, mut class) = (false, None, None, None);
+    let (mut at_end, mut other, mut misfit, mut class, mut features) = (false, None, None, None, None);
     let first = (0, 0);
     let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
     for (copy, offset) in std::iter::once(first).chain(second) {
@@ -104,6 +104,7 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
                 }
             }
             Err(Fault::Version(version)) => other = Some(version),
+            Err(Fault::Features(bits)) => features = Some(bits),
             Err(fault @ Fault::Class(_)) => class = Some((offset, fault)),
             Err(Fault::Length) => misfit = Some(offset),
             Err(_) => {}
@@ -117,6 +118,9 @@ fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Opti
         } else {
             Error::NewerFormat { path, version }
         });
+    }
+    if let Some(bits) = features {
+        return Err(Error::UnknownFeature { path: name.into(), feature: feature_names(bits) });
     }
     if let Some((offset, fault)) = class {
         return Err(damage(spare.number, offset, Lsn::ZERO, format!("in its header, {fault}")));

@@ -5,6 +5,7 @@
 //! * [`directory`] lists the files and finds the segments of the log;
 //! * [`copy_forward`](mod@copy_forward) copies the newest segment where no read bypasses the page cache;
 //! * [`tail`] finds the end of the log and decides whether it may end there;
+//! * [`replay`](mod@replay) reads the tagged records again: the state of the streams, and what of the log is cut;
 //! * [`foreign_file`] refuses files that only have the name of a segment;
 //! * this file acts on all that and makes the log ready;
 //! * [`sector_size`] explains a write that the disk refused.
@@ -29,10 +30,11 @@
 pub(crate) mod copy_forward;
 pub(crate) mod directory;
 pub(crate) mod foreign_file;
+pub(crate) mod replay;
 pub(crate) mod sector_size;
 pub(crate) mod tail;
 
-use crate::commit::seal::header_block;
+use crate::commit::seal::{Chain, header_block};
 use crate::commit::state::{CoreConfig, ResumePoint};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
@@ -46,9 +48,11 @@ use crate::recovery::directory::{
     DirectoryScan, LOST_HEADER, chain, damage, in_segment, open_cold, scan_directory,
 };
 use crate::recovery::foreign_file::refuse_foreign;
+use crate::recovery::replay::replay;
 use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::segment::{Place, Spare};
+use crate::stream::state::TaggedState;
 use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
@@ -88,8 +92,8 @@ pub(crate) struct Recovered {
     pub(crate) segments: Vec<SegmentHeader>,
     /// Where writing begins.
     pub(crate) resume: ResumePoint,
-    /// The end of the chain of checksums.
-    pub(crate) link: u32,
+    /// The end of the chain of checksums and times.
+    pub(crate) chain: Chain,
     /// The number of the next segment to be prepared.
     pub(crate) next_number: u64,
     /// How the log ended.
@@ -122,10 +126,15 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     // Behind that, because a segment that lost its header and holds batches is not foreign.
     refuse_foreign(disk, &found.unstarted).inspect_err(|_| disk.close(file))?;
     let oldest = members.first().map_or(last, |header| *header);
-    if oldest.first_lsn > judged.cursor.trim {
+    let missing = (oldest.first_lsn > judged.cursor.trim).then(|| {
         let what = format!("segment {} before this one is missing", oldest.previous);
-        return Err(damage(oldest.number, 0, judged.cursor.trim, what));
-    }
+        damage(oldest.number, 0, judged.cursor.trim, what)
+    });
+    let tagged = match missing {
+        Some(missing) => Err(missing),
+        None => replay(disk, &mut window, &members, &judged.cursor),
+    };
+    let tagged = tagged.inspect_err(|_| disk.close(file))?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
     let epoch = planted!(KeepEpoch, Some(top), top.checked_add(1));
     let epoch =
@@ -133,7 +142,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_staging(disk, &found.staging)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
-    let mut log = Reopened { plan, epoch, members, spares, judged };
+    let mut log = Reopened { plan, epoch, members, spares, judged, tagged };
     let abandoned = log.abandoned();
     let recovered = if log.continues_in_place() {
         log.continue_in_place(disk, file)
@@ -204,9 +213,12 @@ fn create<D: Disk>(
         previous: 0,
         link: 0,
         class: plan.class,
+        streams_from: 0,
+        cuts_from: 0,
     };
     write_start(disk, plan, &header)?;
-    let mut recovered = finish(&[], header, &Cursor::start(header), spares, Tail::New);
+    let tagged = TaggedState::of(&[header]);
+    let mut recovered = finish(&[], header, &Cursor::start(header), (spares, tagged), Tail::New);
     recovered.foreign_files = found.foreign_files;
     Ok(recovered)
 }
@@ -246,7 +258,7 @@ fn finish(
     members: &[SegmentHeader],
     active: SegmentHeader,
     cursor: &Cursor,
-    spares: Vec<Spare>,
+    (spares, tagged): (Vec<Spare>, TaggedState),
     tail: Tail,
 ) -> Recovered {
     let next_number = spares.last().map_or(active.number, |spare| spare.number).saturating_add(1);
@@ -257,8 +269,8 @@ fn finish(
         epoch: cursor.epoch,
         block_bytes: active.block_bytes,
         segments,
-        link: cursor.link,
-        resume: ResumePoint { end: cursor.lsn, trim: cursor.trim, place, spares },
+        chain: Chain { link: cursor.link, time_us: cursor.time_us },
+        resume: ResumePoint { end: cursor.lsn, trim: cursor.trim, place, spares, tagged },
         next_number,
         tail,
         class: active.class,
@@ -273,6 +285,7 @@ struct Reopened<'a> {
     members: Vec<SegmentHeader>,
     spares: Vec<Spare>,
     judged: Judged,
+    tagged: TaggedState,
 }
 
 impl Reopened<'_> {
@@ -286,7 +299,8 @@ impl Reopened<'_> {
     fn in_last_segment(&mut self, tail: Tail) -> Recovered {
         let cursor = &self.judged.cursor;
         let before = &self.members[..self.members.len() - 1];
-        finish(before, cursor.segment, cursor, std::mem::take(&mut self.spares), tail)
+        let rest = (std::mem::take(&mut self.spares), std::mem::take(&mut self.tagged));
+        finish(before, cursor.segment, cursor, rest, tail)
     }
 
     /// Continues in a new segment. Where the last one ends with a close mark and has room, an open mark says that it is not
@@ -318,6 +332,9 @@ impl Reopened<'_> {
             records: 0,
             link: cursor.link,
             body_checksum: crate::format::checksum::crc32c(&buf.bytes()[BATCH_HEADER_BYTES..]),
+            tagged: false,
+            cuts: false,
+            time_us: cursor.time_us,
         };
         let checksum = header.encode(buf.bytes_mut());
         let name = segment_name(segment.number);
@@ -364,12 +381,19 @@ impl Reopened<'_> {
             previous: if empty { last.previous } else { last.number },
             link: if empty { last.link } else { cursor.link },
             class: self.plan.class,
+            streams_from: self.tagged.streams_from,
+            cuts_from: planted!(CutsNotStated, 0, self.tagged.cuts_from),
         };
         planted!(ServeBeforeStart, (), write_start(disk, self.plan, &header)?);
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
         let tail = self.judged.tail();
-        let start = Cursor::start(header);
-        Ok(finish(before, header, &start, std::mem::take(&mut self.spares), tail))
+        let start = Cursor { time_us: cursor.time_us, ..Cursor::start(header) };
+        let mut tagged = std::mem::take(&mut self.tagged);
+        if empty {
+            tagged.streams.segment_dropped();
+        }
+        tagged.streams.segment_started(header.first_lsn);
+        Ok(finish(before, header, &start, (std::mem::take(&mut self.spares), tagged), tail))
     }
 }
 

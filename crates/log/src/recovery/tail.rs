@@ -70,6 +70,11 @@ impl Window {
         Self { buf: AlignedBuf::zeroed(read_bytes), start: 0, filled: 0, read_bytes, pieces: None }
     }
 
+    /// One read in bytes.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.read_bytes
+    }
+
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
     pub(crate) fn get<D: Disk>(
         &mut self,

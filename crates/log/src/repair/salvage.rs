@@ -11,15 +11,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::{BatchHeader, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records, file_role};
+use crate::format::{BatchHeader, RECORD_BYTES_MAX, RawRecord, Records, TagKind, file_role};
 use crate::lock::open_dir;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::recovery::directory::is_ours;
 use crate::recovery::tail::Tail;
-use crate::repair::verify::{Report, in_dir, look, walk};
+use crate::repair::verify::{Report, in_dir, walk};
 use crate::storage::os_disk::OsDisk;
+use crate::stream::cuts::CutList;
+use crate::stream::state::TaggedState;
 
 /// The result of [`salvage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +54,16 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     options.check()?;
     let target = Target::new(to, options)?;
     let mut disk = OsDisk::read_only(open_dir(from)?);
-    let first = look(&mut disk).map_err(|error| error.in_dir(from))?.first;
-    let mut copy = Copying { target, log: None, records: 0, due: first, left_out: Vec::new(), refused: None };
+    let mut cuts = TaggedState::default();
+    let looked = walk(&mut disk, |header, body| {
+        if header.cuts {
+            note_cuts(&mut cuts, header, body);
+        }
+        Ok(())
+    });
+    let first = looked.map_err(|error| error.in_dir(from))?.first;
+    let (cuts, left_out) = (cuts.cuts, Vec::new());
+    let mut copy = Copying { target, log: None, records: 0, due: first, cuts, left_out, refused: None };
     let walked = walk(&mut disk, |header, body| {
         // Separate from the failures of the source, so that each failure names its own directory.
         copy.batch(first, header, body).map_err(|error| {
@@ -70,6 +80,15 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
         copy.give_up();
     }
     done
+}
+
+/// Takes in what a batch says of what is cut.
+fn note_cuts(cuts: &mut TaggedState, header: &BatchHeader, body: &[u8]) {
+    for (lsn, record) in (Places { lsn: header.lsn, records: Records::new(body) }) {
+        if let Some(tag) = record.tag.filter(|tag| tag.kind == TagKind::LogCut) {
+            cuts.apply(&tag, record.payload, (lsn, record.bytes()), header.segment);
+        }
+    }
 }
 
 /// The directory that a log is copied to.
@@ -137,6 +156,23 @@ fn names(dir: &Path) -> io::Result<HashSet<OsString>> {
     std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
 }
 
+/// The records of a batch, each with its LSN.
+struct Places<'a> {
+    lsn: Lsn,
+    records: Records<'a>,
+}
+
+impl<'a> Iterator for Places<'a> {
+    type Item = (Lsn, RawRecord<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.records.next()?;
+        let start = self.lsn;
+        self.lsn = start.saturating_add(record.bytes() as u64);
+        Some((start, record))
+    }
+}
+
 /// A log while it is copied.
 struct Copying {
     target: Target,
@@ -145,6 +181,8 @@ struct Copying {
     records: u64,
     /// Where the next batch starts if nothing is missing.
     due: Lsn,
+    /// What is cut off the old log.
+    cuts: CutList,
     left_out: Vec<(Lsn, Lsn)>,
     /// The first failure of writing it.
     refused: Option<Error>,
@@ -162,27 +200,46 @@ impl Copying {
     fn batch(&mut self, first: Lsn, header: &BatchHeader, body: &[u8]) -> Result<()> {
         self.expect(header.lsn);
         self.due = self.due.max(header.end());
-        let mut lsn = header.lsn;
-        let records = Records::new(body).map(|record| {
-            let start = lsn;
-            lsn = lsn.saturating_add((RECORD_HEADER_BYTES + record.payload.len()) as u64);
-            (start, record)
-        });
-        let mut left = records.filter(|(start, _)| *start >= first).map(|(_, record)| record).peekable();
-        while left.peek().is_some() {
-            let mut count = 0;
-            self.log()?.transaction::<Error>(|transaction| {
-                for record in left.by_ref() {
-                    transaction.append(record.payload)?;
-                    count += 1;
-                    if !record.more {
-                        break;
-                    }
-                }
-                Ok(())
-            })?;
-            self.records += count;
+        // Cuts name LSNs of the old log: what they cut is left out instead.
+        let of_log = |record: &RawRecord<'_>| {
+            record.tag.is_some_and(|tag| matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts))
+        };
+        let cuts = std::mem::take(&mut self.cuts);
+        let is_left = |start: Lsn, record: &RawRecord<'_>| {
+            start >= first && !of_log(record) && (record.tag.is_some() || !cuts.hides(start))
+        };
+        let mut records = Places { lsn: header.lsn, records: Records::new(body) };
+        let mut copied = Ok(());
+        while copied.is_ok() && !records.records.rest().is_empty() {
+            copied = self.transaction(&mut records, is_left);
         }
+        self.cuts = cuts;
+        copied
+    }
+
+    /// Copies what is left of the next transaction.
+    fn transaction(
+        &mut self,
+        records: &mut Places<'_>,
+        is_left: impl Fn(Lsn, &RawRecord<'_>) -> bool,
+    ) -> Result<()> {
+        let mut left = Vec::new();
+        for (start, record) in records {
+            left.extend(is_left(start, &record).then_some(record));
+            if !record.more {
+                break;
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.log()?.transaction::<Error>(|transaction| {
+            left.iter().try_for_each(|record| match &record.tag {
+                Some(tag) => transaction.append_copy(tag, record.payload),
+                None => transaction.append(record.payload),
+            })
+        })?;
+        self.records += left.len() as u64;
         Ok(())
     }
 

@@ -359,6 +359,8 @@ fn reconstruct_from<D: Disk>(
                     link: header.link,
                     // The strictest class: every missing record is damage.
                     class: Class::PowerLoss,
+                    streams_from: 0,
+                    cuts_from: 0,
                 };
                 return Ok((first, Some(reconstructed)));
             }

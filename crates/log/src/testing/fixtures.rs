@@ -7,6 +7,7 @@ use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, LogId, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::segment::Place;
+use crate::stream::state::TaggedState;
 
 /// The log of all fixtures.
 const LOG_ID: LogId = LogId([7; 16]);
@@ -26,7 +27,8 @@ pub(crate) fn config(block_bytes: u16, batch_bytes: usize, depth: usize) -> Core
 
 /// The state machine of that log, empty, with its first batch at `place`.
 pub(crate) fn core(config: CoreConfig, place: Place) -> Core {
-    Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares: Vec::new() })
+    let (spares, tagged) = (Vec::new(), TaggedState::default());
+    Core::new(config, ResumePoint { end: Lsn::ZERO, trim: Lsn::ZERO, place, spares, tagged })
 }
 
 /// The header of a segment of that log.
@@ -42,6 +44,8 @@ pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_l
         previous: number - 1,
         link: 0,
         class: Class::PowerLoss,
+        streams_from: 0,
+        cuts_from: 0,
     }
 }
 
@@ -61,6 +65,9 @@ pub(crate) fn mark(segment: &SegmentHeader, offset: u64) -> BatchHeader {
         records: 0,
         link: 0,
         body_checksum: crc32c(&vec![0; usize::from(segment.block_bytes) - BATCH_HEADER_BYTES]),
+        tagged: false,
+        cuts: false,
+        time_us: 0,
     }
 }
 

@@ -60,7 +60,7 @@ fn group(fails: u64, depth: usize) -> Arc<Group> {
     let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
     let writers = SegmentWriters::nowhere(std::path::Path::new("nowhere"), rows()).fail(fails);
     let inventory = SegmentInventory::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1..=2);
-    Arc::new(Group::new(config, fixtures::core(config, place), Chain { link: 0 }, writers, inventory))
+    Arc::new(Group::new(config, fixtures::core(config, place), Chain::new(0), writers, inventory))
 }
 
 /// Appends a record and commits it at the level.
@@ -292,7 +292,7 @@ fn three_segments() -> Arc<Group> {
     let resume = ResumePoint { end: Lsn::new(300), trim: Lsn::ZERO, place, spares: Vec::new() };
     let writers = SegmentWriters::nowhere(std::path::Path::new("nowhere"), rows());
     let inventory = SegmentInventory::new((1..=3).map(header), 4, 1 << 30, 1..=1);
-    Arc::new(Group::new(config, Core::new(config, resume), Chain { link: 0 }, writers, inventory))
+    Arc::new(Group::new(config, Core::new(config, resume), Chain::new(0), writers, inventory))
 }
 
 fn read_during_a_trim() {

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use crate::commit::state::{Core, Refusal};
 use crate::format::{Fault, Records, SegmentHeader};
 use crate::lsn::Lsn;
+use crate::stream::state::Numbering;
 
 pub use seawall_sys::planted::{Mutant, set, set_everywhere};
 
@@ -43,12 +44,11 @@ pub(crate) fn newest_trimmed(segments: &VecDeque<SegmentHeader>, durable_trim: L
 }
 
 /// `SplitTransaction`: the records of a transaction may land in different batches.
-pub(crate) fn split(core: &mut Core, records: &[u8]) -> Result<Lsn, Refusal> {
+pub(crate) fn split(core: &mut Core, records: &mut [u8], numbering: Numbering) -> Result<Lsn, Refusal> {
     let mut from = 0;
-    let mut walk = Records::new(records);
-    while walk.next().is_some() {
-        let to = records.len() - walk.rest().len();
-        core.append_encoded(&records[from..to], 1)?;
+    while let Some(record) = Records::new(&records[from..]).next() {
+        let to = from + record.bytes();
+        core.append_encoded(&mut records[from..to], 1, numbering)?;
         from = to;
     }
     Ok(core.appended())

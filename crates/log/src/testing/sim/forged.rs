@@ -15,8 +15,8 @@ use crate::format::{BATCH_HEADER_BYTES, BLOCK_SIZES, preparing_name, segment_nam
 /// Makes the checksum of the header at the start of `bytes` right.
 pub fn mend_header(bytes: &mut [u8]) {
     if let Some(header) = bytes.get_mut(..BATCH_HEADER_BYTES) {
-        let checksum = crc32c(&header[..92]);
-        header[92..].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32c(&header[..124]);
+        header[124..].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -40,9 +40,9 @@ pub fn mend_segment(bytes: &mut [u8]) {
     let block = bytes.get(6..8).map_or(0, |field| u16::from_le_bytes([field[0], field[1]]));
     let block = usize::from(if BLOCK_SIZES.contains(&block) { block } else { 512 });
     for at in (0..bytes.len()).step_by(block) {
-        if bytes[at..].starts_with(b"SWB1") {
+        if bytes[at..].starts_with(b"SWLB") {
             mend_batch(&mut bytes[at..], block);
-        } else if bytes[at..].starts_with(b"SWS1") {
+        } else if bytes[at..].starts_with(b"SWLS") {
             mend_header(&mut bytes[at..]);
         }
     }

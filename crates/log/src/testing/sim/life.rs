@@ -23,6 +23,7 @@ use crate::recovery::{self, Plan, Recovered};
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
 use crate::storage::disk::{Access, Disk};
+use crate::stream::state::Numbering;
 use crate::testing::oracle::{Issued, Ledger, Witness};
 use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
@@ -264,7 +265,7 @@ impl Life {
             rng: Rng::new(seed ^ 0x00AC_7104),
             habits,
             config,
-            chain: Chain { link: recovered.link },
+            chain: recovered.chain,
             core: Core::new(config, recovered.resume),
             inventory,
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
@@ -393,7 +394,7 @@ impl Life {
         body.copy_from_slice(payload);
         let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
         let mut buf = Some(buf);
-        let accepted = self.core.adopt(&mut buf, used, 1, sum);
+        let accepted = self.core.adopt(&mut buf, used, (1, Numbering::Untagged), sum);
         if let Some(unused) = buf {
             self.core.give_back(unused);
         }
@@ -404,23 +405,28 @@ impl Life {
         let many = self.rng.one_in(8);
         let count = 2 + self.rng.index(if many { 40 } else { 4 });
         let records: Vec<Vec<u8>> = (0..count).map(|_| self.payload()).collect();
-        let encoded = encode_transaction(&records);
+        let mut encoded = encode_transaction(&records);
         let count = u32::try_from(count).unwrap_or(0);
         let lent = if self.rng.coin() { self.core.lend() } else { None };
-        let accepted = self.take_in(lent, &encoded, count);
+        let accepted = self.take_in(lent, &mut encoded, (count, Numbering::Untagged));
         self.accepted(accepted, records);
     }
 
     /// Appends a transaction, by copying it or as a batch of its own.
-    fn take_in(&mut self, mut lent: Option<AlignedBuf>, encoded: &[u8], count: u32) -> Result<Lsn, Refusal> {
+    fn take_in(
+        &mut self,
+        mut lent: Option<AlignedBuf>,
+        encoded: &mut [u8],
+        (count, numbering): (u32, Numbering),
+    ) -> Result<Lsn, Refusal> {
         let used = BATCH_HEADER_BYTES + encoded.len();
         let room = lent.as_mut().and_then(|buf| buf.bytes_mut().get_mut(BATCH_HEADER_BYTES..used));
         let accepted = match room {
             Some(room) => {
                 room.copy_from_slice(encoded);
-                self.core.adopt(&mut lent, used, count, crc32c(encoded))
+                self.core.adopt(&mut lent, used, (count, numbering), crc32c(encoded))
             }
-            None => self.core.append_encoded(encoded, count),
+            None => self.core.append_encoded(encoded, count, numbering),
         };
         if let Some(buf) = lent {
             self.core.give_back(buf);

@@ -19,6 +19,7 @@ use crate::recovery::{self, Plan, recover};
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open};
+use crate::stream::state::Numbering;
 use crate::testing::oracle::{Judge, Ledger, Violation};
 use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
@@ -87,7 +88,7 @@ impl<D: Disk> Writer<D> {
         let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, 1);
         let headers = recovered.segments.iter().copied();
         let inventory = SegmentInventory::new(headers, recovered.next_number, layout.segment_bytes, 1..=2);
-        let chain = Chain { link: recovered.link };
+        let chain = recovered.chain;
         let core = Core::new(config, recovered.resume);
         Ok(Self { disk, config, core, chain, inventory, files: HashMap::new() })
     }
@@ -103,10 +104,10 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// Those of preparing a segment for it, and [`Error::WouldBlock`] if the log failed or is full.
     pub fn append(&mut self, records: &[Vec<u8>]) -> Result<Lsn> {
-        let encoded = encode_transaction(records);
+        let mut encoded = encode_transaction(records);
         let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for _ in 0..3 {
-            match self.core.append_encoded(&encoded, count) {
+            match self.core.append_encoded(&mut encoded, count, Numbering::Untagged) {
                 Ok(end) => return Ok(end),
                 Err(Refusal::Segment { .. }) => self.keep()?,
                 Err(_) => break,

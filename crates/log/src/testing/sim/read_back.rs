@@ -1,8 +1,9 @@
 //! Reads back every record of a recovered log, from any disk.
 
-use super::outside::record_bytes;
+use std::borrow::Cow;
+
 use crate::error::Result;
-use crate::format::{Records, SegmentHeader, segment_name};
+use crate::format::{RawRecord, Records, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 use crate::read::scan::{Scan, Source};
 use crate::recovery::Recovered;
@@ -39,6 +40,14 @@ impl<D: Disk> Source for DiskSource<'_, D> {
     }
 }
 
+/// What a record says: its tag, if it has one, and its payload.
+pub(super) fn content<'a>(record: &RawRecord<'a>) -> Cow<'a, [u8]> {
+    match &record.tag {
+        None => Cow::Borrowed(record.payload),
+        Some(tag) => Cow::Owned([&tag.encode(), record.payload].concat()),
+    }
+}
+
 /// Hands every record of `recovered` to `see`, in reads of `read_bytes`.
 pub(super) fn read_all<D: Disk>(
     disk: &mut D,
@@ -53,10 +62,10 @@ pub(super) fn read_all<D: Disk>(
     while let Some(batch) = scan.next_batch(&mut source, recovered.resume.end)? {
         let mut lsn = batch.header.lsn;
         for record in Records::new(&batch.buf.bytes()[batch.start..batch.end]) {
-            if let Err(violation) = see(lsn, record.payload) {
+            if let Err(violation) = see(lsn, &content(&record)) {
                 return Ok(Err(violation));
             }
-            lsn = lsn.saturating_add(record_bytes(record.payload.len()));
+            lsn = lsn.saturating_add(record.bytes() as u64);
         }
     }
     if let Some((_, file)) = source.open {

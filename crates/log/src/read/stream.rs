@@ -1,0 +1,334 @@
+//! One stream of a log: appending to it, reading and following it, trimming and cutting it.
+//!
+//! A [`Stream`] is a name for a stream of an open log and costs nothing. Where the records of a stream lie is known in
+//! memory, so a reader reads those and no others, each with the blocks that it lies in.
+//!
+//! Invariants: a record is shown only when it is durable; a record that is being rewritten is read where it was until the
+//! copy is durable; a reader that was overtaken by a trim says so, and skips nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use seawall_sys::directory::Directory;
+
+use crate::commit::group::Group;
+use crate::error::{Error, Result};
+use crate::format::{Tag, TagKind};
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::read::index::{RecordIndex, Wanted};
+use crate::read::reader::Record;
+use crate::stream::StreamId;
+use crate::stream::places::RecordPlace;
+
+/// Records whose places a reader looks up at once.
+const PLACES: usize = 64;
+/// How often a place is looked up again because the record was rewritten meanwhile.
+const LOOKS_MAX: u32 = 16;
+
+/// A record that was appended to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamAppend {
+    /// Its sequence number in the stream.
+    pub seq: u64,
+    /// Where it ends in the log: what [`Log::commit`] takes.
+    pub end: Lsn,
+}
+
+/// One stream of an open log: see [`Log::stream`].
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'a> {
+    log: &'a Log,
+    id: StreamId,
+}
+
+impl<'a> Stream<'a> {
+    pub(crate) fn new(log: &'a Log, id: StreamId) -> Self {
+        Self { log, id }
+    }
+
+    /// Which stream it is.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Appends a record to the stream. It is not durable yet: [`Log::commit`] its end. Waits as [`Log::append`] does.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn append(&self, record: &[u8]) -> Result<StreamAppend> {
+        self.log.append_to_stream::<true>(self.id, record)
+    }
+
+    /// As [`Stream::append`], but returns [`Error::WouldBlock`] where that would wait.
+    ///
+    /// # Errors
+    /// As [`Log::try_append`].
+    pub fn try_append(&self, record: &[u8]) -> Result<StreamAppend> {
+        self.log.append_to_stream::<false>(self.id, record)
+    }
+
+    /// Appends a record and returns when it is durable.
+    ///
+    /// # Errors
+    /// As [`Log::append_commit`].
+    pub fn append_commit(&self, record: &[u8]) -> Result<StreamAppend> {
+        let appended = self.append(record)?;
+        self.log.commit(appended.end)?;
+        Ok(appended)
+    }
+
+    /// The sequence number of the first record that is left; that of the next record if there is none.
+    #[must_use]
+    pub fn first_seq(&self) -> u64 {
+        self.bounds().0
+    }
+
+    /// The sequence number that the next record gets.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.bounds().1
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        let core = self.log.group().core();
+        core.tagged().streams.get(self.id).map_or((0, 0), |state| (state.first(), state.next()))
+    }
+
+    /// Reads the durable record of this sequence number, in a few microseconds if the page cache has it.
+    ///
+    /// # Errors
+    /// [`Error::StreamTrimmed`], [`Error::StreamEnd`] if there is no durable record of that number yet, [`Error::Corrupt`],
+    /// [`Error::Io`], [`Error::Forked`].
+    pub fn get(&self, seq: u64) -> Result<Record> {
+        let mut reader = self.read(seq)?;
+        reader.next_record()?.ok_or_else(|| {
+            let next = self.next_seq();
+            Error::StreamEnd { stream: self.id, seq, next: next.min(seq) }
+        })
+    }
+
+    /// Reads durable records of the stream from sequence number `from` on, also while the log is written to.
+    ///
+    /// # Errors
+    /// [`Error::StreamTrimmed`], [`Error::StreamEnd`] past the next record, [`Error::Forked`].
+    pub fn read(&self, from: u64) -> Result<StreamReader> {
+        self.log.group().status().check_process()?;
+        let (first, next) = self.bounds();
+        if from < first {
+            return Err(Error::StreamTrimmed { stream: self.id, seq: from, first });
+        }
+        if from > next {
+            return Err(Error::StreamEnd { stream: self.id, seq: from, next });
+        }
+        let (group, dir, index) = self.log.shared();
+        Ok(StreamReader { group, dir, index, id: self.id, next: from, places: VecDeque::new(), cuts: 0, ended: false })
+    }
+
+    /// As [`Stream::read`], but waits for more at the end.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub fn follow(&self, from: u64) -> Result<StreamFollower> {
+        self.read(from).map(|reader| StreamFollower { reader })
+    }
+
+    /// Trims the records before `seq`. Takes effect at once; durable when everything before the returned LSN is. The disk
+    /// gets back what no other stream needs.
+    ///
+    /// # Errors
+    /// [`Error::StreamEnd`] past the next record; as [`Log::append`].
+    pub fn trim(&self, seq: u64) -> Result<Lsn> {
+        self.change(TagKind::StreamTrim, seq)
+    }
+
+    /// Cuts off the record of sequence number `seq` and all behind it: the next record gets that number. Takes effect at
+    /// once for this process; durable when everything before the returned LSN is, so that a crash before that may bring
+    /// the records back.
+    ///
+    /// A reader or follower that has handed out records which are cut off afterwards goes on with those that take their
+    /// numbers; it does not take anything back.
+    ///
+    /// # Errors
+    /// [`Error::StreamTrimmed`] in front of the first record, [`Error::StreamEnd`] past the next one; as [`Log::append`].
+    pub fn truncate(&self, seq: u64) -> Result<Lsn> {
+        self.change(TagKind::StreamCut, seq)
+    }
+
+    /// Removes the stream with all its records; one of the same id that is written to later starts with number 0.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn remove(&self) -> Result<Lsn> {
+        self.change(TagKind::StreamTrim, u64::MAX)
+    }
+
+    fn change(&self, kind: TagKind, seq: u64) -> Result<Lsn> {
+        let group = self.log.group();
+        let removes = kind == TagKind::StreamTrim && seq == u64::MAX;
+        let mut refused = None;
+        let accepted = group.accept(|core| {
+            let Some(state) = core.tagged().streams.get(self.id) else {
+                refused = (!removes && seq > 0).then_some(Error::StreamEnd { stream: self.id, seq, next: 0 });
+                return Ok(core.appended());
+            };
+            let (first, next) = (state.first(), state.next());
+            let stays = match kind {
+                TagKind::StreamTrim => seq <= first,
+                _ => seq == next,
+            };
+            if !removes && seq > next {
+                refused = Some(Error::StreamEnd { stream: self.id, seq, next });
+            } else if kind == TagKind::StreamCut && seq < first {
+                refused = Some(Error::StreamTrimmed { stream: self.id, seq, first });
+            } else if removes || !stays {
+                return core.append_tagged(&Tag { kind, stream: self.id.get(), number: seq }, &[]);
+            }
+            Ok(core.appended())
+        });
+        let (end, core) = accepted?;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        group.note_stream_change();
+        drop(core);
+        Ok(end)
+    }
+}
+
+/// Reads the durable records of a stream in order.
+///
+/// As an iterator it ends where it first finds no further record, and behind the first error;
+/// [`StreamReader::next_record`] continues whenever it is called.
+pub struct StreamReader {
+    group: Arc<Group>,
+    dir: Arc<Directory>,
+    index: Arc<RecordIndex>,
+    id: StreamId,
+    next: u64,
+    /// Where the next records are, as far as that was looked up.
+    places: VecDeque<RecordPlace>,
+    /// How many cuts and trims there had been then.
+    cuts: u64,
+    ended: bool,
+}
+
+impl std::fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("StreamReader");
+        shown.field("dir", &self.dir.path()).field("stream", &self.id).field("next", &self.next);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl StreamReader {
+    /// The sequence number of the record that it hands out next.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.next
+    }
+
+    /// The next durable record, or `None` if there is none yet; a later call may find more.
+    ///
+    /// # Errors
+    /// [`Error::StreamTrimmed`] if the stream was trimmed past this reader, [`Error::StreamGap`], [`Error::Corrupt`] with the place of damaged
+    /// data, [`Error::Io`].
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        let mut looks = 0;
+        loop {
+            if self.cuts != self.group.stream_changes() {
+                self.places.clear();
+            }
+            if self.places.is_empty() {
+                self.look_up()?;
+            }
+            let Some(place) = self.places.front() else { return Ok(None) };
+            let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(place.lsn));
+            let wanted = |record: &Record| {
+                record.stream.is_some_and(|at| (at.stream, at.seq) == (self.id, self.next))
+            };
+            match read {
+                Ok(read) if wanted(&read.record) => {
+                    self.places.pop_front();
+                    self.next += 1;
+                    return Ok(Some(read.record));
+                }
+                // It was rewritten and its segment is gone, or the stream was cut there: it is looked up again.
+                Ok(_) | Err(Error::Trimmed { .. } | Error::NoRecord { .. }) if looks < LOOKS_MAX => {
+                    looks += 1;
+                    self.places.clear();
+                }
+                Ok(read) => return Err(Error::NoRecord { lsn: read.record.lsn }),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Looks up where the next records are that are durable.
+    fn look_up(&mut self) -> Result<()> {
+        let durable = self.group.durable();
+        let core = self.group.core();
+        // Changed under the core lock, so that this number belongs to what is seen now.
+        self.cuts = self.group.stream_changes();
+        let Some(state) = core.tagged().streams.get(self.id) else { return Ok(()) };
+        if self.next < state.first() {
+            return Err(Error::StreamTrimmed { stream: self.id, seq: self.next, first: state.first() });
+        }
+        let next = state.places().range(self.next, 1).first().map_or(state.next(), |(number, _)| *number);
+        if next > self.next {
+            return Err(Error::StreamGap { stream: self.id, seq: self.next, next });
+        }
+        let places = core.tagged().streams.readable(self.id, self.next, PLACES, durable);
+        self.places.extend(places);
+        Ok(())
+    }
+}
+
+impl Iterator for StreamReader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for StreamReader {}
+
+/// Reads the durable records of a stream as they come.
+#[derive(Debug)]
+pub struct StreamFollower {
+    reader: StreamReader,
+}
+
+impl StreamFollower {
+    /// The sequence number of the record that it hands out next.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.reader.next
+    }
+
+    /// The next durable record if there is one now.
+    ///
+    /// # Errors
+    /// As [`StreamReader::next_record`].
+    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+        self.reader.next_record()
+    }
+
+    /// The next durable record; waits for it. `None` when the log was closed and everything has been handed out.
+    ///
+    /// # Errors
+    /// As [`StreamReader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
+    /// handed out.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        let group = Arc::clone(&self.reader.group);
+        crate::read::reader::wait_for(&group, || self.reader.next_record())
+    }
+}

@@ -1,0 +1,89 @@
+//! What the tagged records of a log say: its streams, its cuts, and from which segments on an opening learns both.
+//!
+//! Invariant: appending and opening apply the same records by the same function.
+
+use crate::format::{SegmentHeader, Tag, TagKind};
+use crate::lsn::Lsn;
+use crate::stream::cuts::CutList;
+use crate::stream::table::StreamTable;
+use seawall_sys::planted;
+
+/// What is done with the numbers of the records of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// No record has a tag.
+    #[default]
+    Untagged,
+    /// Records of streams get the next number of their stream.
+    Next,
+    /// All tags stay as they are.
+    Kept,
+}
+
+/// The effect of all tagged records so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaggedState {
+    /// The streams.
+    pub(crate) streams: StreamTable,
+    /// What is cut off the log itself.
+    pub(crate) cuts: CutList,
+    /// The number of the segment from which on the streams are read when the log is opened, 0 if there are none.
+    pub(crate) streams_from: u64,
+    /// The number of the segment from which on the cuts are read, 0 if there are none.
+    pub(crate) cuts_from: u64,
+    /// The end of the last record without a tag.
+    pub(crate) plain_end: Lsn,
+}
+
+impl TaggedState {
+    /// That of a log of these segments without tagged records.
+    pub(crate) fn of(segments: &[SegmentHeader]) -> Self {
+        let mut state = Self::default();
+        segments.iter().for_each(|header| state.streams.segment_started(header.first_lsn));
+        state
+    }
+
+    /// Takes in a tagged record at `lsn`, which takes `bytes` bytes of segment `segment`.
+    pub(crate) fn apply(&mut self, tag: &Tag, payload: &[u8], (lsn, bytes): (Lsn, usize), segment: u64) {
+        match tag.kind {
+            TagKind::LogCut => {
+                self.cuts.cut(Lsn::new(tag.number), lsn);
+                if self.cuts_from == 0 {
+                    self.cuts_from = segment;
+                }
+            }
+            TagKind::LogCuts => {
+                // A statement that does not read as one restates nothing: what was known before still holds.
+                if let Some(cuts) = CutList::decode(payload) {
+                    self.cuts = cuts;
+                    self.cuts_from = segment;
+                }
+            }
+            _ => {
+                if self.streams_from == 0 {
+                    self.streams_from = segment;
+                }
+                self.streams.apply(tag, lsn, u32::try_from(bytes).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    /// What a new segment must restate, `None` if nothing is cut.
+    pub(crate) fn restatement(&mut self, first: Lsn) -> Option<Vec<u8>> {
+        self.cuts.trim(first);
+        if self.cuts.is_empty() {
+            self.cuts_from = 0;
+            return None;
+        }
+        Some(planted!(CutsNotRestated, Vec::new(), self.cuts.encode()))
+    }
+
+    /// How far a log can be trimmed whose untagged records are trimmed to `plain`: not past a segment that a stream needs.
+    pub(crate) fn trim_bound(&self, plain: Lsn) -> Lsn {
+        if self.streams_from == 0 {
+            return plain;
+        }
+        let plain = if self.plain_end <= plain { Lsn::MAX } else { plain };
+        plain.min(planted!(TrimPastStreams, Lsn::MAX, self.streams.needed_from().unwrap_or(Lsn::MAX)))
+    }
+}
