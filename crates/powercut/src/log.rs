@@ -88,6 +88,7 @@ fn issued(stream: &Stream, held: Held, first: Lsn) -> Result<Ledger> {
         start: Lsn::new(stream.lsn(sequence)),
         end: Lsn::new(stream.lsn(sequence + 1)),
         ends_transaction: ends_transaction(sequence),
+        tagged: false,
         payload: stream.log_record(held.run, sequence),
     });
     Ok(Ledger { issued: issued.collect(), ..Ledger::default() })

@@ -133,6 +133,11 @@ mod switch {
         CutsNotStated
         CutsNotRead
         CopyReadBeforeDurable
+        RewriteStale
+        CutsFromUnwritten
+        StreamsNotStated
+        ReplayNewestOnly
+        NumberedOnceOnly
     }
 
     thread_local! {
@@ -154,6 +159,14 @@ mod switch {
         ACTIVE.with(|active| active.set(mutant));
     }
 
+    /// Does `work` without the mistake that this thread makes.
+    pub fn without<T>(work: impl FnOnce() -> T) -> T {
+        let active = ACTIVE.with(|active| active.replace(None));
+        let done = work();
+        set(active);
+        done
+    }
+
     /// Whether this thread makes the mistake.
     #[doc(hidden)]
     #[inline]
@@ -164,4 +177,4 @@ mod switch {
 }
 
 #[cfg(feature = "mutants")]
-pub use switch::{Mutant, is_on, set, set_everywhere};
+pub use switch::{Mutant, is_on, set, set_everywhere, without};

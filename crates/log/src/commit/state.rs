@@ -417,7 +417,8 @@ impl Core {
                 }
                 let payload = at + head.front_bytes()..at + head.record_bytes();
                 batch.note(&tag);
-                self.tagged.apply(&tag, &records[payload], (lsn, head.record_bytes()), batch.segment);
+                let place = (lsn, head.record_bytes());
+                planted!(NumberedOnceOnly, (), self.tagged.apply(&tag, &records[payload], place, batch.segment));
             } else {
                 self.tagged.plain_end = end;
             }
@@ -519,7 +520,7 @@ impl Core {
         // One block stays free for the close mark.
         let reserve = if kind == BatchKind::Close { 0 } else { block };
         let mut start = None;
-        if place.offset + padded + reserve > place.data_end {
+        if place.offset + padded + reserve > place.data_end || self.restating {
             // Header, batch, close mark, second copy of the header.
             let restated = if self.restating { None } else { self.tagged.restatement(self.trim) };
             let first = restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
@@ -531,8 +532,13 @@ impl Core {
                 self.restate(&cuts)?;
                 return self.open_batch(kind, used, own);
             }
+            // A crash may leave the header without the batch behind it: so it names an earlier statement than its own.
             let streams_from = self.tagged.streams_from;
-            let cuts_from = if self.restating { spare.number } else { self.tagged.cuts_from };
+            let cuts_from = planted!(
+                CutsFromUnwritten,
+                if self.restating { spare.number } else { self.tagged.cuts_from },
+                self.tagged.cuts_from
+            );
             start = Some(Start { bytes: spare.bytes, previous: place.segment, streams_from, cuts_from });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
         }

@@ -43,7 +43,8 @@
 //! | 6 | cut of the log | 0 | the LSN from which on all records without a tag in front of this one are gone | none |
 //! | 7 | all cuts of the log that are still needed | 0 | 0 | pairs of LSNs: from, to |
 //!
-//! A segment whose log was cut starts with a record of kind 7, so that the newest segment alone names every cut.
+//! A segment whose log was cut starts with a record of kind 7, so that the newest segment alone names every cut. Its header
+//! names the segment before it that does, because a crash may leave the header without the record.
 //!
 //! Segment header                                Batch header
 //!

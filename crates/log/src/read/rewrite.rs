@@ -17,9 +17,9 @@ use std::sync::Arc;
 use seawall_sys::directory::Directory;
 
 use crate::commit::group::Group;
+use crate::commit::state::Core;
 use crate::error::{Error, Result};
-use crate::format::BATCH_HEADER_BYTES;
-use crate::format::{RECORD_HEADER_BYTES, TAG_BYTES};
+use crate::format::{BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, TAG_BYTES, tagged_header};
 use crate::log::accept_large;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
@@ -103,57 +103,50 @@ impl Rewriter {
     fn step(&self) -> Result<bool> {
         let Some(end) = self.due() else { return Ok(false) };
         let needed = self.group.core().tagged().streams.needed_before(end, AT_ONCE);
-        let (mut last, mut records, mut bytes) = (None, 0, 0);
+        let (mut records, mut bytes) = (0, 0);
         for needed in needed.into_iter().take(AT_ONCE) {
-            if let Some(copied) = self.copy(&needed)? {
-                last = Some(copied);
+            if self.copy(&needed)? {
                 records += 1;
                 bytes += needed.place.map_or(0, |place| u64::from(place.bytes));
             }
         }
-        if let Some(last) = last {
-            // With it everything before it that was cut or trimmed becomes durable as well, and is released.
-            self.group.commit(last, AckLevel::Full)?;
-            self.group.recorder().rewritten(records, bytes);
-        } else {
-            self.group.commit(self.group.core().appended(), AckLevel::Full)?;
-        }
+        // With that everything before it that was cut or trimmed becomes durable as well, and is released.
+        let end = self.group.core().appended();
+        self.group.commit(end, AckLevel::Full)?;
+        self.group.recorder().rewritten(records, bytes);
         let first = self.group.core().trim();
         self.index.trimmed(&self.group, first);
         self.group.threads().note_activity();
         self.group.threads().wake_sleeping_writer();
-        Ok(last.is_some())
+        Ok(records > 0)
     }
 
-    /// Appends a copy of one record, or a statement, if it is still needed there; returns its end.
-    fn copy(&self, needed: &Needed) -> Result<Option<Lsn>> {
+    /// Appends a copy of one record, or a statement, if it is still needed there; whether it did.
+    fn copy(&self, needed: &Needed) -> Result<bool> {
         let payload = match needed.place {
             None => None,
             Some(place) => match self.index.read(&self.group, &self.dir, Wanted::StartsAt(place.lsn)) {
                 Ok(read) => Some(read.record.payload),
                 // It was trimmed or cut meanwhile.
-                Err(Error::Trimmed { .. } | Error::NoRecord { .. } | Error::BeyondEnd { .. }) => return Ok(None),
+                Err(Error::Trimmed { .. } | Error::NoRecord { .. } | Error::BeyondEnd { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             },
         };
         let payload = payload.as_deref().unwrap_or_default();
         let mut copied = false;
-        let head = crate::format::tagged_header(payload.len(), false, &needed.tag);
-        let Some(head) = head else { return Ok(None) };
+        let head = tagged_header(payload.len(), false, &needed.tag);
+        let Some(head) = head else { return Ok(false) };
         let config = self.group.config();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
-        let end = if crate::commit::state::Core::is_large(config, used) {
-            let check = |core: &crate::commit::state::Core| core.tagged().streams.still_needs(needed);
-            let (end, core) = accept_large::<true>(&self.group, [&head, payload], (1, Numbering::Kept), check)?;
-            copied = core.tagged().streams.was_moved(needed);
-            end
-        } else {
-            let accepted = self.group.accept(|core| {
-                copied = core.tagged().streams.still_needs(needed);
-                if copied { core.append_tagged(&needed.tag, payload) } else { Ok(core.appended()) }
-            });
-            accepted?.0
-        };
-        Ok(copied.then_some(end))
+        if Core::is_large(config, used) {
+            let check = |core: &Core| core.tagged().streams.still_needs(needed);
+            let (_, core) = accept_large::<true>(&self.group, [&head, payload], (1, Numbering::Kept), check)?;
+            return Ok(core.tagged().streams.was_moved(needed));
+        }
+        let accepted = self.group.accept(|core| {
+            copied = core.tagged().streams.still_needs(needed);
+            if copied { core.append_tagged(&needed.tag, payload) } else { Ok(core.appended()) }
+        });
+        accepted.map(|_| copied)
     }
 }

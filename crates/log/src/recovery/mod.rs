@@ -381,7 +381,7 @@ impl Reopened<'_> {
             previous: if empty { last.previous } else { last.number },
             link: if empty { last.link } else { cursor.link },
             class: self.plan.class,
-            streams_from: self.tagged.streams_from,
+            streams_from: planted!(StreamsNotStated, 0, self.tagged.streams_from),
             cuts_from: planted!(CutsNotStated, 0, self.tagged.cuts_from),
         };
         planted!(ServeBeforeStart, (), write_start(disk, self.plan, &header)?);

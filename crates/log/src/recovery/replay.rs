@@ -17,6 +17,7 @@ use crate::recovery::tail::Window;
 use crate::storage::disk::{Disk, FileId};
 use crate::stream::cuts::CutList;
 use crate::stream::state::TaggedState;
+use seawall_sys::planted;
 
 /// What the tagged records of a log say that ends at `end`, a place in the last of `segments`.
 pub(crate) fn replay<D: Disk>(
@@ -28,8 +29,10 @@ pub(crate) fn replay<D: Disk>(
     let mut state = TaggedState::of(segments);
     let newest = &end.segment;
     state.plain_end = segments.first().map_or(end.lsn, |oldest| oldest.first_lsn);
-    let stated = [newest.streams_from, newest.cuts_from].into_iter().filter(|number| *number != 0).min();
+    let cuts_from = cuts_from(disk, window, end)?;
+    let stated = [Some(newest.streams_from).filter(|number| *number != 0), cuts_from].into_iter().flatten().min();
     let from = stated.or(end.tagged.then_some(newest.number));
+    let from = planted!(ReplayNewestOnly, from.map(|_| newest.number), from);
     let Some(from) = from else {
         state.plain_end = end.lsn;
         return Ok(state);
@@ -54,16 +57,30 @@ pub(crate) fn replay_cuts<D: Disk>(
     end: &Cursor,
 ) -> Result<CutList> {
     let mut state = TaggedState::default();
-    let newest = &end.segment;
-    if newest.cuts_from == 0 && end.cuts == 0 {
-        return Ok(state.cuts);
-    }
-    let from = if newest.cuts_from == 0 { newest.number } else { newest.cuts_from };
+    let Some(from) = cuts_from(disk, window, end)? else { return Ok(state.cuts) };
     for (at, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.number >= from) {
         let until = segments.get(at + 1).map_or(end.lsn, |next| next.first_lsn);
         replay_segment(disk, window, segment, until, |batch| batch.cuts, &mut state)?;
     }
     Ok(state.cuts)
+}
+
+/// The segment from which on the cuts of a log are read that ends at `end`: the newest one, if that begins with all of them,
+/// otherwise the one that its header names.
+fn cuts_from<D: Disk>(disk: &mut D, window: &mut Window, end: &Cursor) -> Result<Option<u64>> {
+    let newest = end.segment;
+    let stated = Some(newest.cuts_from).filter(|number| *number != 0);
+    if end.cuts == 0 {
+        return Ok(stated);
+    }
+    let mut first = TaggedState::default();
+    *window = Window::new(window.read_bytes());
+    in_segment(disk, newest.number, |disk, place| {
+        apply_batch(disk, window, place, &mut Cursor::start(newest), &|batch| batch.cuts, &mut first)
+    })?;
+    // A cut without a statement in front of it leaves this as it was.
+    let restated = first.restates;
+    Ok(if restated { Some(newest.number) } else { stated.or(Some(newest.number)) })
 }
 
 /// Applies the tagged records of the batches that are `wanted`, as far as `until`.

@@ -33,6 +33,8 @@ pub(crate) struct TaggedState {
     pub(crate) cuts_from: u64,
     /// The end of the last record without a tag.
     pub(crate) plain_end: Lsn,
+    /// Whether the cuts were stated all at once.
+    pub(crate) restates: bool,
 }
 
 impl TaggedState {
@@ -57,6 +59,7 @@ impl TaggedState {
                 if let Some(cuts) = CutList::decode(payload) {
                     self.cuts = cuts;
                     self.cuts_from = segment;
+                    self.restates = true;
                 }
             }
             _ => {

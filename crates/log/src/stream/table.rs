@@ -48,14 +48,10 @@ impl StreamState {
 
     /// Record `number` is at `place` from now on; returns where it was.
     fn put(&mut self, number: u64, place: RecordPlace) -> Option<RecordPlace> {
-        if self.first == self.next {
-            // What lay before it has gone with its segment, if anything did.
-            (self.first, self.next) = (number, number + 1);
-        } else {
-            // One that was rewritten may be older than all that are left in the segments behind.
-            self.first = self.first.min(number);
-            self.next = self.next.max(number + 1);
-        }
+        // What lay before it has gone with its segment, if anything did; one that was rewritten may be older than all that are
+        // left in the segments behind.
+        self.first = if self.first == self.next { number } else { self.first.min(number) };
+        self.next = self.next.max(number + 1);
         self.places.set(number, place)
     }
 
@@ -241,12 +237,15 @@ impl StreamTable {
                 self.release_when_durable(when, places);
             }
             TagKind::StreamTrim | TagKind::StreamCut | TagKind::StreamState => {
-                let state = self.streams.entry(stream).or_default();
+                // One that is not known yet had records in segments that are gone; those that are needed follow as copies.
+                let (first, next) = (tag.number, tag.number);
+                let unknown = || StreamState { first, next, ..StreamState::default() };
+                let state = self.streams.entry(stream).or_insert_with(unknown);
                 let mut released = state.end_at(tag);
                 released.extend(state.forget_mention());
                 if state.first == state.next {
                     state.mention = Some(lsn);
-                    self.hold(RecordPlace { lsn, bytes: 1 });
+                    planted!(EmptyStreamForgotten, (), self.hold(RecordPlace { lsn, bytes: 1 }));
                 }
                 self.release_when_durable(when, released);
             }
@@ -261,7 +260,7 @@ impl StreamTable {
             let tag = |kind, number| Tag { kind, stream: stream.get(), number };
             let copy = |(number, place)| Needed { tag: tag(TagKind::Copy, number), place: Some(place) };
             needed.extend(state.places.before(end).map(copy));
-            let empty = planted!(EmptyStreamForgotten, false, state.mention.is_some_and(|lsn| lsn < end));
+            let empty = state.mention.is_some_and(|lsn| lsn < end);
             needed.extend(empty.then(|| Needed { tag: tag(TagKind::StreamState, state.next), place: None }));
             if needed.len() >= most {
                 break;
@@ -290,6 +289,7 @@ impl StreamTable {
 
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
     pub(crate) fn still_needs(&self, needed: &Needed) -> bool {
+        planted!(RewriteStale, return true);
         let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else { return false };
         match needed.place {
             Some(place) => state.places.get(needed.tag.number) == Some(place),

@@ -10,7 +10,7 @@ use crate::format::{Fault, Records, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::stream::state::Numbering;
 
-pub use seawall_sys::planted::{Mutant, set, set_everywhere};
+pub use seawall_sys::planted::{Mutant, set, set_everywhere, without};
 
 /// Mistakes that no test can see, each with the reason: the format says the same thing twice there, on purpose.
 pub const EQUIVALENT: [(Mutant, &str); 4] = [

@@ -27,6 +27,8 @@ pub struct Issued {
     pub end: Lsn,
     /// Whether its transaction ends with it.
     pub ends_transaction: bool,
+    /// Whether its bytes begin with a tag.
+    pub tagged: bool,
     /// Its bytes.
     pub payload: Vec<u8>,
 }
@@ -177,6 +179,13 @@ pub enum Violation {
         /// The size that is needed, in bytes.
         bytes: u64,
     },
+    /// The streams, or what is cut off the log, are not what the records in front of its end make of them.
+    WrongStreams {
+        /// Where the log ends.
+        end: Lsn,
+        /// What differs.
+        what: String,
+    },
     /// Something acknowledged is gone, as it may be, and the opening did not say so, or said something else.
     Concealed {
         /// The log ends here.
@@ -219,6 +228,7 @@ impl std::fmt::Display for Violation {
             }
             Self::NotClosed => f.write_str("said to be closed, and not found closed"),
             Self::Stuck { bytes } => write!(f, "a record waits for ever for a segment of {bytes} bytes"),
+            Self::WrongStreams { end, what } => write!(f, "at its end, LSN {end}, {what}"),
             Self::Concealed { end, acknowledged } => {
                 write!(
                     f,
@@ -335,6 +345,7 @@ mod tests {
             start: Lsn::new(start),
             end: Lsn::new(end),
             ends_transaction,
+            tagged: false,
             payload: vec![byte],
         };
         let issued = vec![record(0, 5, true, 1), record(5, 10, false, 2), record(10, 15, true, 3)];

@@ -22,7 +22,7 @@ fn append(log: &Log, ledger: &mut Ledger, records: usize) {
         let payload = Rng::new(number as u64).bytes(3000 + 700 * (number % 9));
         let end = log.append_commit(&payload).expect("commits");
         let start = Lsn::new(end.get() - (RECORD_HEADER_BYTES + payload.len()) as u64);
-        ledger.issued.push(Issued { start, end, ends_transaction: true, payload });
+        ledger.issued.push(Issued { start, end, ends_transaction: true, tagged: false, payload });
     }
 }
 

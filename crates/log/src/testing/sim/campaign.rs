@@ -280,6 +280,7 @@ impl<'a> Run<'a> {
     fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Result<(), Violation> {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
         let habits = Habits {
+            tagged: rng.coin(),
             dsync: rng.coin(),
             depth: 1 + rng.index(3),
             actions: if depth == self.campaign.depth { 160 } else { 60 },
@@ -302,6 +303,10 @@ impl<'a> Run<'a> {
         self.tally.faults += end.faults;
         if let Some(lsn) = end.acknowledged_after_failure {
             return Err(Violation::AcknowledgedAfterFailure { lsn });
+        }
+        if let Some(stream) = end.unreadable {
+            let what = format!("the first record of stream {stream} is durable and cannot be read");
+            return Err(Violation::WrongStreams { end: end.trim, what });
         }
         if let Some(bytes) = end.stuck {
             return Err(Violation::Stuck { bytes });

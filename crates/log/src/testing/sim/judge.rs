@@ -7,10 +7,12 @@ use super::file::SECTOR;
 use super::life::plan;
 use super::media::Media;
 use super::read_back::read_all;
-use crate::format::{BatchHeader, FileRole, file_role, segment_name};
+use crate::format::{BatchHeader, FileRole, RawRecord, TAG_BYTES, Tag, file_role, segment_name};
 use crate::lsn::Lsn;
 use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
+use crate::read::reader::{Payload, ReadRecord};
+use crate::stream::state::TaggedState;
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
 
@@ -93,6 +95,60 @@ fn check_tail(image: &Media, recovered: &Recovered) -> Result<(), Violation> {
     Err(Violation::Concealed { end, acknowledged: said.or(reported).unwrap_or(end) })
 }
 
+/// What the tagged records before `end` make of the streams and the cuts, from the first one ever.
+fn expected_tagged(ledger: &Ledger, end: Lsn) -> TaggedState {
+    let mut state = TaggedState::default();
+    for record in ledger.issued.iter().filter(|record| record.tagged && record.end <= end) {
+        let tag = record.payload.first_chunk::<TAG_BYTES>().and_then(|bytes| Tag::decode(*bytes));
+        if let Some(tag) = tag {
+            let bytes = usize::try_from(record.end.since(record.start)).unwrap_or(0);
+            state.apply(&tag, &record.payload[TAG_BYTES..], (record.start, bytes), 1);
+        }
+    }
+    state
+}
+
+#[cfg(feature = "mutants")]
+use crate::testing::mutant::without as without_mistake;
+
+#[cfg(not(feature = "mutants"))]
+fn without_mistake<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// Holds the streams and the cuts that recovery found against what all records made of them.
+fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation> {
+    let end = recovered.resume.end;
+    let found = &recovered.resume.tagged;
+    // What is expected is computed without the mistake that may be planted.
+    let mut expected = without_mistake(|| expected_tagged(ledger, end));
+    let wrong = |what: String| Err(Violation::WrongStreams { end, what });
+    for stream in expected.streams.ids().chain(found.streams.ids()) {
+        let [expected, found] = [&expected.streams, &found.streams].map(|table| {
+            let state = table.get(stream)?;
+            Some((state.first(), state.next(), state.places().iter().collect::<Vec<_>>()))
+        });
+        if expected != found {
+            return wrong(format!("stream {stream} is {found:?} instead of {expected:?}"));
+        }
+    }
+    let first = recovered.resume.trim;
+    let mut cuts = found.cuts.clone();
+    [&mut cuts, &mut expected.cuts].into_iter().for_each(|cuts| cuts.trim(first));
+    let plain = ledger.issued.iter().filter(|record| !record.tagged && record.start >= first && record.end <= end);
+    for record in plain {
+        let raw = RawRecord { payload: &record.payload, more: false, tag: None };
+        let read = ReadRecord::of(record.start, &raw, Payload::own(&[]));
+        if read.is_shown(Some(&found.cuts)) == expected.cuts.hides(record.start) {
+            return wrong(format!("the record at LSN {} is shown though it is cut off, or the reverse", record.start));
+        }
+    }
+    if cuts != expected.cuts {
+        return wrong(format!("{cuts:?} is cut off instead of {:?}", expected.cuts));
+    }
+    Ok(())
+}
+
 /// Where the judged log ended, `None` if it was refused with good reason.
 ///
 /// # Errors
@@ -111,6 +167,7 @@ pub(super) fn judge(image: Media, ledger: &Ledger, terms: Terms) -> Result<Optio
     }
     let end = recovered.resume.end;
     judge.finish(end)?;
+    judge_tagged(ledger, &recovered)?;
     if !terms.damaged {
         check_tail(&before, &recovered)?;
     }

@@ -4,7 +4,9 @@
 //! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
 //! order in which they happened.
 
-use std::collections::BTreeMap;
+mod tagged;
+
+use std::collections::{BTreeMap, HashMap};
 
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
 use super::driver::{Execution, JobState};
@@ -23,7 +25,10 @@ use crate::recovery::{self, Plan, Recovered};
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
 use crate::storage::disk::{Access, Disk};
+use crate::stream::StreamId;
+use crate::stream::cuts::CutList;
 use crate::stream::state::Numbering;
+use crate::stream::table::Needed;
 use crate::testing::oracle::{Issued, Ledger, Witness};
 use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
@@ -120,6 +125,8 @@ pub(crate) struct Habits {
     pub(crate) ending: Ending,
     /// Whether some commits request less than the log promises.
     pub(crate) relaxed: bool,
+    /// Whether it has streams and cuts.
+    pub(crate) tagged: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
     /// What the log promises.
@@ -138,6 +145,7 @@ impl Habits {
             number,
             ending: Ending::Close,
             relaxed: false,
+            tagged: false,
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
@@ -156,6 +164,8 @@ pub(crate) struct End {
     pub(crate) acknowledged_after_failure: Option<Lsn>,
     /// The size of a segment that a record waited for and that no task was about to prepare.
     pub(crate) stuck: Option<u64>,
+    /// A stream whose first record was durable and could not be read.
+    pub(crate) unreadable: Option<StreamId>,
     /// The first LSN that was requested.
     pub(crate) trim: Lsn,
     /// Operations on the disk.
@@ -198,6 +208,19 @@ struct Life {
     /// A record waits for a segment of so many bytes.
     needed: Option<u64>,
     stuck: Option<u64>,
+    unreadable: Option<StreamId>,
+    /// The end of what was traced as issued.
+    traced_to: Lsn,
+    /// The first LSN as the trace has it.
+    traced_trim: Lsn,
+    /// What is cut off the log, by the trace.
+    cuts: CutList,
+    /// Records of streams by the LSN of each.
+    payloads: HashMap<Lsn, Vec<u8>>,
+    /// Where each record of a stream was appended, by stream and number.
+    appended_at: HashMap<(u32, u64), Lsn>,
+    /// What is to be rewritten.
+    to_rewrite: Vec<Needed>,
 }
 
 /// Runs one life on `media`.
@@ -223,6 +246,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     End {
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
+        unreadable: life.unreadable,
         trim: life.core.trim(),
         log_failed: life.failed,
         ending: if marked { habits.ending } else { Ending::Cut },
@@ -238,6 +262,7 @@ impl End {
             refused: None,
             acknowledged_after_failure: None,
             stuck: None,
+            unreadable: None,
             trim: Lsn::ZERO,
             operations: disk.operations(),
             faults: disk.faults(),
@@ -253,7 +278,8 @@ impl End {
 impl Life {
     fn new(disk: SimDisk, seed: u64, habits: Habits, recovered: Recovered, mut trace: Vec<Step>) -> Self {
         let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
-        let end = recovered.resume.end;
+        let (end, trim) = (recovered.resume.end, recovered.resume.trim);
+        let cuts = recovered.resume.tagged.cuts.clone();
         trace.push(Step::Exposed(end));
         let headers = recovered.segments.iter().copied();
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
@@ -279,6 +305,13 @@ impl Life {
             after_failure: None,
             needed: None,
             stuck: None,
+            unreadable: None,
+            traced_to: end,
+            traced_trim: trim,
+            cuts,
+            payloads: HashMap::new(),
+            appended_at: HashMap::new(),
+            to_rewrite: Vec::new(),
         }
     }
 
@@ -287,6 +320,11 @@ impl Life {
         let relaxes = self.habits.relaxed || self.habits.class != Class::PowerLoss;
         if relaxes && self.rng.one_in(4) {
             self.request();
+        }
+        if self.habits.tagged && self.rng.one_in(3) {
+            self.act_tagged();
+            self.drain();
+            return self.read_streams();
         }
         match self.rng.below(16) {
             0..=3 => self.append(),
@@ -301,6 +339,12 @@ impl Life {
     }
 
     fn drain(&mut self) {
+        self.note_restatement(self.core.appended());
+        // Streams move the first LSN by themselves.
+        if self.core.trim() > self.traced_trim {
+            self.traced_trim = self.core.trim();
+            self.trace.push(Step::Trimmed(self.traced_trim));
+        }
         let events = self.disk.take_trace();
         self.trace.extend(events.into_iter().map(Step::Disk));
         let steps: [fn(Lsn) -> Step; 3] = [Step::Written, Step::CrashProof, Step::Acknowledged];
@@ -348,18 +392,21 @@ impl Life {
                 if self.rng.coin() {
                     self.wait_for_segment();
                 }
-                return;
+                return self.note_restatement(self.core.appended());
             }
-            Err(_) => return,
+            Err(_) => return self.note_restatement(self.core.appended()),
         };
         let bytes: usize = records.iter().map(|payload| payload.len() + RECORD_HEADER_BYTES).sum();
         let mut start = Lsn::new(end.get() - bytes as u64);
+        self.note_restatement(start);
         let last = records.len().saturating_sub(1);
         for (i, payload) in records.into_iter().enumerate() {
             let end = start.saturating_add((payload.len() + RECORD_HEADER_BYTES) as u64);
-            self.trace.push(Step::Issued(Issued { start, end, ends_transaction: i == last, payload }));
+            let (tagged, ends_transaction) = (false, i == last);
+            self.trace.push(Step::Issued(Issued { start, end, ends_transaction, tagged, payload }));
             start = end;
         }
+        self.traced_to = start;
         self.ends.push(end);
     }
 
@@ -443,6 +490,7 @@ impl Life {
     fn start(&mut self, issue: Issue) {
         let id = issue.id;
         let offset = issue.batch.as_ref().map_or(0, |batch| batch.offset);
+        self.chain.at(self.trace.len() as u64);
         let job = self.chain.seal(&self.config, issue);
         let witness = Witness {
             segment: job.segment,

@@ -1,0 +1,403 @@
+//! Tests streams and cuts of the log on real files: order, numbers, readers, trims, cuts, rewriting, salvage and backups.
+
+mod scratch;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use scratch::scratch;
+use seawall::{Error, Log, Lsn, MethodChoice, Options, Record, StreamId, View, backup, salvage, verify};
+
+fn options() -> Options {
+    let options = Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(128 << 10);
+    options.method(MethodChoice::Named("buffered+fdatasync".to_owned())).block_bytes(512)
+}
+
+fn open(dir: &Path) -> Log {
+    Log::open(dir, options()).expect("opens")
+}
+
+fn id(number: u32) -> StreamId {
+    StreamId::new(number).expect("is small")
+}
+
+/// What a record of a stream says.
+fn content(stream: u32, seq: u64) -> Vec<u8> {
+    let length = usize::try_from((u64::from(stream) * 31 + seq * 17) % 300).expect("small");
+    [&stream.to_le_bytes()[..], &seq.to_le_bytes(), &vec![0x5A; length]].concat()
+}
+
+fn read(log: &Log, stream: u32) -> Vec<(u64, Vec<u8>)> {
+    let stream = log.stream(id(stream));
+    let record = |record: seawall::Result<Record>| {
+        let record = record.expect("reads");
+        let place = record.stream.expect("is of a stream");
+        assert_eq!(place.stream, stream.id());
+        (place.seq, record.payload.to_vec())
+    };
+    stream.read(stream.first_seq()).expect("reads").map(record).collect()
+}
+
+fn expected(stream: u32, seqs: std::ops::Range<u64>) -> Vec<(u64, Vec<u8>)> {
+    seqs.map(|seq| (seq, content(stream, seq))).collect()
+}
+
+/// Ends the log as a kill would: nothing is closed.
+fn kill(log: Log) {
+    drop(log);
+}
+
+#[test]
+fn each_stream_has_its_own_order_and_numbers_over_openings() {
+    let dir = scratch();
+    let mut next = [0_u64; 5];
+    for round in 0..6_u64 {
+        let log = open(dir.path());
+        for step in 0..200_u64 {
+            let stream = u32::try_from((step * 7 + round) % 5).expect("small");
+            let seq = &mut next[stream as usize];
+            let appended = log.stream(id(stream)).append(&content(stream, *seq)).expect("appends");
+            assert_eq!(appended.seq, *seq);
+            *seq += 1;
+            if step % 50 == 0 {
+                log.append_commit(b"a record of the log itself").expect("commits");
+            }
+        }
+        log.commit(log.appended_lsn()).expect("commits");
+        for stream in 0..5 {
+            assert_eq!(read(&log, stream), expected(stream, 0..next[stream as usize]), "round {round}");
+            assert_eq!(log.stream(id(stream)).next_seq(), next[stream as usize]);
+        }
+        assert_eq!(log.streams(), (0..5).map(id).collect::<Vec<_>>());
+        if round % 2 == 0 { log.close().expect("closes") } else { kill(log) }
+    }
+    let log = open(dir.path());
+    let own = log.read(Lsn::ZERO).expect("reads").filter(|record| record.as_ref().expect("reads").stream.is_none());
+    assert_eq!(own.count(), 6 * 4, "a reader of the log shows them with those of the streams");
+}
+
+#[test]
+fn a_transaction_over_streams_is_there_as_a_whole_and_large_records_are_numbered_too() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let large = vec![3; 20_000];
+    for seq in 0..20_u64 {
+        log.transaction::<Error>(|transaction| {
+            transaction.append_to(id(1), &content(1, seq))?;
+            transaction.append(b"plain")?;
+            transaction.append_to(id(2), &large)?;
+            transaction.append_to(id(1), b"second")?;
+            Ok(())
+        })
+        .expect("appends");
+        let appended = log.stream(id(3)).append_commit(&large).expect("commits");
+        assert_eq!(appended.seq, seq);
+    }
+    kill(log);
+    let log = open(dir.path());
+    let first = read(&log, 1);
+    assert_eq!(first.len(), 40);
+    for (number, (seq, payload)) in (0_u64..).zip(first) {
+        let expected = if number % 2 == 0 { content(1, number / 2) } else { b"second".to_vec() };
+        assert_eq!((seq, payload), (number, expected));
+    }
+    for stream in [2, 3] {
+        assert!(read(&log, stream).iter().all(|(_, payload)| *payload == large));
+        assert_eq!(read(&log, stream).len(), 20);
+    }
+}
+
+#[test]
+fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let stream = log.stream(id(7));
+    for seq in 0..100 {
+        stream.append(&content(7, seq)).expect("appends");
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    let mut reader = stream.read(10).expect("reads");
+    assert!(matches!(stream.trim(101), Err(Error::StreamEnd { seq: 101, next: 100, .. })));
+    log.commit(stream.trim(40).expect("trims")).expect("commits");
+    assert!(matches!(reader.next_record(), Err(Error::StreamTrimmed { seq: 10, first: 40, .. })));
+    assert!(matches!(stream.read(39), Err(Error::StreamTrimmed { first: 40, .. })));
+    assert!(matches!(stream.read(101), Err(Error::StreamEnd { next: 100, .. })));
+    assert!(matches!(stream.truncate(39), Err(Error::StreamTrimmed { first: 40, .. })));
+    let mut ahead = stream.read(50).expect("reads");
+    assert_eq!(ahead.next_record().expect("reads").expect("is there").stream.expect("is").seq, 50);
+    log.commit(stream.truncate(60).expect("cuts")).expect("commits");
+    assert_eq!(stream.append_commit(b"another 60").expect("commits").seq, 60);
+    let rest: Vec<_> = ahead.map(|record| record.expect("reads").payload.to_vec()).collect();
+    let expected: Vec<_> = (51..60).map(|seq| content(7, seq)).chain([b"another 60".to_vec()]).collect();
+    assert_eq!(rest, expected, "a reader never shows what was cut before it came there");
+    assert_eq!(stream.get(60).expect("reads").payload[..], b"another 60"[..]);
+    assert!(matches!(stream.get(61), Err(Error::StreamEnd { seq: 61, .. })));
+    kill(log);
+    let log = open(dir.path());
+    let stream = log.stream(id(7));
+    assert_eq!((stream.first_seq(), stream.next_seq()), (40, 61));
+    assert_eq!(read(&log, 7).last(), Some(&(60, b"another 60".to_vec())));
+    log.commit(stream.trim(61).expect("trims")).expect("commits");
+    log.close().expect("closes");
+    let log = open(dir.path());
+    assert_eq!(log.stream(id(7)).append_commit(b"x").expect("commits").seq, 61, "its numbers go on");
+    log.commit(log.stream(id(7)).remove().expect("removes")).expect("commits");
+    assert!(log.streams().is_empty());
+    assert_eq!(log.stream(id(7)).append_commit(b"x").expect("commits").seq, 0, "it begins anew");
+}
+
+#[test]
+fn a_stream_that_lags_does_not_hold_the_disk() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let lagging = log.stream(id(1));
+    for seq in 0..10 {
+        lagging.append(&content(1, seq)).expect("appends");
+    }
+    // A stream without records, whose next number must not be forgotten.
+    let empty = log.stream(id(2));
+    empty.append(b"x").expect("appends");
+    empty.trim(1).expect("trims");
+    let busy = log.stream(id(3));
+    let mut most = 0;
+    for seq in 0..6000_u64 {
+        let end = busy.append(&content(3, seq)).expect("appends").end;
+        if seq % 100 == 99 {
+            log.commit(end).expect("commits");
+            busy.trim(seq - 50).expect("trims");
+            most = most.max(log.stats().segments);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let stats = log.stats();
+    assert!(stats.segments_started > 15, "{} segments", stats.segments_started);
+    assert!(most <= 12, "the log took {most} segments");
+    assert!(stats.rewritten_records >= 10, "{} records were rewritten", stats.rewritten_records);
+    assert!(stats.rewritten_bytes < stats.bytes_written / 3, "{} bytes", stats.rewritten_bytes);
+    assert_eq!(read(&log, 1), expected(1, 0..10));
+    kill(log);
+    let log = open(dir.path());
+    assert_eq!(read(&log, 1), expected(1, 0..10));
+    assert_eq!(log.stream(id(2)).append_commit(b"y").expect("commits").seq, 1);
+    assert_eq!(read(&log, 3).last().map(|(seq, _)| *seq), Some(5999));
+}
+
+#[test]
+fn an_idle_stream_takes_little_memory() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options().segment_bytes(8 << 20)).expect("opens");
+    let streams = 20_000;
+    for stream in 0..streams {
+        log.stream(id(stream)).append(b"one record").expect("appends");
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    let stats = log.stats();
+    assert_eq!(stats.streams, u64::from(streams));
+    let each = stats.stream_memory_bytes / stats.streams;
+    assert!(each <= 512, "{each} bytes a stream");
+    log.close().expect("closes");
+    let log = open(dir.path());
+    assert_eq!(log.stats().streams, u64::from(streams));
+}
+
+#[test]
+fn a_follower_of_a_stream_sees_its_records_and_ends_with_the_log() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let mut follower = log.stream(id(9)).follow(0).expect("follows");
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(move || {
+            let mut seen = Vec::new();
+            while let Some(record) = follower.next_record().expect("follows") {
+                seen.push(record.payload.to_vec());
+            }
+            seen
+        });
+        for seq in 0..300 {
+            log.stream(id(9)).append(&content(9, seq)).expect("appends");
+            log.stream(id(8)).append_commit(b"of another").expect("commits");
+        }
+        log.close().expect("closes");
+        let expected: Vec<_> = (0..300).map(|seq| content(9, seq)).collect();
+        assert_eq!(seen.join().expect("ends"), expected);
+    });
+}
+
+/// Writers that append to, trim and cut their own streams while readers read them and segments are rewritten.
+#[test]
+fn streams_hold_while_they_are_written_trimmed_cut_and_read() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let stop = AtomicBool::new(false);
+    let ends = std::thread::scope(|scope| {
+        let (log, stop) = (&log, &stop);
+        let writers: Vec<_> = (0..4_u32)
+            .map(|stream| {
+                scope.spawn(move || {
+                    let own = log.stream(id(stream));
+                    let (mut first, mut next) = (0, 0);
+                    for step in 0..1500_u64 {
+                        let end = own.append(&content(stream, next)).expect("appends").end;
+                        next += 1;
+                        match step % 97 {
+                            13 => log.commit(end).expect("commits"),
+                            40 if stream > 0 => {
+                                first = next - (next - first) / 2;
+                                own.trim(first).expect("trims");
+                            }
+                            70 => {
+                                next -= (next - first).min(3);
+                                own.truncate(next).expect("cuts");
+                            }
+                            _ => {}
+                        }
+                    }
+                    (first, next)
+                })
+            })
+            .collect();
+        let readers: Vec<_> = (0..4_u32)
+            .map(|stream| {
+                scope.spawn(move || {
+                    let own = log.stream(id(stream));
+                    while !stop.load(Ordering::Relaxed) {
+                        let reader = match own.read(own.first_seq()) {
+                            Ok(reader) => reader,
+                            Err(Error::StreamTrimmed { .. } | Error::StreamEnd { .. }) => continue,
+                            Err(error) => panic!("{error}"),
+                        };
+                        for record in reader {
+                            match record {
+                                Ok(record) => {
+                                    let seq = record.stream.expect("is of a stream").seq;
+                                    assert_eq!(record.payload[..], content(stream, seq)[..]);
+                                }
+                                Err(Error::StreamTrimmed { .. }) => break,
+                                Err(error) => panic!("{error}"),
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let ends: BTreeMap<u32, _> =
+            (0..).zip(writers.into_iter().map(|writer| writer.join().expect("ends"))).collect();
+        stop.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().expect("ends"));
+        ends
+    });
+    log.commit(log.appended_lsn()).expect("commits");
+    let judge = |log: &Log| {
+        for (stream, (first, next)) in &ends {
+            assert_eq!(read(log, *stream), expected(*stream, *first..*next), "stream {stream}");
+        }
+    };
+    judge(&log);
+    kill(log);
+    judge(&open(dir.path()));
+    assert!(verify(dir.path()).expect("verifies").damage.is_empty());
+}
+
+/// The untagged records of a log, as every way to read shows them.
+fn plain(log: &Log) -> Vec<Vec<u8>> {
+    let payloads = |records: &mut dyn Iterator<Item = seawall::Result<Record>>| -> Vec<Vec<u8>> {
+        records.map(|record| record.expect("reads").payload.to_vec()).collect()
+    };
+    let read = payloads(&mut log.read(log.first_lsn()).expect("reads"));
+    let (mut backwards, mut end) = (Vec::new(), log.durable_lsn());
+    while let Some(record) = log.read_before(end).expect("reads") {
+        assert_eq!(log.read_at(record.lsn).expect("reads").payload[..], record.payload[..]);
+        end = record.lsn;
+        backwards.insert(0, record.payload.to_vec());
+    }
+    assert_eq!(backwards, read);
+    let mut follower = log.follow(log.first_lsn()).expect("follows");
+    let followed: Vec<_> = std::iter::from_fn(|| follower.poll_record().expect("follows"))
+        .map(|record| record.payload.to_vec())
+        .collect();
+    assert_eq!(followed, read);
+    read
+}
+
+#[test]
+fn the_tail_of_the_log_is_cut_for_every_reader_over_openings_backups_and_salvage() {
+    let dir = scratch();
+    let mut model: Vec<(Vec<u8>, Lsn)> = Vec::new();
+    let mut number = 0_u32;
+    for round in 0..8_u32 {
+        let log = open(dir.path());
+        for step in 0..120_u32 {
+            let payload = [&number.to_le_bytes()[..], &vec![7; (step as usize * 37) % 900]].concat();
+            let end = log.append(&payload).expect("appends");
+            model.push((payload, end));
+            number += 1;
+            if step % 40 == 17 {
+                let left = model.len() - (step as usize + round as usize) % 30;
+                model.truncate(left);
+                let at = model.last().map_or(Lsn::ZERO, |(_, end)| *end);
+                log.commit(log.truncate_after(at).expect("cuts")).expect("commits");
+            }
+        }
+        log.commit(log.appended_lsn()).expect("commits");
+        let expected: Vec<_> = model.iter().map(|(payload, _)| payload.clone()).collect();
+        assert_eq!(plain(&log), expected, "round {round}");
+        if round % 3 == 0 { log.close().expect("closes") } else { kill(log) }
+        let view = View::open(dir.path()).expect("looks");
+        let shown = view.read(view.first_lsn()).expect("reads");
+        assert_eq!(shown.map(|record| record.expect("reads").payload.to_vec()).collect::<Vec<_>>(), expected);
+    }
+    let expected: Vec<_> = model.iter().map(|(payload, _)| payload.clone()).collect();
+    let copies = scratch();
+    backup(dir.path(), copies.path().join("backup")).expect("copies");
+    assert_eq!(plain(&open(&copies.path().join("backup"))), expected);
+    salvage(dir.path(), copies.path().join("salvaged"), options()).expect("salvages");
+    assert_eq!(plain(&open(&copies.path().join("salvaged"))), expected);
+    let log = open(dir.path());
+    let (past, before) = (Lsn::new(log.appended_lsn().get() + 1), log.first_lsn());
+    assert!(matches!(log.truncate_after(past), Err(Error::BeyondEnd { .. })));
+    log.trim(model[model.len() / 2].1).expect("trims");
+    assert!(matches!(log.truncate_after(before), Err(Error::Trimmed { .. })));
+    assert_eq!(log.truncate_after(log.appended_lsn()).expect("cuts nothing"), log.appended_lsn());
+}
+
+#[test]
+fn a_view_that_is_renewed_steps_over_what_was_cut_meanwhile() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let first = log.append_commit(b"one").expect("commits");
+    log.append_commit(b"two").expect("commits");
+    log.append_commit(b"three").expect("commits");
+    let mut view = View::open(dir.path()).expect("looks");
+    log.commit(log.truncate_after(first).expect("cuts")).expect("commits");
+    log.append_commit(b"four").expect("commits");
+    log.append_commit(b"five").expect("commits");
+    while view.end_lsn() < log.durable_lsn() {
+        view.renew().expect("looks");
+    }
+    let shown = view.read(Lsn::ZERO).expect("reads").map(|record| record.expect("reads").payload.to_vec());
+    assert_eq!(shown.collect::<Vec<_>>(), [b"one".to_vec(), b"four".to_vec(), b"five".to_vec()]);
+}
+
+#[test]
+fn streams_are_salvaged_and_backed_up_with_their_numbers() {
+    let dir = scratch();
+    let log = open(dir.path());
+    for seq in 0..50 {
+        log.stream(id(1)).append(&content(1, seq)).expect("appends");
+        log.stream(id(2)).append_commit(&content(2, seq)).expect("commits");
+    }
+    log.stream(id(1)).trim(20).expect("trims");
+    log.stream(id(2)).truncate(30).expect("cuts");
+    log.close().expect("closes");
+    let copies = scratch();
+    let [saved, copied] = ["saved", "copied"].map(|name| copies.path().join(name));
+    salvage(dir.path(), &saved, options()).expect("salvages");
+    backup(dir.path(), &copied).expect("copies");
+    for copy in [saved, copied] {
+        let log = open(&copy);
+        assert_eq!(read(&log, 1), expected(1, 20..50));
+        assert_eq!(read(&log, 2), expected(2, 0..30));
+    }
+}
