@@ -72,7 +72,9 @@ pub mod guide {}
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use crate::log::{Commit, Log, Opened};
+pub use crate::log::{Log, Opened};
+pub use commit::append_future::Append;
+pub use commit::commit_future::Commit;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
 pub use error::{Damage, Error, Result};

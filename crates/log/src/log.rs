@@ -1,15 +1,15 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
+use crate::commit::append_future::Append;
+use crate::commit::commit_future::Commit;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
 use crate::commit::seal::Chain;
@@ -25,7 +25,6 @@ use crate::format::checksum::crc32c;
 use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
-use crate::method::ack_level::AckLevel;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
@@ -82,7 +81,7 @@ pub struct Opened {
 /// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child made by
 /// clone(2) alone, without the C library, is not noticed: it must not touch the log at all.
 pub struct Log {
-    group: Arc<Group>,
+    pub(crate) group: Arc<Group>,
     dir: Arc<Directory>,
     record_bytes_max: usize,
     opened: Opened,
@@ -277,6 +276,19 @@ impl Log {
         self.accept_record::<false>(record).map(|(lsn, _)| lsn)
     }
 
+    /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
+    /// thread until then. Needs no runtime. Futures that wait are served in the order in which they came, as long as they
+    /// are polled; callers of [`Log::append`] do not stand in that line.
+    ///
+    /// Dropping the future before it is ready is safe: nothing of the record was appended, and another one takes its turn.
+    /// Like `append` it takes the log's short internal lock and copies the record, in the poll that returns its LSN.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn append_async<'a>(&'a self, record: &'a [u8]) -> Append<'a> {
+        Append::new(self, record)
+    }
+
     #[inline]
     fn accept_record<const WAIT: bool>(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
@@ -311,9 +323,14 @@ impl Log {
         if let Some(unused) = buf {
             self.group.core().give_back(unused);
         }
-        // An append that waits for this memory could request nothing before: only now the batch can be written.
-        self.group.waiters().append_gate().open();
-        accepted
+        // An append that waits for this memory could request nothing before: only now the batch can be written. A waker may
+        // append itself, so the core is released for it.
+        let lsn = accepted.map(|(lsn, core)| {
+            drop(core);
+            lsn
+        });
+        self.group.waiters().room_for_appends(self.group.config().batch_bytes);
+        lsn.map(|lsn| (lsn, self.group.core()))
     }
 
     /// Returns when everything before `lsn` is durable.
@@ -335,6 +352,17 @@ impl Log {
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
         self.group.commit(lsn, self.group.level(class)?)
+    }
+
+    /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
+    /// interrupt it in the system call: a thread of the log does. That costs a hand-over between threads, which a commit without
+    /// a deadline saves.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] when the time is over: what was appended may still become durable, see there. Otherwise as
+    /// [`Log::commit`].
+    pub fn commit_timeout(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
+        self.commit_async(lsn).wait_timeout(timeout).map(|_| ())
     }
 
     /// Appends a record and returns when it is durable.
@@ -389,14 +417,7 @@ impl Log {
     /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other one loses its
     /// wake-up, and the records become durable all the same.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        self.commit_async_in(lsn, self.group.config().own())
-    }
-
-    fn commit_async_in(&self, lsn: Lsn, level: AckLevel) -> Commit {
-        if self.group.reached(level) < lsn && self.group.status().is_owner_process() {
-            self.group.request(lsn, level);
-        }
-        Commit { group: Arc::clone(&self.group), lsn, level }
+        Commit::request(&self.group, lsn, self.group.config().own())
     }
 
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
@@ -404,7 +425,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        Ok(self.commit_async_in(lsn, self.group.level(class)?))
+        Ok(Commit::request(&self.group, lsn, self.group.level(class)?))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -616,73 +637,6 @@ fn start(
     let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
     Group::new(config, core, chain, writers, inventory)
-}
-
-/// Ready when everything before one LSN is durable, or has reached the requested class; see [`Log::commit_async`] and
-/// [`Log::commit_async_as`].
-#[must_use = "a commit that is not waited for may fail unseen"]
-pub struct Commit {
-    group: Arc<Group>,
-    lsn: Lsn,
-    level: AckLevel,
-}
-
-impl std::fmt::Debug for Commit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commit").field("lsn", &self.lsn).field("level", &self.level).finish_non_exhaustive()
-    }
-}
-
-impl Commit {
-    /// The LSN that it waits for.
-    #[must_use]
-    pub fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    /// Whether it is ready now: whether everything before its LSN has reached the requested class.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.group.reached(self.level) >= self.lsn
-    }
-
-    /// Waits for it, without a runtime. The caller writes the batch itself if no other thread does, as in
-    /// [`Log::commit`]: a thread that keeps many commits outstanding and waits for the oldest need not be woken for each.
-    ///
-    /// # Errors
-    /// As [`Log::commit`].
-    pub fn wait(self) -> Result<Lsn> {
-        self.group.commit(self.lsn, self.level).map(|()| self.lsn)
-    }
-
-    fn look(&self) -> Option<Result<Lsn>> {
-        if self.is_durable() {
-            return Some(Ok(self.lsn));
-        }
-        self.group.status().ended().map(Err)
-    }
-}
-
-impl Future for Commit {
-    type Output = Result<Lsn>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(ready) = self.look() {
-            return Poll::Ready(ready);
-        }
-        let end = self.group.core().appended();
-        if self.lsn > end {
-            return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
-        }
-        self.group.waiters().add_waker(self.level, self.lsn, context.waker());
-        // It may have become durable between the first look and the registration.
-        if let Some(ready) = self.look() {
-            Poll::Ready(ready)
-        } else {
-            self.group.request(self.lsn, self.level);
-            Poll::Pending
-        }
-    }
 }
 
 #[cfg(all(test, not(loom)))]

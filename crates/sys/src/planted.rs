@@ -124,6 +124,9 @@ mod switch {
         RenameReplaces
         OpenFailureIsFatal
         TrustFlushOfFua
+        AppendWaitsUnseen
+        AppendTurnLost
+        DeadlineIsSuccess
     }
 
     thread_local! {

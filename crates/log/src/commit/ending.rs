@@ -64,7 +64,7 @@ pub(crate) fn end(group: &Group, resources: Resources, handed_over: &HandedOver)
     };
     group.status().close();
     group.status().stop();
-    group.waiters().append_gate().open();
+    group.waiters().end_appends();
     group.waiters().follower_gate().open();
     group.threads().wake_writer();
     group.threads().wake_maintenance();

@@ -203,6 +203,11 @@ impl Group {
             }
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
+            // A log that is closed meanwhile opens the gate once, and may prepare no segment any more.
+            if self.status.is_closed() {
+                gate.leave();
+                return Err(self.status.refusal());
+            }
             if let Some(bytes) = segment {
                 drop(core);
                 if let Some(failure) = self.housekeeping.request_segment(bytes, requested) {
@@ -437,7 +442,8 @@ impl Group {
         let task = news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim());
         drop(core);
         self.threads.note_activity();
-        self.waiters.wake_written(first, last, || self.status.ended().is_some());
+        let room = self.config.batch_bytes;
+        self.waiters.wake_written(first, last, room, || self.status.ended().is_some());
         let led = self.hand_over(waiting);
         let unled =
             |(next, newest)| !led && (self.waiters.requested(AckLevel::Full) > durable || newest > next);
@@ -475,7 +481,7 @@ impl Group {
             self.recorder.metrics.count(Metric::Failures, 1);
         }
         self.core().fail();
-        self.waiters.append_gate().open();
+        self.waiters.end_appends();
         self.waiters.follower_gate().open();
         self.waiters.wake_commits();
         self.threads.wake_writer();
