@@ -74,6 +74,7 @@ struct Readme;
 
 pub use crate::log::{Log, Opened};
 pub use commit::append_future::Append;
+pub use commit::close_future::Close;
 pub use commit::commit_future::Commit;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;

@@ -9,6 +9,7 @@ use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
 use crate::commit::append_future::Append;
+use crate::commit::close_future::{Close, Closing};
 use crate::commit::commit_future::Commit;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
@@ -85,15 +86,15 @@ pub struct Log {
     dir: Arc<Directory>,
     record_bytes_max: usize,
     opened: Opened,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The threads, and the lock that is held as long as the log is open; `None` once it is being closed.
+    resources: Mutex<Option<Resources>>,
     staged_memory: Mutex<Vec<Vec<u8>>>,
     pins: Pins,
     /// Where single records are.
     index: RecordIndex,
-    /// Held as long as the log is open.
-    lock: Arc<Lock>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
     handed_over: HandedOver,
+    closing: Arc<Closing>,
 }
 
 impl std::fmt::Debug for Log {
@@ -201,12 +202,12 @@ impl Log {
             dir: held,
             record_bytes_max: options.record_bytes_max,
             opened,
-            threads: Mutex::default(),
+            resources: Mutex::new(Some(Resources { threads: Vec::new(), lock })),
             staged_memory: Mutex::default(),
             pins: Pins::default(),
             index: RecordIndex::default(),
-            lock: Arc::new(lock),
             handed_over: HandedOver::default(),
+            closing: Arc::default(),
         };
         log.spawn(disk, &options)?;
         Ok(log)
@@ -214,21 +215,28 @@ impl Log {
 
     fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
         let failed = |source| Error::io("start a thread for", self.dir.path(), source);
-        let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
+        let keep = |thread: JoinHandle<()>| {
+            let handle = thread.thread().clone();
+            if let Some(held) = &mut *lock(&self.resources) {
+                held.threads.push(thread);
+            }
+            handle
+        };
+        let shared =
+            || (Arc::clone(&self.group), Arc::clone(&self.closing), Arc::clone(&self.handed_over));
+        let (group, closing, handed_over) = shared();
+        let idle = options.idle_mark;
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
-        let writer = writer.spawn(move || writer_thread::run(&group, idle)).map_err(failed)?;
-        self.group.threads().set_writer(writer.thread().clone());
-        lock(&self.threads).push(writer);
-        let (group, handed_over) = (Arc::clone(&self.group), Arc::clone(&self.handed_over));
+        let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
+        self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
+        let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
         let run = move || {
             maintenance_thread::run(&group, &mut disk);
             drop(disk);
-            ending::finish_handed_over(&group, &handed_over);
+            ending::finish_handed_over(&group, &handed_over, &closing);
         };
-        let maintenance = maintenance.spawn(run).map_err(failed)?;
-        self.group.threads().set_maintenance(maintenance.thread().clone());
-        lock(&self.threads).push(maintenance);
+        self.group.threads().set_maintenance(keep(maintenance.spawn(run).map_err(failed)?));
         Ok(())
     }
 
@@ -434,9 +442,10 @@ impl Log {
     /// (Linux). So reading an old log evicts nothing from the cache, and reading it twice reads the disk twice.
     ///
     /// # Errors
-    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`], and [`Error::Closed`] after
+    /// [`Log::close_async`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
@@ -450,7 +459,7 @@ impl Log {
     /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))
     }
 
@@ -460,7 +469,7 @@ impl Log {
     /// # Errors
     /// As [`Log::read_at`].
     pub fn read_before(&self, end: Lsn) -> Result<Option<Record>> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         if end == self.first_lsn() {
             return Ok(None);
         }
@@ -524,7 +533,7 @@ impl Log {
     /// # Errors
     /// As [`crate::backup()`], and [`Error::Forked`].
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Backup> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
 
@@ -570,10 +579,14 @@ impl Log {
     /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.
     ///
     /// # Errors
-    /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
+    /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`], and [`Error::Closed`] after
+    /// [`Log::close_async`], whose future says when that is done.
     pub fn close(self) -> Result<()> {
         let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
         self.group.status().check_process()?;
+        if self.group.status().is_closed() {
+            return Err(Error::Closed);
+        }
         self.group.status().close();
         let sealed = match self.group.status().failed() {
             Some(failed) => Err(failed),
@@ -583,18 +596,37 @@ impl Log {
         sealed
     }
 
+    /// As [`Log::close`], done by the threads of the log and awaited as a future, through any handle of the log. Needs no
+    /// runtime.
+    ///
+    /// It begins with this call, whether the future is polled or dropped: from now on appends are refused with
+    /// [`Error::Closed`], those that wait included, and so is reading once the lock is released; commits of what was
+    /// appended are served; followers end. The process must live until the future is ready, otherwise the log is left as by
+    /// a crash. The first call closes the log, and every future of it ends with the same result.
+    ///
+    /// # Errors
+    /// The future returns [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
+    pub fn close_async(&self) -> Close {
+        let status = self.group.status();
+        let resources = if status.is_owner_process() { lock(&self.resources).take() } else { None };
+        if let Some(resources) = resources {
+            tracing::debug!(dir = %self.dir.path().display(), "closing");
+            self.closing.order(&self.group, resources);
+        }
+        Close::new(&self.group, &self.closing)
+    }
+
     fn stop(&self) {
         if !self.group.status().is_owner_process() {
             // The threads are the parent's, and so are the locks and the directory.
-            self.threads.try_lock().into_iter().for_each(|mut threads| {
-                threads.drain(..).for_each(std::mem::forget);
-            });
+            for held in self.resources.try_lock().iter_mut().filter_map(|held| held.as_mut()) {
+                held.threads.drain(..).for_each(std::mem::forget);
+            }
             return;
         }
-        let threads = std::mem::take(&mut *lock(&self.threads));
         // It has been ended already if it was closed.
-        if !self.group.status().is_stopping() {
-            let resources = Resources { threads, lock: Arc::clone(&self.lock) };
+        let resources = lock(&self.resources).take();
+        if let Some(resources) = resources {
             ending::end(&self.group, resources, &self.handed_over);
         }
     }

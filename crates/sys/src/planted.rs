@@ -127,6 +127,7 @@ mod switch {
         AppendWaitsUnseen
         AppendTurnLost
         DeadlineIsSuccess
+        CloseBeforeMark
     }
 
     thread_local! {

@@ -19,6 +19,7 @@
 //! | [`maintenance_thread`] | prepares and recycles segments, as [`housekeeping`] requests |
 //! | [`threads`] | wakes these two |
 //! | [`status`], [`ending`] | whether the log is open, and how it ends |
+//! | [`close_future`] | closes the log on its own threads |
 //! | [`stats`], [`metrics`] | counters and distributions |
 //! | [`sync`] | locks and atomics, of the standard library or of `loom` |
 //!
@@ -28,6 +29,7 @@
 pub(crate) mod append_future;
 pub(crate) mod append_queue;
 pub(crate) mod batch;
+pub(crate) mod close_future;
 pub(crate) mod commit_future;
 pub(crate) mod deadline;
 pub(crate) mod ending;
