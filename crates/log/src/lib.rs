@@ -76,6 +76,7 @@ pub use crate::log::{Log, Opened};
 pub use commit::append_future::Append;
 pub use commit::close_future::Close;
 pub use commit::commit_future::Commit;
+pub use commit::stall::Stall;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
 pub use error::{Damage, Error, Result};

@@ -19,7 +19,7 @@ use crate::commit::state::{Core, CoreConfig};
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
-use crate::commit::{maintenance_thread, writer_thread};
+use crate::commit::{maintenance_thread, stall, writer_thread};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
@@ -229,6 +229,12 @@ impl Log {
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
         let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
         self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
+        if let Some(threshold) = options.stall_threshold {
+            let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
+            let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
+            let run = move || stall::watch(&group, threshold, on_stall.as_ref());
+            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
+        }
         let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
         let run = move || {
@@ -668,7 +674,7 @@ fn start(
     let spares = options.spares..=options.spares + KEPT_MAX;
     let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
     let chain = Chain { link: recovered.link };
-    Group::new(config, core, chain, writers, inventory)
+    Group::new(config, core, chain, writers, inventory).watched(options.stall_threshold)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -128,6 +128,7 @@ mod switch {
         AppendTurnLost
         DeadlineIsSuccess
         CloseBeforeMark
+        StallOfFinishedBatch
     }
 
     thread_local! {

@@ -25,7 +25,7 @@ use crate::lock::{Ending, Lock, is_writing};
 /// What an open log holds until it has ended.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    /// The writer thread and the maintenance thread.
+    /// The writer thread, the maintenance thread, and the watch thread if there is one.
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// The lock on the directory.
     pub(crate) lock: Lock,
@@ -76,7 +76,7 @@ pub(crate) fn end_handed_over(
     stop(group);
 }
 
-/// Has both threads end, and wakes what waits for more.
+/// Has the threads end, and wakes what waits for more.
 fn stop(group: &Group) {
     group.status().close();
     group.status().stop();
@@ -84,6 +84,7 @@ fn stop(group: &Group) {
     group.waiters().follower_gate().open();
     group.threads().wake_writer();
     group.threads().wake_maintenance();
+    group.stalls().wake_watcher();
 }
 
 /// The end of the maintenance thread: releases what was handed over to it.

@@ -26,6 +26,7 @@ use crate::commit::metrics::Metric;
 use crate::commit::seal::{Chain, Job};
 use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
+use crate::commit::stall::Stalls;
 use crate::commit::stats::{Recorder, Stats};
 use crate::commit::status::Status;
 use crate::commit::sync::{
@@ -57,6 +58,7 @@ pub(crate) struct Group {
     threads: Threads,
     status: Status,
     recorder: Recorder,
+    stalls: Stalls,
 }
 
 impl Group {
@@ -80,7 +82,13 @@ impl Group {
             housekeeping: Housekeeping::new(inventory),
             threads: Threads::default(),
             status: Status::new(),
+            stalls: Stalls::new(None),
         }
+    }
+
+    /// Watches for batches that are in flight for longer than `threshold`, if there is one.
+    pub(crate) fn watched(self, threshold: Option<Duration>) -> Self {
+        Self { stalls: Stalls::new(threshold), ..self }
     }
 
     /// What stays the same as long as the log is open.
@@ -124,6 +132,11 @@ impl Group {
     /// The counters and distributions.
     pub(crate) fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// The batches in flight, and which of them have stalled.
+    pub(crate) fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// Makes the next committer wait for others, as if so many records had come last time.
@@ -400,6 +413,7 @@ impl Group {
         );
         let _entered = span.entered();
         let began = monotonic_ns();
+        self.stalls.begin(job.id, began);
         let written = match &job.starts {
             None => self.writers.write(&job),
             Some(header) => {
@@ -409,6 +423,7 @@ impl Group {
             }
         };
         let took_ns = monotonic_ns() - began;
+        self.stalls.end(job.id);
         match written {
             Ok(()) => self.acknowledge(job, took_ns),
             Err(error) => self.fail(error),
@@ -567,6 +582,8 @@ impl Group {
     /// What is counted here.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.recorder.stats();
+        stats.stalled_for = self.stalls.stalled_for(monotonic_ns());
+        stats.stalls_seen = self.stalls.seen();
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();

@@ -20,6 +20,7 @@
 //! | [`threads`] | wakes these two |
 //! | [`status`], [`ending`] | whether the log is open, and how it ends |
 //! | [`close_future`] | closes the log on its own threads |
+//! | [`stall`] | reports a batch that the disk does not finish, while it lasts |
 //! | [`stats`], [`metrics`] | counters and distributions |
 //! | [`sync`] | locks and atomics, of the standard library or of `loom` |
 //!
@@ -45,6 +46,7 @@ pub(crate) mod segment_writers;
 #[cfg(loom)]
 #[path = "../testing/loom_writers.rs"]
 pub(crate) mod segment_writers;
+pub(crate) mod stall;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -34,10 +34,11 @@ pub const FOUND_BY_ORDERS: [(Mutant, &str); 2] = [
 ];
 
 /// Mistakes in what the campaign does not use, futures and deadlines: the test of this name finds each.
-pub const FOUND_BY_TESTS: [(Mutant, &str); 3] = [
+pub const FOUND_BY_TESTS: [(Mutant, &str); 4] = [
     (Mutant::AppendTurnLost, "a_future_that_was_woken_and_is_dropped_passes_its_turn_on"),
     (Mutant::DeadlineIsSuccess, "a_commit_whose_time_is_over_says_so"),
     (Mutant::CloseBeforeMark, "a_close_is_awaited_until_the_disk_has_the_mark"),
+    (Mutant::StallOfFinishedBatch, "a_stall_is_that_of_a_batch_in_flight"),
 ];
 
 /// Whether `test`, which passes without the mistake, fails with it.
