@@ -28,7 +28,7 @@
 //!
 //! # Interface
 //!
-//! Semantic versioning covers what this page shows without features, and the feature `metrics`. The features
+//! Semantic versioning covers what this page shows without features, and the features `metrics` and `stream`. The features
 //! `oracle`, `simulation` and `mutants` are for the programs and tests of this repository, and may change with any version.
 //!
 //! Four types are those of `seawall-sys`, whose own interface may change with any version: [`Durability`], [`Engine`],
@@ -86,8 +86,9 @@ pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
 pub use options::{EngineChoice, MethodChoice, Options};
+pub use read::follower::{Follower, NextRecord};
 pub use read::pin::ReadPin;
-pub use read::reader::{Follower, Payload, Reader, Record};
+pub use read::reader::{Payload, Reader, Record};
 pub use read::view::{View, ViewReader};
 pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};

@@ -28,9 +28,11 @@ use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
+use crate::read::follow_thread::FollowThread;
+use crate::read::follower::Follower;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
-use crate::read::reader::{Follower, Reader, Record, check_within};
+use crate::read::reader::{Reader, Record, check_within};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -92,6 +94,8 @@ pub struct Log {
     pins: Pins,
     /// Where single records are.
     index: RecordIndex,
+    /// Reads for followers that are polled.
+    follow_thread: Arc<FollowThread>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
     handed_over: HandedOver,
     closing: Arc<Closing>,
@@ -206,6 +210,7 @@ impl Log {
             staged_memory: Mutex::default(),
             pins: Pins::default(),
             index: RecordIndex::default(),
+            follow_thread: Arc::default(),
             handed_over: HandedOver::default(),
             closing: Arc::default(),
         };
@@ -482,12 +487,14 @@ impl Log {
         self.index.read(&self.group, &self.dir, Wanted::EndsAt(end)).map(Some)
     }
 
-    /// As [`Log::read`], but waits for more at the end.
+    /// As [`Log::read`], but waits for more at the end: a thread does, or a task that polls. Finding the first record reads
+    /// the disk, here as in `read`: of the segment that `from` lies in, the headers of the batches before it.
     ///
     /// # Errors
     /// As [`Log::read`].
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
-        self.read(from).map(Follower::new)
+        let reader = self.read(from)?;
+        Ok(Follower::new(reader, Arc::clone(&self.follow_thread), from))
     }
 
     /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a reader that is slow, or

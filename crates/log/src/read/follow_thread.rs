@@ -1,0 +1,110 @@
+//! Reads for followers that are polled, on a thread of the log, because a task must not wait for the disk.
+//!
+//! A follower lends its reader to the thread, which reads one batch with it and gives it back. All followers of a log share
+//! one thread, started when the first of them needs it; it ends when the log and all of them are gone.
+//!
+//! Invariants: a reader that is lent comes back, with what it read or the error that it met; the borrower's last waker is
+//! called then; a follower that is dropped meanwhile leaves its reader to the thread.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Waker};
+
+use crate::commit::sync::{Mutex, lock};
+use crate::commit::waiters::wake;
+use crate::error::Result;
+use crate::read::reader::Reader;
+
+/// A reader and the result of its read.
+type Returned = (Reader, Result<()>);
+
+/// A reader that was lent.
+#[derive(Debug)]
+pub(crate) struct Loan(Arc<Mutex<Loaned>>);
+
+#[derive(Debug, Default)]
+struct Loaned {
+    /// `Some(None)` if the thread panicked with it.
+    returned: Option<Option<Returned>>,
+    waker: Option<Waker>,
+}
+
+impl Loan {
+    /// The reader when it is back; `None` if it is lost.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Returned>> {
+        let waker = context.waker().clone();
+        let mut loaned = lock(&self.0);
+        if let Some(returned) = loaned.returned.take() {
+            return Poll::Ready(returned);
+        }
+        let replaced = loaned.waker.replace(waker);
+        // Dropped behind the lock: a waker may own anything, even the follower.
+        drop(loaned);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+/// One read. Whatever becomes of it, the follower is woken.
+struct Job {
+    reader: Option<Reader>,
+    returned: Option<Returned>,
+    loaned: Arc<Mutex<Loaned>>,
+}
+
+impl Job {
+    fn run(mut self) {
+        if let Some(mut reader) = self.reader.take() {
+            let read = reader.read_batch();
+            self.returned = Some((reader, read));
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let mut loaned = lock(&self.loaned);
+        loaned.returned = Some(self.returned.take());
+        let waker = loaned.waker.take();
+        drop(loaned);
+        waker.into_iter().for_each(wake);
+    }
+}
+
+/// The thread that reads for the followers of one log.
+#[derive(Debug, Default)]
+pub(crate) struct FollowThread {
+    jobs: Mutex<Option<Sender<Job>>>,
+}
+
+impl FollowThread {
+    /// Lends the reader to the thread, which reads one batch with it. Gives it back if no thread can be started.
+    pub(crate) fn lend(&self, reader: Reader) -> Result<Loan, (Reader, io::Error)> {
+        let mut jobs = lock(&self.jobs);
+        let sender = match &*jobs {
+            Some(sender) => sender,
+            None => match start() {
+                Ok(sender) => jobs.insert(sender),
+                Err(error) => return Err((reader, error)),
+            },
+        };
+        let loaned = Arc::default();
+        let job = Job { reader: Some(reader), returned: None, loaned: Arc::clone(&loaned) };
+        // It receives as long as there is a sender. A job that it does not take reports that itself.
+        let _ = sender.send(job);
+        Ok(Loan(loaned))
+    }
+}
+
+fn start() -> io::Result<Sender<Job>> {
+    let (jobs, received) = channel::<Job>();
+    let work = move || {
+        for job in received {
+            // A reader that panics is lost to its follower alone.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        }
+    };
+    std::thread::Builder::new().name("seawall-follow".to_owned()).spawn(work)?;
+    Ok(jobs)
+}
