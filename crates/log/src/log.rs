@@ -292,7 +292,23 @@ impl Log {
     /// # Errors
     /// As [`Log::append`], and [`Error::WouldBlock`] when the memory is full or no prepared segment has room.
     pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
+        let tried = self.try_in_line(record);
+        if tried.is_err() && self.is_large(record) {
+            // The memory that it held in vain may have been refused to the first in line.
+            self.group.waiters().appends().wake_up_to(0);
+        }
+        tried
+    }
+
+    /// As [`Log::try_append`], for a future that is in line itself.
+    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
         self.accept_record::<false>(record).map(|(lsn, _)| lsn)
+    }
+
+    /// Whether the record fills a batch of its own.
+    #[inline]
+    pub(crate) fn is_large(&self, record: &[u8]) -> bool {
+        Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
     }
 
     /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
@@ -311,7 +327,7 @@ impl Log {
     #[inline]
     fn accept_record<const WAIT: bool>(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
-        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
+        if self.is_large(record) {
             let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
             return self.accept_large::<WAIT>([&head, record], 1);
         }
@@ -348,7 +364,13 @@ impl Log {
             drop(core);
             lsn
         });
-        self.group.waiters().room_for_appends(self.group.config().batch_bytes);
+        let waiters = self.group.waiters();
+        if WAIT || lsn.is_ok() {
+            waiters.room_for_appends(self.group.config().batch_bytes);
+        } else {
+            // It may be in line itself: see `AppendQueue::poll`.
+            waiters.append_gate().open();
+        }
         lsn.map(|lsn| (lsn, self.group.core()))
     }
 

@@ -229,6 +229,57 @@ fn a_dropped_append_appended_nothing_and_keeps_nobody_waiting() {
     assert_eq!((read(1), read(2), read(3)), (accepted, 1000, 0));
 }
 
+/// Records that fill a batch of their own, between small ones, on memory for two of them.
+#[test]
+fn large_records_wait_in_line_as_well() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    let _released = Released(&faults);
+    full(&log, &faults, &[1; 1000]);
+    let (small, large) = ([2; 1000], vec![3; 100_000]);
+    let mut waiting: Vec<(Append<'_>, Arc<Task>)> = (0..200)
+        .map(|number| (log.append_async(if number % 10 == 9 { &large } else { &small }), task()))
+        .collect();
+    for (append, task) in &mut waiting {
+        assert!(poll(append, task).is_pending());
+    }
+    faults.hang_commits(false);
+    for (append, task) in waiting {
+        wait(append, &task).expect("appends");
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    let records = log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("is sound"));
+    assert_eq!(records.filter(|record| record.payload[0] == 3).count(), 20);
+}
+
+#[test]
+fn a_full_disk_is_reported_to_appends_in_line_and_passes() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options.segment_bytes(128 << 10).batch_bytes(16 << 10)).expect("opens");
+    faults.set_full(true);
+    let record = [1; 1000];
+    let mut accepted = 0;
+    let refused = loop {
+        match wait(log.append_async(&record), &task()) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 100_000, "the disk is never full");
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    faults.set_full(false);
+    let mut tries = 0;
+    while let Err(error) = wait(log.append_async(&record), &task()) {
+        // What was tried before there was space again may still be reported.
+        assert!(matches!(error, Error::DiskFull { .. }) && tries < 3, "{error}");
+        tries += 1;
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    assert_eq!(log.read(Lsn::ZERO).expect("reads").count(), accepted + 1);
+}
+
 #[test]
 fn an_append_that_cannot_be_served_says_why() {
     let dir = scratch();

@@ -44,7 +44,8 @@ impl Future for Append<'_> {
         }
         let waited = place.is_taken();
         let queue = log.group.waiters().appends();
-        let polled = queue.poll(place, record.len(), context, || log.try_append(record));
+        let size = (record.len(), log.is_large(record));
+        let polled = queue.poll(place, size, context, || log.try_in_line(record));
         *ended = polled.is_ready();
         if place.is_taken() && !waited {
             log.group.recorder().stalled();

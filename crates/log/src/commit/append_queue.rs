@@ -7,7 +7,8 @@
 //!                                                           └─ none: it was requested ─► wait
 //! ```
 //!
-//! Whatever makes room wakes the first in line, up to one batch of records. Each of these that appends wakes one more, so
+//! Whatever makes room wakes the first in line, up to one batch of records; who was woken is out of line until it has looked, so
+//! that a task which is never polled holds up nobody. Each of these that appends wakes one more, so
 //! that the line goes on until the memory is full again; each that finds no room keeps its place.
 //!
 //! Invariants: a future takes its place before it looks for room for the last time, and room is made before the line is
@@ -57,31 +58,47 @@ impl Place {
 
 impl AppendQueue {
     /// Polls one append of `bytes` bytes: `append` tries it, and requests what is lacking if it returns
-    /// [`Error::WouldBlock`]. `place` is kept from one poll to the next.
+    /// [`Error::WouldBlock`]; a `large` one holds memory while it tries. `place` is kept from one poll to the next.
     pub(crate) fn poll<T>(
         &self,
         place: &mut Place,
-        bytes: usize,
+        (bytes, large): (usize, bool),
         context: &mut Context<'_>,
         mut append: impl FnMut() -> Result<T>,
     ) -> Poll<Result<T>> {
-        if place.0.is_none() && self.waiting.load(Ordering::Relaxed) == 0 {
-            let tried = append();
-            if !matches!(tried, Err(Error::WouldBlock)) {
-                return Poll::Ready(tried);
+        let mut tried = false;
+        if !place.is_taken() && self.waiting.load(Ordering::Relaxed) == 0 {
+            let done = append();
+            if !matches!(done, Err(Error::WouldBlock)) {
+                return Poll::Ready(done);
             }
+            tried = true;
         }
-        if !self.take_place(place, bytes, context.waker()) {
-            return Poll::Pending;
+        if self.take_place(place, bytes, context.waker()) {
+            // There may have come room before the place was taken, and it will not be announced again.
+            let done = planted!(AppendWaitsUnseen, Err(Error::WouldBlock), append());
+            if !matches!(done, Err(Error::WouldBlock)) {
+                self.leave(place);
+                self.wake_up_to(0);
+                return Poll::Ready(done);
+            }
+            tried = true;
         }
-        // There may have come room before the place was taken, and it will not be announced again.
-        let tried = planted!(AppendWaitsUnseen, Err(Error::WouldBlock), append());
-        if matches!(tried, Err(Error::WouldBlock)) {
-            return Poll::Pending;
+        if tried && large {
+            self.wake_first_but(place);
         }
-        self.leave(place);
-        self.wake_up_to(0);
-        Poll::Ready(tried)
+        Poll::Pending
+    }
+
+    /// Wakes the first in line, which may have been refused the memory that another one held in vain; not that one itself,
+    /// because it would try again at once and for ever.
+    fn wake_first_but(&self, place: &Place) {
+        let mut line = lock(&self.line);
+        let other = line.waiting.first_entry().filter(|first| Some(*first.key()) != place.0);
+        let due = other.map(|first| first.remove().waker);
+        self.waiting.store(line.waiting.len() as u64, Ordering::SeqCst);
+        drop(line);
+        due.into_iter().for_each(wake);
     }
 
     /// Puts the future in line, or renews its waker there; returns whether it is its turn to look for room.
@@ -174,8 +191,12 @@ mod tests {
 
     impl Task {
         fn poll(&mut self, queue: &AppendQueue, room: &mut usize) -> Poll<Result<()>> {
+            self.poll_one(queue, room, false)
+        }
+
+        fn poll_one(&mut self, queue: &AppendQueue, room: &mut usize, large: bool) -> Poll<Result<()>> {
             let waker = Waker::from(Arc::clone(&self.woken));
-            queue.poll(&mut self.place, 100, &mut Context::from_waker(&waker), || {
+            queue.poll(&mut self.place, (100, large), &mut Context::from_waker(&waker), || {
                 *room = room.checked_sub(100).ok_or(Error::WouldBlock)?;
                 Ok(())
             })
@@ -202,7 +223,7 @@ mod tests {
         let mut room = 200;
         assert!(tasks[1].poll(&queue, &mut room).is_ready());
         assert_eq!(woken(&tasks), [1, 1, 1, 0, 0]);
-        assert!(tasks[3].poll(&queue, &mut room).is_pending(), "it is not its turn");
+        assert!(tasks[4].poll(&queue, &mut room).is_pending(), "it is not its turn");
         assert!(tasks[2].poll(&queue, &mut room).is_ready());
         assert!(tasks[0].poll(&queue, &mut room).is_pending(), "no room is left");
         queue.wake_up_to(1);
@@ -222,6 +243,21 @@ mod tests {
         assert_eq!(later.woken(), 1);
         assert!(later.poll(&queue, &mut 100).is_ready());
         assert!(Task::default().poll(&queue, &mut 100).is_ready());
+    }
+
+    #[test]
+    fn a_large_one_that_finds_no_room_wakes_the_first_and_never_itself() {
+        let queue = AppendQueue::default();
+        let mut large = Task::default();
+        assert!(large.poll_one(&queue, &mut 0, true).is_pending());
+        assert_eq!(large.woken(), 0);
+        let mut behind = Task::default();
+        assert!(behind.poll(&queue, &mut 0).is_pending());
+        queue.wake_up_to(200);
+        // The one behind holds memory in vain while the first one looks.
+        assert!(large.poll_one(&queue, &mut 0, true).is_pending());
+        assert!(behind.poll_one(&queue, &mut 0, true).is_pending());
+        assert_eq!((large.woken(), behind.woken()), (2, 1));
     }
 
     fn a_dropped_future_passes_its_turn_on() {
