@@ -227,8 +227,7 @@ impl Log {
             }
             handle
         };
-        let shared =
-            || (Arc::clone(&self.group), Arc::clone(&self.closing), Arc::clone(&self.handed_over));
+        let shared = || (Arc::clone(&self.group), Arc::clone(&self.closing), Arc::clone(&self.handed_over));
         let (group, closing, handed_over) = shared();
         let idle = options.idle_mark;
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());

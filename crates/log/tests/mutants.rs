@@ -119,8 +119,9 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
     let paths = folders.iter().flat_map(|folder| std::fs::read_dir(home.join(folder)).expect("is there"));
     let paths = paths.map(|entry| entry.expect("an entry").path());
     // Without the two lists themselves.
-    let sources = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("mutant.rs"));
+    let sources = paths.filter(|path| {
+        path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("mutant.rs")
+    });
     let text: String = sources.map(|path| std::fs::read_to_string(path).expect("a source")).collect();
     for (mutant, test) in FOUND_BY_ORDERS.iter().chain(&FOUND_BY_TESTS) {
         assert!(text.contains(&format!("fn {test}()")), "{mutant:?}: no test is called {test}");

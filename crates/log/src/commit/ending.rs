@@ -65,12 +65,7 @@ pub(crate) fn end(group: &Group, resources: Resources, handed_over: &HandedOver)
 }
 
 /// Ends the log of `group` on the maintenance thread.
-pub(crate) fn end_handed_over(
-    group: &Group,
-    resources: Resources,
-    ending: Ending,
-    handed_over: &HandedOver,
-) {
+pub(crate) fn end_handed_over(group: &Group, resources: Resources, ending: Ending, handed_over: &HandedOver) {
     // Before the threads are stopped, so that the maintenance thread finds it.
     *lock(handed_over) = Some((resources, ending));
     stop(group);

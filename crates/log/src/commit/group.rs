@@ -25,8 +25,8 @@ use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
 use crate::commit::seal::{Chain, Job};
 use crate::commit::segment_writers::SegmentWriters;
-use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::commit::stall::Stalls;
+use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::commit::stats::{Recorder, Stats};
 use crate::commit::status::Status;
 use crate::commit::sync::{

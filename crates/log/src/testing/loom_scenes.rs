@@ -346,7 +346,8 @@ fn append_future_beside_a_commit() {
     explore(|| {
         let group = group(NEVER, 1);
         // One batch each, until the memory is full.
-        let append = |group: &Group| group.accept_or::<false>(|core| core.append(&[7; 400])).map(|(lsn, _)| lsn);
+        let append =
+            |group: &Group| group.accept_or::<false>(|core| core.append(&[7; 400])).map(|(lsn, _)| lsn);
         let first = append(&group).expect("there is room");
         while append(&group).is_ok() {}
         let committer = {
@@ -359,7 +360,9 @@ fn append_future_beside_a_commit() {
             let ticket = woken.0.ticket();
             let mut context = Context::from_waker(&waker);
             let queue = group.waiters().appends();
-            if let Poll::Ready(appended) = queue.poll(&mut place, (400, false), &mut context, || append(&group)) {
+            if let Poll::Ready(appended) =
+                queue.poll(&mut place, (400, false), &mut context, || append(&group))
+            {
                 woken.0.leave();
                 assert!(appended.is_ok());
                 break;
