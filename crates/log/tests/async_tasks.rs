@@ -286,8 +286,7 @@ fn an_append_that_cannot_be_served_says_why() {
     let (faults, options) = faulty();
     let log = Log::open(dir.path(), options.record_bytes_max(10_000)).expect("opens");
     let _released = Released(&faults);
-    let long = [0; 10_001];
-    let refused = wait(log.append_async(&long), &task());
+    let refused = wait(log.append_async(&[0; 10_001]), &task());
     assert!(matches!(refused, Err(Error::TooLong { bytes: 10_001, bytes_max: 10_000 })));
     full(&log, &faults, &[1; 1000]);
     let (mut append, waiting) = (log.append_async(&[2; 1000]), task());
@@ -431,7 +430,9 @@ fn what_waits_when_a_log_is_closed_ends() {
     let mut follower = log.follow(Lsn::ZERO).expect("follows");
     let (mut commit, committed) = (log.commit_async(end), task());
     assert!(poll(&mut commit, &committed).is_pending());
-    appends.iter_mut().for_each(|(append, task)| assert!(poll(append, task).is_pending()));
+    for (append, task) in &mut appends {
+        assert!(poll(append, task).is_pending());
+    }
     let following = task();
     assert!(poll(&mut follower.next_record_async(), &following).is_pending());
     std::thread::scope(|scope| {
@@ -446,11 +447,11 @@ fn what_waits_when_a_log_is_closed_ends() {
         wait(close, &closed).expect("closes");
     });
     assert_eq!(wait(commit, &committed).expect("was appended before"), end);
-    let mut followed = 0;
+    let mut count = 0;
     while wait(follower.next_record_async(), &following).expect("is sound").is_some() {
-        followed += 1;
+        count += 1;
     }
-    assert_eq!(followed, accepted);
+    assert_eq!(count, accepted);
     drop((follower, log));
     let log = Log::open(dir.path(), small()).expect("opens");
     assert_eq!((log.opened().tail, log.durable_lsn()), (Tail::Clean, end));

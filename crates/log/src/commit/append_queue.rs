@@ -160,7 +160,9 @@ impl AppendQueue {
         let due = std::mem::take(&mut line.waiting);
         self.waiting.store(0, Ordering::SeqCst);
         drop(line);
-        due.into_values().for_each(|waiting| wake(waiting.waker));
+        for waiting in due.into_values() {
+            wake(waiting.waker);
+        }
     }
 }
 
@@ -209,7 +211,9 @@ mod tests {
 
     fn line(queue: &AppendQueue, tasks: usize) -> Vec<Task> {
         let mut line: Vec<Task> = (0..tasks).map(|_| Task::default()).collect();
-        line.iter_mut().for_each(|task| assert!(task.poll(queue, &mut 0).is_pending()));
+        for task in &mut line {
+            assert!(task.poll(queue, &mut 0).is_pending());
+        }
         line
     }
 

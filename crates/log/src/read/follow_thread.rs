@@ -25,8 +25,9 @@ pub(crate) struct Loan(Arc<Mutex<Loaned>>);
 
 #[derive(Debug, Default)]
 struct Loaned {
-    /// `Some(None)` if the thread panicked with it.
-    returned: Option<Option<Returned>>,
+    ended: bool,
+    /// `None` until it has ended, and if the thread panicked with it.
+    returned: Option<Returned>,
     waker: Option<Waker>,
 }
 
@@ -35,8 +36,8 @@ impl Loan {
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Returned>> {
         let waker = context.waker().clone();
         let mut loaned = lock(&self.0);
-        if let Some(returned) = loaned.returned.take() {
-            return Poll::Ready(returned);
+        if loaned.ended {
+            return Poll::Ready(loaned.returned.take());
         }
         let replaced = loaned.waker.replace(waker);
         // Dropped behind the lock: a waker may own anything, even the follower.
@@ -65,7 +66,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         let mut loaned = lock(&self.loaned);
-        loaned.returned = Some(self.returned.take());
+        (loaned.ended, loaned.returned) = (true, self.returned.take());
         let waker = loaned.waker.take();
         drop(loaned);
         waker.into_iter().for_each(wake);
@@ -79,18 +80,15 @@ pub(crate) struct FollowThread {
 }
 
 impl FollowThread {
-    /// Lends the reader to the thread, which reads one batch with it. Gives it back if no thread can be started.
-    pub(crate) fn lend(&self, reader: Reader) -> Result<Loan, (Reader, io::Error)> {
+    /// Lends the reader to the thread, which reads one batch with it. Leaves it where it is if no thread can be started.
+    pub(crate) fn lend(&self, reader: &mut Option<Reader>) -> io::Result<Loan> {
         let mut jobs = lock(&self.jobs);
         let sender = match &*jobs {
             Some(sender) => sender,
-            None => match start() {
-                Ok(sender) => jobs.insert(sender),
-                Err(error) => return Err((reader, error)),
-            },
+            None => jobs.insert(start()?),
         };
         let loaned = Arc::default();
-        let job = Job { reader: Some(reader), returned: None, loaned: Arc::clone(&loaned) };
+        let job = Job { reader: reader.take(), returned: None, loaned: Arc::clone(&loaned) };
         // It receives as long as there is a sender. A job that it does not take reports that itself.
         let _ = sender.send(job);
         Ok(Loan(loaned))

@@ -174,14 +174,9 @@ impl Follower {
 
     /// Gives the reader to the thread that reads.
     fn lend(&mut self) -> Result<()> {
-        let Some(reader) = self.reader.take() else { return Err(lost(&self.group)) };
-        match self.thread.lend(reader) {
-            Ok(loan) => self.loan = Some(loan),
-            Err((reader, source)) => {
-                self.reader = Some(reader);
-                return Err(Error::io("start a thread for", self.group.writers().dir(), source));
-            }
-        }
+        let loan = self.thread.lend(&mut self.reader);
+        let failed = |source| Error::io("start a thread for", self.group.writers().dir(), source);
+        self.loan = Some(loan.map_err(failed)?);
         Ok(())
     }
 
