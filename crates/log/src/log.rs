@@ -75,7 +75,8 @@ pub struct Opened {
 /// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
 /// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest. The same
 /// process opens the directory again without noticing, because [`Log::open`] waits for that; another one may find it
-/// locked a moment longer. Nothing acknowledged is lost either way.
+/// locked a moment longer. Nothing acknowledged is lost either way. A task awaits [`Log::close_async`] first: dropping then
+/// waits for nothing.
 ///
 /// # fork(2)
 ///
@@ -233,12 +234,6 @@ impl Log {
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
         let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
         self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
-        if let Some(threshold) = options.stall_threshold {
-            let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
-            let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
-            let run = move || stall::watch(&group, threshold, on_stall.as_ref());
-            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
-        }
         let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
         let run = move || {
@@ -247,6 +242,12 @@ impl Log {
             ending::finish_handed_over(&group, &handed_over, &closing);
         };
         self.group.threads().set_maintenance(keep(maintenance.spawn(run).map_err(failed)?));
+        if let Some(threshold) = options.stall_threshold {
+            let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
+            let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
+            let run = move || stall::watch(&group, threshold, on_stall.as_ref());
+            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
+        }
         Ok(())
     }
 

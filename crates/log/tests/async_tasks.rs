@@ -360,7 +360,7 @@ fn a_commit_whose_time_is_over_says_so() {
 
 /// A leader is inside the system call when others come with deadlines, and a second batch hangs behind it.
 #[test]
-fn deadlines_pass_beside_a_leader_that_hangs() {
+fn deadlines_pass_while_a_leader_hangs() {
     let dir = scratch();
     let (faults, options) = faulty();
     let log = Log::open(dir.path(), options).expect("opens");

@@ -42,6 +42,7 @@ impl Future for Append<'_> {
             // A caller that polls it once more must not append the record once more.
             return Poll::Pending;
         }
+        log.group.status().check_process()?;
         let waited = place.is_taken();
         let queue = log.group.waiters().appends();
         let size = (record.len(), log.is_large(record));

@@ -89,6 +89,8 @@ impl Future for Commit {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(ready) = self.look() {
+            // The leader that made it ready takes the waker out, or has done so: no lock is taken for that here.
+            self.registration = Registration::default();
             return Poll::Ready(ready);
         }
         let end = self.group.core().appended();

@@ -4,7 +4,8 @@
 //! one thread, started when the first of them needs it; it ends when the log and all of them are gone.
 //!
 //! Invariants: a reader that is lent comes back, with what it read or the error that it met; the borrower's last waker is
-//! called then; a follower that is dropped meanwhile leaves its reader to the thread.
+//! called then; a follower that is dropped leaves its reader to the thread, because dropping one may wait for what it reads
+//! ahead.
 
 use std::io;
 use std::sync::Arc;
@@ -29,9 +30,18 @@ struct Loaned {
     /// `None` until it has ended, and if the thread panicked with it.
     returned: Option<Returned>,
     waker: Option<Waker>,
+    /// The follower is gone: the reader is dropped where it is.
+    abandoned: bool,
 }
 
 impl Loan {
+    /// The follower goes. Returns the reader if it is back already; otherwise the thread drops it.
+    pub(crate) fn abandon(&self) -> Option<Reader> {
+        let mut loaned = lock(&self.0);
+        loaned.abandoned = true;
+        loaned.returned.take().map(|(reader, _)| reader)
+    }
+
     /// The reader when it is back; `None` if it is lost.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Returned>> {
         let waker = context.waker().clone();
@@ -56,7 +66,8 @@ struct Job {
 
 impl Job {
     fn run(mut self) {
-        if let Some(mut reader) = self.reader.take() {
+        let abandoned = lock(&self.loaned).abandoned;
+        if let Some(mut reader) = self.reader.take().filter(|_| !abandoned) {
             let read = reader.read_batch();
             self.returned = Some((reader, read));
         }
@@ -66,7 +77,10 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         let mut loaned = lock(&self.loaned);
-        (loaned.ended, loaned.returned) = (true, self.returned.take());
+        loaned.ended = true;
+        if !loaned.abandoned {
+            loaned.returned = self.returned.take();
+        }
         let waker = loaned.waker.take();
         drop(loaned);
         waker.into_iter().for_each(wake);
@@ -80,6 +94,16 @@ pub(crate) struct FollowThread {
 }
 
 impl FollowThread {
+    /// Has the thread drop the reader, if it runs.
+    pub(crate) fn discard(&self, reader: Reader) {
+        let loaned = Arc::new(Mutex::new(Loaned { abandoned: true, ..Loaned::default() }));
+        let jobs = lock(&self.jobs).clone();
+        let job = Job { reader: Some(reader), returned: None, loaned };
+        if let Some(jobs) = jobs {
+            let _ = jobs.send(job);
+        }
+    }
+
     /// Lends the reader to the thread, which reads one batch with it. Leaves it where it is if no thread can be started.
     pub(crate) fn lend(&self, reader: &mut Option<Reader>) -> io::Result<Loan> {
         let mut jobs = lock(&self.jobs);

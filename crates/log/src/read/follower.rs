@@ -34,6 +34,8 @@ pub struct Follower {
     group: Arc<Group>,
     /// `None` while it is lent.
     reader: Option<Reader>,
+    /// It has been polled: no thread of it may wait for the disk.
+    polled: bool,
     loan: Option<Loan>,
     thread: Arc<FollowThread>,
     registration: Registration,
@@ -59,6 +61,7 @@ impl Follower {
         Self {
             group: Arc::clone(reader.group()),
             reader: Some(reader),
+            polled: false,
             loan: None,
             thread,
             registration: Registration::default(),
@@ -133,6 +136,7 @@ impl Follower {
     /// # Errors
     /// As [`Follower::next_record`], [`Error::Io`] if the thread that reads cannot be started, [`Error::Forked`].
     pub fn poll_next_record(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Record>>> {
+        self.group.status().check_process()?;
         let mut registered = false;
         loop {
             if self.loan.is_some() {
@@ -147,17 +151,15 @@ impl Follower {
                 return Poll::Ready(Ok(self.hand_out(Some(record))));
             }
             // Before the look at the end: what becomes durable last does so before either is true.
-            let status = self.group.status();
-            let ended = if status.is_owner_process() { status.failed() } else { Some(Error::Forked) };
-            let stopping = status.is_stopping();
+            let (failed, stopping) = (self.group.status().failed(), self.group.status().is_stopping());
             if reader.is_behind() {
                 if let Err(error) = self.lend() {
                     return Poll::Ready(Err(error));
                 }
                 continue;
             }
-            if let Some(ended) = ended {
-                return Poll::Ready(Err(ended));
+            if let Some(failed) = failed {
+                return Poll::Ready(Err(failed));
             }
             if stopping {
                 return Poll::Ready(Ok(None));
@@ -174,6 +176,7 @@ impl Follower {
 
     /// Gives the reader to the thread that reads.
     fn lend(&mut self) -> Result<()> {
+        self.polled = true;
         let loan = self.thread.lend(&mut self.reader);
         let failed = |source| Error::io("start a thread for", self.group.writers().dir(), source);
         self.loan = Some(loan.map_err(failed)?);
@@ -216,6 +219,11 @@ impl Drop for Follower {
         // In a process that was forked off, a lock may be held for ever.
         if self.group.status().is_owner_process() {
             self.group.waiters().forget(&mut self.registration);
+            // Dropping a reader may wait for what it reads ahead: after a poll that is done by the thread as well.
+            let lent = self.loan.take().and_then(|loan| loan.abandon());
+            if let Some(reader) = self.reader.take().filter(|_| self.polled).or(lent) {
+                self.thread.discard(reader);
+            }
         }
     }
 }

@@ -342,7 +342,7 @@ impl Wake for Woken {
 }
 
 /// A future that appends meets a full memory while a batch is written: it sees the room or is woken for it.
-fn append_future_beside_a_commit() {
+fn append_future_during_a_commit() {
     explore(|| {
         let group = group(NEVER, 1);
         // One batch each, until the memory is full.
@@ -375,7 +375,7 @@ fn append_future_beside_a_commit() {
 
 #[test]
 fn an_append_future_sees_room_that_came_before_it_waited() {
-    append_future_beside_a_commit();
+    append_future_during_a_commit();
 }
 
 /// The scenes see the mistakes that they are there for.
@@ -384,7 +384,7 @@ fn an_append_future_sees_room_that_came_before_it_waited() {
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
     let scenes: [(Mutant, fn()); 3] = [
-        (Mutant::AppendWaitsUnseen, append_future_beside_a_commit),
+        (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];
