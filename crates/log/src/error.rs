@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_sys::OpenError;
 use seawall_sys::method::Method;
@@ -128,6 +129,15 @@ pub enum Error {
     /// The memory for appends is full, or no prepared segment has room, and the caller requested not to wait: nothing was
     /// accepted. See [`crate::Log::try_append`].
     WouldBlock,
+    /// A wait with a deadline ended without a result. Nothing was cancelled: what was appended before is still to be
+    /// written, or is just being written, and may become durable at any time. Wait for the same LSN again, or compare it with
+    /// [`crate::Log::durable_lsn`]; only after the log was reopened it is certain that something is not durable.
+    TimedOut {
+        /// The LSN up to which a commit waited; of a follower, the LSN behind which it waited for a record.
+        lsn: Lsn,
+        /// How long it waited.
+        timeout: Duration,
+    },
     /// The requested record was trimmed.
     Trimmed {
         /// The requested LSN.
@@ -310,6 +320,11 @@ impl std::fmt::Display for Error {
             Self::WouldBlock => f.write_str(
                 "the memory for appends is full or the next segment is not prepared yet; nothing was accepted, try \
                  again when a commit has ended",
+            ),
+            Self::TimedOut { lsn, timeout } => write!(
+                f,
+                "LSN {lsn} was waited for in vain for {timeout:?}; nothing was cancelled, and what was appended may still \
+                 become durable: wait for it again"
             ),
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
             Self::NoRecord { lsn } => {

@@ -28,7 +28,7 @@
 //!
 //! # Interface
 //!
-//! Semantic versioning covers what this page shows without features, and the feature `metrics`. The features
+//! Semantic versioning covers what this page shows without features, and the features `metrics` and `stream`. The features
 //! `oracle`, `simulation` and `mutants` are for the programs and tests of this repository, and may change with any version.
 //!
 //! Four types are those of `seawall-sys`, whose own interface may change with any version: [`Durability`], [`Engine`],
@@ -73,7 +73,11 @@ pub mod guide {}
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use crate::log::{Commit, Log, Opened};
+pub use crate::log::{Log, Opened};
+pub use commit::append_future::Append;
+pub use commit::close_future::Close;
+pub use commit::commit_future::Commit;
+pub use commit::stall::Stall;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
 pub use error::{Damage, Error, Result};
@@ -83,8 +87,9 @@ pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
 pub use options::{EngineChoice, MethodChoice, Options};
+pub use read::follower::{Follower, NextRecord};
 pub use read::pin::ReadPin;
-pub use read::reader::{Follower, Payload, Reader, Record};
+pub use read::reader::{Payload, Reader, Record};
 pub use read::stream::{Stream, StreamAppend, StreamFollower, StreamReader};
 pub use read::view::{View, ViewReader};
 pub use recovery::tail::Tail;

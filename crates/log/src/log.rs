@@ -1,23 +1,24 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Once};
-use std::task::{Context, Poll};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
+use crate::commit::append_future::Append;
+use crate::commit::close_future::{Close, Closing};
+use crate::commit::commit_future::Commit;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
 use crate::commit::segment_writers::SegmentWriters;
-use crate::commit::state::{Core, CoreConfig};
+use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
-use crate::commit::{maintenance_thread, writer_thread};
+use crate::commit::{maintenance_thread, stall, writer_thread};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
@@ -26,14 +27,15 @@ use crate::format::{
 };
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
-use crate::method::ack_level::AckLevel;
 use crate::method::select::{Selected, permit};
 use crate::options::Options;
+use crate::read::follow_thread::FollowThread;
+use crate::read::follower::Follower;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
+use crate::read::reader::{Reader, Record, check_within};
 use crate::read::rewrite::Rewriter;
 use crate::read::stream::{Stream, StreamAppend};
-use crate::read::reader::{Follower, Reader, Record, check_within};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -78,7 +80,8 @@ pub struct Opened {
 /// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
 /// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest. The same
 /// process opens the directory again without noticing, because [`Log::open`] waits for that; another one may find it
-/// locked a moment longer. Nothing acknowledged is lost either way.
+/// locked a moment longer. Nothing acknowledged is lost either way. A task awaits [`Log::close_async`] first: dropping then
+/// waits for nothing.
 ///
 /// # fork(2)
 ///
@@ -87,21 +90,23 @@ pub struct Opened {
 /// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child made by
 /// clone(2) alone, without the C library, is not noticed: it must not touch the log at all.
 pub struct Log {
-    group: Arc<Group>,
+    pub(crate) group: Arc<Group>,
     dir: Arc<Directory>,
     record_bytes_max: usize,
     opened: Opened,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The threads, and the lock that is held as long as the log is open; `None` once it is being closed.
+    resources: Mutex<Option<Resources>>,
     staged_memory: Mutex<Vec<Vec<u8>>>,
     pins: Pins,
     /// Where single records are.
     index: Arc<RecordIndex>,
     /// Whether the thread that rewrites what streams need was started.
     rewrites: Once,
-    /// Held as long as the log is open.
-    lock: Arc<Lock>,
+    /// Reads for followers that are polled.
+    follow_thread: Arc<FollowThread>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
     handed_over: HandedOver,
+    closing: Arc<Closing>,
 }
 
 impl std::fmt::Debug for Log {
@@ -209,13 +214,14 @@ impl Log {
             dir: held,
             record_bytes_max: options.record_bytes_max,
             opened,
-            threads: Mutex::default(),
+            resources: Mutex::new(Some(Resources { threads: Vec::new(), lock })),
             staged_memory: Mutex::default(),
             pins: Pins::default(),
             index: Arc::default(),
             rewrites: Once::new(),
-            lock: Arc::new(lock),
+            follow_thread: Arc::default(),
             handed_over: HandedOver::default(),
+            closing: Arc::default(),
         };
         log.spawn(disk, &options)?;
         if log.group.core().tagged().streams_from != 0 {
@@ -226,22 +232,37 @@ impl Log {
 
     fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
         let failed = |source| Error::io("start a thread for", self.dir.path(), source);
-        let (group, idle) = (Arc::clone(&self.group), options.idle_mark);
+        let keep = |thread| self.keep(thread);
+        let shared = || (Arc::clone(&self.group), Arc::clone(&self.closing), Arc::clone(&self.handed_over));
+        let (group, closing, handed_over) = shared();
+        let idle = options.idle_mark;
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
-        let writer = writer.spawn(move || writer_thread::run(&group, idle)).map_err(failed)?;
-        self.group.threads().set_writer(writer.thread().clone());
-        lock(&self.threads).push(writer);
-        let (group, handed_over) = (Arc::clone(&self.group), Arc::clone(&self.handed_over));
+        let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
+        self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
+        let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
         let run = move || {
             maintenance_thread::run(&group, &mut disk);
             drop(disk);
-            ending::finish_handed_over(&group, &handed_over);
+            ending::finish_handed_over(&group, &handed_over, &closing);
         };
-        let maintenance = maintenance.spawn(run).map_err(failed)?;
-        self.group.threads().set_maintenance(maintenance.thread().clone());
-        lock(&self.threads).push(maintenance);
+        self.group.threads().set_maintenance(keep(maintenance.spawn(run).map_err(failed)?));
+        if let Some(threshold) = options.stall_threshold {
+            let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
+            let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
+            let run = move || stall::watch(&group, threshold, on_stall.as_ref());
+            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
+        }
         Ok(())
+    }
+
+    /// Has the end of the log wait for a thread; returns its handle.
+    fn keep(&self, thread: JoinHandle<()>) -> Thread {
+        let handle = thread.thread().clone();
+        if let Some(held) = &mut *lock(&self.resources) {
+            held.threads.push(thread);
+        }
+        handle
     }
 
     /// What opening found.
@@ -285,13 +306,42 @@ impl Log {
     /// # Errors
     /// As [`Log::append`], and [`Error::WouldBlock`] when the memory is full or no prepared segment has room.
     pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
+        let tried = self.try_in_line(record);
+        if tried.is_err() && self.is_large(record) {
+            // The memory that it held in vain may have been refused to the first in line.
+            self.group.waiters().appends().wake_up_to(0);
+        }
+        tried
+    }
+
+    /// As [`Log::try_append`], for a future that is in line itself.
+    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
         self.accept_record::<false>(record).map(|(lsn, _)| lsn)
+    }
+
+    /// Whether the record fills a batch of its own.
+    #[inline]
+    pub(crate) fn is_large(&self, record: &[u8]) -> bool {
+        Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
+    }
+
+    /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
+    /// thread until then. Needs no runtime. Futures that wait are served in the order in which they came, as long as they
+    /// are polled; callers of [`Log::append`] do not stand in that line.
+    ///
+    /// Dropping the future before it is ready is safe: nothing of the record was appended, and another one takes its turn.
+    /// Like `append` it takes the log's short internal lock and copies the record, in the poll that returns its LSN.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn append_async<'a>(&'a self, record: &'a [u8]) -> Append<'a> {
+        Append::new(self, record)
     }
 
     #[inline]
     fn accept_record<const WAIT: bool>(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
         self.check_length(record.len())?;
-        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len()) {
+        if self.is_large(record) {
             let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
             return self.accept_large::<WAIT>([&head, record], (1, Numbering::Untagged));
         }
@@ -303,7 +353,10 @@ impl Log {
         parts: [&[u8]; 2],
         count: (u32, Numbering),
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        accept_large::<WAIT>(&self.group, parts, count, |_| true)
+        let lsn = accept_large::<WAIT>(&self.group, parts, |core, large| {
+            core.adopt(large.buf, large.used, count, large.sum)
+        })?;
+        Ok((lsn, self.group.core()))
     }
 
     pub(crate) fn append_to_stream<const WAIT: bool>(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
@@ -321,8 +374,11 @@ impl Log {
         }
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
         let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
-        let (end, core) = self.accept_large::<WAIT>([&head, record], (1, Numbering::Next))?;
-        let seq = core.tagged().streams.next_number(stream).saturating_sub(1);
+        let mut seq = 0;
+        let end = accept_large::<WAIT>(&self.group, [&head, record], |core, large| {
+            seq = core.tagged().streams.next_number(stream);
+            core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
+        })?;
         Ok(StreamAppend { seq, end })
     }
 
@@ -345,6 +401,17 @@ impl Log {
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
         self.group.commit(lsn, self.group.level(class)?)
+    }
+
+    /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
+    /// interrupt it in the system call: a thread of the log does. That costs a hand-over between threads, which a commit without
+    /// a deadline saves.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] when the time is over: what was appended may still become durable, see there. Otherwise as
+    /// [`Log::commit`].
+    pub fn commit_timeout(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
+        self.commit_async(lsn).wait_timeout(timeout).map(|_| ())
     }
 
     /// Appends a record and returns when it is durable.
@@ -399,14 +466,7 @@ impl Log {
     /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other one loses its
     /// wake-up, and the records become durable all the same.
     pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        self.commit_async_in(lsn, self.group.config().own())
-    }
-
-    fn commit_async_in(&self, lsn: Lsn, level: AckLevel) -> Commit {
-        if self.group.reached(level) < lsn && self.group.status().is_owner_process() {
-            self.group.request(lsn, level);
-        }
-        Commit { group: Arc::clone(&self.group), lsn, level }
+        Commit::request(&self.group, lsn, self.group.config().own())
     }
 
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
@@ -414,7 +474,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        Ok(self.commit_async_in(lsn, self.group.level(class)?))
+        Ok(Commit::request(&self.group, lsn, self.group.level(class)?))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -423,9 +483,10 @@ impl Log {
     /// (Linux). So reading an old log evicts nothing from the cache, and reading it twice reads the disk twice.
     ///
     /// # Errors
-    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`].
+    /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`], and [`Error::Closed`] after
+    /// [`Log::close_async`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
@@ -439,7 +500,7 @@ impl Log {
     /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))?;
         if read.is_shown(self.group.cuts().as_deref()) { Ok(read.record) } else { Err(Error::NoRecord { lsn }) }
     }
@@ -450,7 +511,7 @@ impl Log {
     /// # Errors
     /// As [`Log::read_at`].
     pub fn read_before(&self, end: Lsn) -> Result<Option<Record>> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         let mut end = end;
         while end != self.first_lsn() {
             let read = self.index.read(&self.group, &self.dir, Wanted::EndsAt(end))?;
@@ -525,22 +586,21 @@ impl Log {
             let rewriter = Rewriter { group, dir, index };
             let spawned = std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
             match spawned {
-                Ok(thread) => {
-                    self.group.threads().set_rewriter(thread.thread().clone());
-                    lock(&self.threads).push(thread);
-                }
+                Ok(thread) => self.group.threads().set_rewriter(self.keep(thread)),
                 Err(source) => failed = Some(Error::io("start a thread for", self.dir.path(), source)),
             }
         });
         failed.map_or(Ok(()), Err)
     }
 
-    /// As [`Log::read`], but waits for more at the end.
+    /// As [`Log::read`], but waits for more at the end: a thread does, or a task that polls. Finding the first record reads
+    /// the disk, here as in `read`: of the segment that `from` lies in, the headers of the batches before it.
     ///
     /// # Errors
     /// As [`Log::read`].
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
-        self.read(from).map(Follower::new)
+        let reader = self.read(from)?;
+        Ok(Follower::new(reader, Arc::clone(&self.follow_thread), from))
     }
 
     /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a reader that is slow, or
@@ -592,7 +652,7 @@ impl Log {
     /// # Errors
     /// As [`crate::backup()`], and [`Error::Forked`].
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Backup> {
-        self.group.status().check_process()?;
+        self.group.status().check_readable()?;
         backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
 
@@ -638,10 +698,14 @@ impl Log {
     /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.
     ///
     /// # Errors
-    /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
+    /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`], and [`Error::Closed`] after
+    /// [`Log::close_async`], whose future says when that is done.
     pub fn close(self) -> Result<()> {
         let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
         self.group.status().check_process()?;
+        if self.group.status().is_closed() {
+            return Err(Error::Closed);
+        }
         self.group.status().close();
         let sealed = match self.group.status().failed() {
             Some(failed) => Err(failed),
@@ -651,18 +715,37 @@ impl Log {
         sealed
     }
 
+    /// As [`Log::close`], done by the threads of the log and awaited as a future, through any handle of the log. Needs no
+    /// runtime.
+    ///
+    /// It begins with this call, whether the future is polled or dropped: from now on appends are refused with
+    /// [`Error::Closed`], those that wait included, and so is reading once the lock is released; commits of what was
+    /// appended are served; followers end. The process must live until the future is ready, otherwise the log is left as by
+    /// a crash. The first call closes the log, and every future of it ends with the same result.
+    ///
+    /// # Errors
+    /// The future returns [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
+    pub fn close_async(&self) -> Close {
+        let status = self.group.status();
+        let resources = if status.is_owner_process() { lock(&self.resources).take() } else { None };
+        if let Some(resources) = resources {
+            tracing::debug!(dir = %self.dir.path().display(), "closing");
+            self.closing.order(&self.group, resources);
+        }
+        Close::new(&self.group, &self.closing)
+    }
+
     fn stop(&self) {
         if !self.group.status().is_owner_process() {
             // The threads are the parent's, and so are the locks and the directory.
-            self.threads.try_lock().into_iter().for_each(|mut threads| {
-                threads.drain(..).for_each(std::mem::forget);
-            });
+            for held in self.resources.try_lock().iter_mut().filter_map(|held| held.as_mut()) {
+                held.threads.drain(..).for_each(std::mem::forget);
+            }
             return;
         }
-        let threads = std::mem::take(&mut *lock(&self.threads));
         // It has been ended already if it was closed.
-        if !self.group.status().is_stopping() {
-            let resources = Resources { threads, lock: Arc::clone(&self.lock) };
+        let resources = lock(&self.resources).take();
+        if let Some(resources) = resources {
             ending::end(&self.group, resources, &self.handed_over);
         }
     }
@@ -693,14 +776,23 @@ impl Drop for Log {
     }
 }
 
-/// Accepts records that fill a batch of their own, if they are `wanted` when they get their place. They are copied and
-/// added to the checksum before the core is locked, because every other append would wait for that.
-pub(crate) fn accept_large<'a, const WAIT: bool>(
-    group: &'a Group,
+/// Records that fill a batch of their own, in its buffer.
+pub(crate) struct Large<'a> {
+    /// The buffer; what is left in it goes back.
+    pub(crate) buf: &'a mut Option<AlignedBuf>,
+    /// Bytes used, header room included.
+    pub(crate) used: usize,
+    /// The checksum of the records.
+    pub(crate) sum: u32,
+}
+
+/// Has `adopt` accept records that fill a batch of their own. They are copied and added to the checksum before the core is
+/// locked, because every other append would wait for that.
+pub(crate) fn accept_large<const WAIT: bool>(
+    group: &Group,
     parts: [&[u8]; 2],
-    count: (u32, Numbering),
-    wanted: impl Fn(&Core) -> bool,
-) -> Result<(Lsn, MutexGuard<'a, Core>)> {
+    mut adopt: impl FnMut(&mut Core, Large<'_>) -> std::result::Result<Lsn, Refusal>,
+) -> Result<Lsn> {
     let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
     let capacity = used.next_multiple_of(group.config().block_bytes.into());
     drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
@@ -714,21 +806,24 @@ pub(crate) fn accept_large<'a, const WAIT: bool>(
         faults.copied();
     }
     let mut buf = Some(buf);
-    let accepted = group.accept_or::<WAIT>(|core| {
-        if wanted(core) { core.adopt(&mut buf, used, count, sum) } else { Ok(core.appended()) }
-    });
-    let accepted = accepted.map(|(end, mut core)| {
-        if let Some(unused) = buf.take() {
-            core.give_back(unused);
-        }
-        (end, core)
+    let accepted = group.accept_or::<WAIT>(|core| adopt(core, Large { buf: &mut buf, used, sum }));
+    // An append that waits for this memory could request nothing before: only now the batch can be written. A waker may
+    // append itself, so the core is released for it.
+    let lsn = accepted.map(|(lsn, core)| {
+        drop(core);
+        lsn
     });
     if let Some(unused) = buf {
         group.core().give_back(unused);
     }
-    // An append that waits for this memory could request nothing before: only now the batch can be written.
-    group.waiters().append_gate().open();
-    accepted
+    let waiters = group.waiters();
+    if WAIT || lsn.is_ok() {
+        waiters.room_for_appends(group.config().batch_bytes);
+    } else {
+        // It may be in line itself: see `AppendQueue::poll`.
+        waiters.append_gate().open();
+    }
+    lsn
 }
 
 fn start(
@@ -748,74 +843,7 @@ fn start(
         // A log whose identity a test chose has the same bytes whenever it is written.
         chain.at(1 << 62);
     }
-    Group::new(config, core, chain, writers, inventory)
-}
-
-/// Ready when everything before one LSN is durable, or has reached the requested class; see [`Log::commit_async`] and
-/// [`Log::commit_async_as`].
-#[must_use = "a commit that is not waited for may fail unseen"]
-pub struct Commit {
-    group: Arc<Group>,
-    lsn: Lsn,
-    level: AckLevel,
-}
-
-impl std::fmt::Debug for Commit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commit").field("lsn", &self.lsn).field("level", &self.level).finish_non_exhaustive()
-    }
-}
-
-impl Commit {
-    /// The LSN that it waits for.
-    #[must_use]
-    pub fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    /// Whether it is ready now: whether everything before its LSN has reached the requested class.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.group.reached(self.level) >= self.lsn
-    }
-
-    /// Waits for it, without a runtime. The caller writes the batch itself if no other thread does, as in
-    /// [`Log::commit`]: a thread that keeps many commits outstanding and waits for the oldest need not be woken for each.
-    ///
-    /// # Errors
-    /// As [`Log::commit`].
-    pub fn wait(self) -> Result<Lsn> {
-        self.group.commit(self.lsn, self.level).map(|()| self.lsn)
-    }
-
-    fn look(&self) -> Option<Result<Lsn>> {
-        if self.is_durable() {
-            return Some(Ok(self.lsn));
-        }
-        self.group.status().ended().map(Err)
-    }
-}
-
-impl Future for Commit {
-    type Output = Result<Lsn>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(ready) = self.look() {
-            return Poll::Ready(ready);
-        }
-        let end = self.group.core().appended();
-        if self.lsn > end {
-            return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
-        }
-        self.group.waiters().add_waker(self.level, self.lsn, context.waker());
-        // It may have become durable between the first look and the registration.
-        if let Some(ready) = self.look() {
-            Poll::Ready(ready)
-        } else {
-            self.group.request(self.lsn, self.level);
-            Poll::Pending
-        }
-    }
+    Group::new(config, core, chain, writers, inventory).watched(options.stall_threshold)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,11 +1,13 @@
 //! Defines the options of a log and checks their bounds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_sys::Engine;
 use seawall_sys::directory::Permissions;
 use seawall_sys::durability::Class;
 
+use crate::commit::stall::{OnStall, Stall};
 use crate::error::{Error, Result};
 use crate::format::{BLOCK_SIZES, RECORD_BYTES_MAX};
 
@@ -55,6 +57,8 @@ pub struct Options {
     pub(crate) create: bool,
     pub(crate) permissions: Permissions,
     pub(crate) network_file_system: bool,
+    pub(crate) stall_threshold: Option<Duration>,
+    pub(crate) on_stall: Option<OnStall>,
     #[cfg(feature = "simulation")]
     pub(crate) faults: Option<std::sync::Arc<crate::storage::faults::Faults>>,
     #[cfg(feature = "simulation")]
@@ -80,6 +84,8 @@ impl Default for Options {
             create: true,
             permissions: Permissions::OwnerOnly,
             network_file_system: false,
+            stall_threshold: None,
+            on_stall: None,
             #[cfg(feature = "simulation")]
             faults: None,
             #[cfg(feature = "simulation")]
@@ -205,6 +211,27 @@ impl Options {
         self
     }
 
+    /// How long a batch may be in flight until the disk counts as stalled: 1 ms to 1 h. Such a stall is seen while it lasts:
+    /// [`crate::Stats::stalled_for`], [`crate::Stats::stalls_seen`], a warning of `tracing`, the metric
+    /// `seawall_write_stalls_total` and [`Options::on_stall`]. Batches that hang together are one stall. Default: none, and
+    /// nothing is watched; with a threshold the log has one thread more, which sleeps while nothing is in flight and makes no
+    /// call to the disk.
+    #[must_use]
+    pub fn stall_threshold(mut self, threshold: Duration) -> Self {
+        self.stall_threshold = Some(threshold);
+        self
+    }
+
+    /// What is called when the disk has stalled for [`Options::stall_threshold`], which must be set as well, once for each
+    /// stall and while it lasts. It runs on a thread of the log's own, which holds no lock; while it runs no further stall is
+    /// seen, and the log cannot end. A panic in it is reported and harms nothing. It must not wait for a commit without a
+    /// deadline, which may take as long as the stall. Default: nothing.
+    #[must_use]
+    pub fn on_stall(mut self, callback: impl Fn(Stall) + Send + Sync + 'static) -> Self {
+        self.on_stall = Some(OnStall(Arc::new(callback)));
+        self
+    }
+
     /// Recovers as on a system that cannot read past its page cache. For tests.
     #[cfg(feature = "simulation")]
     #[must_use]
@@ -232,6 +259,7 @@ impl Options {
     /// Holds every setting against its bounds.
     pub(crate) fn check(&self) -> Result<()> {
         let hour = Duration::from_hours(1);
+        let threshold = Duration::from_millis(1)..=hour;
         let (segment, batch, memory) = (self.segment_bytes, self.batch_bytes, self.memory_bytes);
         let bounds = [
             (
@@ -274,6 +302,16 @@ impl Options {
                 (1..=16).contains(&self.spares),
                 "1 to 16: the hot path never prepares a segment itself",
             ),
+            (
+                "stall_threshold",
+                self.stall_threshold.is_none_or(|given| threshold.contains(&given)),
+                "1 ms to 1 h: shorter would call every commit a stall",
+            ),
+            (
+                "on_stall",
+                self.on_stall.is_none() || self.stall_threshold.is_some(),
+                "a callback needs a stall_threshold, which says when it is called",
+            ),
         ];
         let broken = bounds.into_iter().find(|(_, kept, _)| !kept);
         broken.map_or(Ok(()), |(option, _, reason)| {
@@ -290,7 +328,7 @@ mod tests {
 
     #[test]
     fn every_bound_is_checked_and_named() {
-        let bad: [(&str, Options); 11] = [
+        let bad: [(&str, Options); 14] = [
             ("segment_bytes", Options::default().segment_bytes(4096)),
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
@@ -302,6 +340,9 @@ mod tests {
             ("in_flight_max", Options::default().in_flight_max(0)),
             ("idle_mark", Options::default().idle_mark(Duration::ZERO)),
             ("spares", Options::default().spares(0)),
+            ("stall_threshold", Options::default().stall_threshold(Duration::ZERO)),
+            ("stall_threshold", Options::default().stall_threshold(Duration::from_hours(2))),
+            ("on_stall", Options::default().on_stall(|_| {})),
         ];
         for (name, options) in bad {
             let refused = options.check();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seawall::mutant::{Mutant, set};
+use seawall::mutant::{FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
 use seawall::sim::campaign::{Campaign, run};
 use seawall::sim::planted::{STATES, find, recorded, visible};
 
@@ -111,9 +111,29 @@ fn without_a_mistake_nothing_is_found() {
     assert!(run(&Campaign { seed: 1, states: STATES, ..Campaign::default() }).is_ok());
 }
 
+/// What the campaign does not look for is looked for by a scene or test that there is, which names the bug.
+#[test]
+fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src/testing", "src/commit", "tests"];
+    let paths = folders.iter().flat_map(|folder| std::fs::read_dir(home.join(folder)).expect("is there"));
+    let paths = paths.map(|entry| entry.expect("an entry").path());
+    // Without the two lists themselves.
+    let sources = paths.filter(|path| {
+        path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("mutant.rs")
+    });
+    let text: String = sources.map(|path| std::fs::read_to_string(path).expect("a source")).collect();
+    for (mutant, test) in FOUND_BY_ORDERS.iter().chain(&FOUND_BY_TESTS) {
+        assert!(text.contains(&format!("fn {test}()")), "{mutant:?}: no test is called {test}");
+        let tried = [format!("finds(Mutant::{mutant:?},"), format!("(Mutant::{mutant:?}, ")];
+        assert!(tried.iter().any(|tried| text.contains(tried)), "{mutant:?} is never switched on");
+    }
+}
+
 #[test]
 fn the_readme_says_how_many_planted_bugs_are_found() {
-    let found = visible().len() + seawall::mutant::FOUND_BY_ORDERS.len();
+    let apart = FOUND_BY_ORDERS.len() + FOUND_BY_TESTS.len();
+    let found = visible().len() + apart;
     for page in ["README.md", "docs/verified.md"] {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + page;
         let text = std::fs::read_to_string(&path).expect("is there");

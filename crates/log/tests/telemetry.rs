@@ -135,11 +135,12 @@ mod recorded {
         let stats = metrics::with_local_recorder(&kept, || use_a_log(dir.path()));
         let kept = kept.0.lock().expect("sound");
         let sum = |name: &str| kept[name].sum.load(Ordering::SeqCst);
-        assert_eq!(kept.len(), 12);
+        assert_eq!(kept.len(), 13);
         assert_eq!(sum("seawall_batches_total"), stats.batches + 1, "and the close mark");
         assert_eq!(sum("seawall_records_total"), stats.records);
         assert_eq!(sum("seawall_segments_started_total"), stats.segments_started);
         assert_eq!(sum("seawall_stalls_total"), stats.stalls);
+        assert_eq!(sum("seawall_write_stalls_total"), stats.stalls_seen);
         assert!(sum("seawall_written_bytes_total") > stats.bytes_written);
         assert!(sum("seawall_segments_prepared_total") >= stats.segments_started);
         let filled = sum("seawall_segments_filled_total");

@@ -138,6 +138,11 @@ mod switch {
         StreamsNotStated
         ReplayNewestOnly
         NumberedOnceOnly
+        AppendWaitsUnseen
+        AppendTurnLost
+        DeadlineIsSuccess
+        CloseBeforeMark
+        StallOfFinishedBatch
     }
 
     thread_local! {

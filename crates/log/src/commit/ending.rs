@@ -8,6 +8,7 @@
 //! ```text
 //!   any other thread      stop, join both threads, wait for batches in flight, release the lock
 //!   such a thread         stop, hand over; the maintenance thread joins the writer thread, waits, releases the lock
+//!   the writer thread     the same, where the log is closed for a future (`close_future.rs`)
 //! ```
 //!
 //! Invariants: nothing is written after the lock is released; whatever still waits for a commit is woken before; what was
@@ -16,6 +17,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::commit::close_future::Closing;
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
 use crate::lock::{Ending, Lock, is_writing};
@@ -23,10 +25,10 @@ use crate::lock::{Ending, Lock, is_writing};
 /// What an open log holds until it has ended.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    /// The writer thread and the maintenance thread.
+    /// The writer thread, the maintenance thread, and the watch thread if there is one.
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// The lock on the directory.
-    pub(crate) lock: Arc<Lock>,
+    pub(crate) lock: Lock,
 }
 
 /// Where a thread that must not wait leaves the resources for the maintenance thread.
@@ -54,28 +56,35 @@ impl Resources {
 /// Ends the log of `group`, here or, where this thread must not wait, on the maintenance thread.
 pub(crate) fn end(group: &Group, resources: Resources, handed_over: &HandedOver) {
     // Without a maintenance thread, because none could be started at opening, nothing was ever written.
-    let here = if resources.threads.len() > 1 && resources.would_wait_for_itself() {
-        // Before the threads are stopped, so that the maintenance thread finds it.
-        let ending = Ending::begin(group.writers().dir());
-        *lock(handed_over) = Some((resources, ending));
-        None
+    if resources.threads.len() > 1 && resources.would_wait_for_itself() {
+        end_handed_over(group, resources, Ending::begin(group.writers().dir()), handed_over);
     } else {
-        Some(resources)
-    };
-    group.status().close();
-    group.status().stop();
-    group.waiters().append_gate().open();
-    group.waiters().follower_gate().open();
-    group.threads().wake_writer();
-    group.threads().wake_maintenance();
-    group.threads().wake_rewriter();
-    if let Some(resources) = here {
+        stop(group);
         resources.release(group);
     }
 }
 
+/// Ends the log of `group` on the maintenance thread.
+pub(crate) fn end_handed_over(group: &Group, resources: Resources, ending: Ending, handed_over: &HandedOver) {
+    // Before the threads are stopped, so that the maintenance thread finds it.
+    *lock(handed_over) = Some((resources, ending));
+    stop(group);
+}
+
+/// Has the threads end, and wakes what waits for more.
+fn stop(group: &Group) {
+    group.status().close();
+    group.status().stop();
+    group.waiters().end_appends();
+    group.waiters().follower_gate().open();
+    group.threads().wake_writer();
+    group.threads().wake_maintenance();
+    group.threads().wake_rewriter();
+    group.stalls().wake_watcher();
+}
+
 /// The end of the maintenance thread: releases what was handed over to it.
-pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver) {
+pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver, closing: &Closing) {
     // The thread may have ended its work early, because the log failed.
     while !group.status().is_stopping() {
         std::thread::park();
@@ -84,5 +93,6 @@ pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver) {
     if let Some((resources, ending)) = left {
         resources.release(group);
         drop(ending);
+        closing.released();
     }
 }

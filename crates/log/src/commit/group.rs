@@ -26,6 +26,7 @@ use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
 use crate::commit::seal::{Chain, Job};
 use crate::commit::segment_writers::SegmentWriters;
+use crate::commit::stall::Stalls;
 use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::commit::stats::{Recorder, Stats};
 use crate::commit::status::Status;
@@ -65,6 +66,7 @@ pub(crate) struct Group {
     threads: Threads,
     status: Status,
     recorder: Recorder,
+    stalls: Stalls,
 }
 
 impl Group {
@@ -91,7 +93,13 @@ impl Group {
             housekeeping: Housekeeping::new(inventory),
             threads: Threads::default(),
             status: Status::new(),
+            stalls: Stalls::new(None),
         }
+    }
+
+    /// Watches for batches that are in flight for longer than `threshold`, if there is one.
+    pub(crate) fn watched(self, threshold: Option<Duration>) -> Self {
+        Self { stalls: Stalls::new(threshold), ..self }
     }
 
     /// What stays the same as long as the log is open.
@@ -135,6 +143,11 @@ impl Group {
     /// The counters and distributions.
     pub(crate) fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// The batches in flight, and which of them have stalled.
+    pub(crate) fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// Makes the next committer wait for others, as if so many records had come last time.
@@ -236,6 +249,11 @@ impl Group {
             }
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
+            // A log that is closed meanwhile opens the gate once, and may prepare no segment any more.
+            if self.status.is_closed() {
+                gate.leave();
+                return Err(self.status.refusal());
+            }
             if let Some(bytes) = segment {
                 drop(core);
                 if let Some(failure) = self.housekeeping.request_segment(bytes, requested) {
@@ -429,6 +447,7 @@ impl Group {
         );
         let _entered = span.entered();
         let began = monotonic_ns();
+        self.stalls.begin(job.id, began);
         let written = match &job.starts {
             None => self.writers.write(&job),
             Some(header) => {
@@ -438,6 +457,7 @@ impl Group {
             }
         };
         let took_ns = monotonic_ns() - began;
+        self.stalls.end(job.id);
         match written {
             Ok(()) => self.acknowledge(job, took_ns),
             Err(error) => self.fail(error),
@@ -472,7 +492,8 @@ impl Group {
         let task = news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim());
         drop(core);
         self.threads.note_activity();
-        self.waiters.wake_written(first, last, || self.status.ended().is_some());
+        let room = self.config.batch_bytes;
+        self.waiters.wake_written(first, last, room, || self.status.ended().is_some());
         let led = self.hand_over(waiting);
         let unled =
             |(next, newest)| !led && (self.waiters.requested(AckLevel::Full) > durable || newest > next);
@@ -510,7 +531,7 @@ impl Group {
             self.recorder.metrics.count(Metric::Failures, 1);
         }
         self.core().fail();
-        self.waiters.append_gate().open();
+        self.waiters.end_appends();
         self.waiters.follower_gate().open();
         self.waiters.wake_commits();
         self.threads.wake_writer();
@@ -596,6 +617,8 @@ impl Group {
     /// What is counted here.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.recorder.stats();
+        stats.stalled_for = self.stalls.stalled_for(monotonic_ns());
+        stats.stalls_seen = self.stalls.seen();
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();

@@ -49,7 +49,7 @@ pub(crate) fn run<D: Disk>(group: &Arc<Group>, disk: &mut D) {
                     unopened = undo(group);
                 }
                 group.housekeeping().report_failure(error);
-                group.waiters().append_gate().open();
+                group.waiters().room_for_appends(0);
                 // Tried again when a segment is requested, a new one is started or something is trimmed.
                 std::thread::park();
             }
@@ -123,7 +123,7 @@ fn offer(group: &Group, spare: Spare) -> Result<(), Error> {
     group.housekeeping().meet_request(spare);
     group.recorder().metrics.count(Metric::SegmentsPrepared, 1);
     group.core().add_spare(spare);
-    group.waiters().append_gate().open();
+    group.waiters().room_for_appends(group.config().batch_bytes);
     // The idle writer thread may have had no place for its mark. A new segment counts as activity, so that a writer thread
     // that is just about to sleep looks again.
     group.threads().note_activity();

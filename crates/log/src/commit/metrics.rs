@@ -14,6 +14,7 @@
 //! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
 //! | `seawall_rewritten_bytes_total` | counter | bytes | of records that streams needed of segments that had to go |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
+//! | `seawall_write_stalls_total` | counter | stalls | of the disk, longer than `Options::stall_threshold`, counted while they last |
 //! | `seawall_failures_total` | counter | failures | that ended a log |
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
 //! | `seawall_batch_records` | histogram | records | in one batch |
@@ -52,6 +53,7 @@ pub(crate) enum Metric {
     SegmentsFilled,
     RewrittenBytes,
     Stalls,
+    WriteStalls,
     Failures,
     WriteSeconds,
     BatchRecords,
@@ -59,7 +61,7 @@ pub(crate) enum Metric {
 
 /// Every metric, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-pub(crate) const METRICS: [Row; 13] = [
+pub(crate) const METRICS: [Row; 14] = [
     ("seawall_batches_total", MetricKind::Counter, "batches written and acknowledged, marks included"),
     (
         "seawall_relaxed_batches_total",
@@ -82,6 +84,11 @@ pub(crate) const METRICS: [Row; 13] = [
         "bytes of records that streams needed of segments that had to go",
     ),
     ("seawall_stalls_total", MetricKind::Counter, "waits of an append for memory or for a segment"),
+    (
+        "seawall_write_stalls_total",
+        MetricKind::Counter,
+        "batches that the disk did not finish within the threshold, counted while they last",
+    ),
     ("seawall_failures_total", MetricKind::Counter, "failures that ended a log"),
     (
         "seawall_write_seconds",

@@ -11,19 +11,28 @@
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
 //! | [`group_wait`] | how long a leader waits for others |
 //! | [`waiters`], [`gate`] | block and wake threads and futures |
+//! | [`append_future`], [`append_queue`] | appends that wait without a thread, in line |
+//! | [`commit_future`], [`deadline`] | commits that wait without a thread, or not for ever |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
 //! | [`segment_writers`] | the open files of each segment, through which the writes go |
 //! | [`writer_thread`] | writes batches that have no leader, and idle marks |
 //! | [`maintenance_thread`] | prepares and recycles segments, as [`housekeeping`] requests |
 //! | [`threads`] | wakes these two |
 //! | [`status`], [`ending`] | whether the log is open, and how it ends |
+//! | [`close_future`] | closes the log on its own threads |
+//! | [`stall`] | reports a batch that the disk does not finish, while it lasts |
 //! | [`stats`], [`metrics`] | counters and distributions |
 //! | [`sync`] | locks and atomics, of the standard library or of `loom` |
 //!
 //! Invariants: `durable <= acknowledged <= syncing <= appended`; the core lock is never held across a system call;
 //! after the first failed write or sync nothing is acknowledged any more.
 
+pub(crate) mod append_future;
+pub(crate) mod append_queue;
 pub(crate) mod batch;
+pub(crate) mod close_future;
+pub(crate) mod commit_future;
+pub(crate) mod deadline;
 pub(crate) mod ending;
 pub(crate) mod gate;
 pub(crate) mod group;
@@ -37,6 +46,7 @@ pub(crate) mod segment_writers;
 #[cfg(loom)]
 #[path = "../testing/loom_writers.rs"]
 pub(crate) mod segment_writers;
+pub(crate) mod stall;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod status;

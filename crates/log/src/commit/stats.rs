@@ -1,6 +1,7 @@
 //! Counts the log's work and records its latency and batch-size distributions.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
@@ -47,6 +48,11 @@ pub struct Stats {
     pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
     pub stalls: u64,
+    /// For how long the oldest batch has been in flight, if the disk has not finished it within
+    /// [`Options::stall_threshold`](crate::Options::stall_threshold): the stall lasts now. `None` without a threshold.
+    pub stalled_for: Option<Duration>,
+    /// Such stalls, each counted when it was seen, which is while it lasted.
+    pub stalls_seen: u64,
     /// The end of what was accepted.
     pub appended: Lsn,
     /// The end of what is durable.

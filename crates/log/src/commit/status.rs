@@ -49,6 +49,13 @@ impl Status {
         if self.is_owner_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
+    /// Fails where records cannot be read through this log any more: in a process that was forked off, and once the lock is
+    /// released, because another writer may recycle segments then.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        self.check_process()?;
+        if self.shut_down.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
     /// The error that every operation returns after the first failure.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.failure.get().map(|cause| Error::Failed { cause: Arc::clone(cause) })

@@ -4,7 +4,8 @@
 //!   batch gates      one for each of the last 64 batches; a committer sleeps at the gate of its batch
 //!   append gate      appends that found no memory or no prepared segment
 //!   follower gate    readers at the end of the log
-//!   wakers           futures, each with the ack level and the LSN that it waits for
+//!   wakers           commits and followers that are polled, each with the ack level and the LSN that it waits for
+//!   append queue     appends that are polled and found no room
 //! ```
 //!
 //! Invariant: a watermark is published after the core has moved it and before any waiter is woken, so a woken waiter
@@ -13,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
+use crate::commit::append_queue::AppendQueue;
 use crate::commit::gate::Gate;
 use crate::commit::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::lsn::Lsn;
@@ -32,9 +34,22 @@ pub(crate) struct Waiters {
     batch_gates: [Gate; GATES],
     append_gate: Gate,
     follower_gate: Gate,
-    /// By level and LSN, because many tasks may wait: neither adding nor waking one may look at all others.
-    wakers: Mutex<[BTreeMap<Lsn, Vec<Waker>>; 3]>,
+    wakers: Mutex<Wakers>,
+    appends: AppendQueue,
 }
+
+/// The futures that wait for a watermark.
+#[derive(Debug, Default)]
+struct Wakers {
+    registered: u64,
+    /// By level and LSN, because many tasks may wait: neither adding nor waking nor removing one may look at all others, even
+    /// if they all wait for the same LSN.
+    waiting: [BTreeMap<(Lsn, u64), Waker>; 3],
+}
+
+/// Where the waker of one future is, if it has one there.
+#[derive(Debug, Default)]
+pub(crate) struct Registration(Option<(AckLevel, Lsn, u64)>);
 
 impl Waiters {
     /// Nothing waits; everything before `durable` is durable.
@@ -47,6 +62,7 @@ impl Waiters {
             append_gate: Gate::default(),
             follower_gate: Gate::default(),
             wakers: Mutex::default(),
+            appends: AppendQueue::default(),
         }
     }
 
@@ -98,23 +114,58 @@ impl Waiters {
         &self.follower_gate
     }
 
-    /// Wakes `waker` when everything before `lsn` has reached the level.
-    pub(crate) fn add_waker(&self, level: AckLevel, lsn: Lsn, waker: &Waker) {
+    /// Where append futures wait that found no room.
+    pub(crate) fn appends(&self) -> &AppendQueue {
+        &self.appends
+    }
+
+    /// Wakes `waker` when everything before `lsn` has reached the level, in place of the one that was registered before.
+    pub(crate) fn register(
+        &self,
+        registration: &mut Registration,
+        (level, lsn): (AckLevel, Lsn),
+        waker: &Waker,
+    ) {
+        let waker = waker.clone();
         let mut wakers = lock(&self.wakers);
-        let waiting = wakers[level as usize].entry(lsn).or_default();
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
+        // Dropped behind the lock: a waker may own anything, even the log.
+        let replaced = wakers.remove(registration);
+        wakers.registered += 1;
+        let number = wakers.registered;
+        wakers.waiting[level as usize].insert((lsn, number), waker);
+        drop(wakers);
+        drop(replaced);
+        registration.0 = Some((level, lsn, number));
+    }
+
+    /// Removes the waker of a future that goes.
+    pub(crate) fn forget(&self, registration: &mut Registration) {
+        if registration.0.is_some() {
+            let forgotten = lock(&self.wakers).remove(registration);
+            drop(forgotten);
         }
     }
 
-    /// Wakes the committers of the batches from `first` to `last`, the appends, the followers, and the futures whose level
-    /// is reached; all futures if the log has `ended`.
-    pub(crate) fn wake_written(&self, first: u64, last: u64, ended: impl FnOnce() -> bool) {
+    /// There is room for appends, of about `bytes` bytes: those that wait look again. Not to be called under a lock.
+    pub(crate) fn room_for_appends(&self, bytes: usize) {
+        self.append_gate.open();
+        self.appends.wake_up_to(bytes);
+    }
+
+    /// Nothing is accepted any more: every append that waits looks again.
+    pub(crate) fn end_appends(&self) {
+        self.append_gate.open();
+        self.appends.wake_all();
+    }
+
+    /// Wakes the committers of the batches from `first` to `last`, appends of about `room` bytes, the followers, and the
+    /// futures whose level is reached; all futures if the log has `ended`.
+    pub(crate) fn wake_written(&self, first: u64, last: u64, room: usize, ended: impl FnOnce() -> bool) {
         // There are only so many gates, however many batches the sync of a debt covered.
         for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
             self.batch_gate(batch).open();
         }
-        self.append_gate.open();
+        self.room_for_appends(room);
         self.follower_gate.open();
         self.wake_futures(ended);
     }
@@ -132,16 +183,16 @@ impl Waiters {
 
     fn wake_futures(&self, ended: impl FnOnce() -> bool) {
         let mut wakers = lock(&self.wakers);
-        if wakers.iter().all(BTreeMap::is_empty) {
+        if wakers.waiting.iter().all(BTreeMap::is_empty) {
             return;
         }
         let ended = ended();
         let mut due = Vec::new();
         for level in AckLevel::ALL {
             let reached = self.reached(level);
-            let waiting = &mut wakers[level as usize];
-            while let Some(first) = waiting.first_entry().filter(|first| ended || *first.key() <= reached) {
-                due.append(&mut first.remove());
+            let waiting = &mut wakers.waiting[level as usize];
+            while let Some(first) = waiting.first_entry().filter(|first| ended || first.key().0 <= reached) {
+                due.push(first.remove());
             }
         }
         drop(wakers);
@@ -149,9 +200,17 @@ impl Waiters {
     }
 }
 
+impl Wakers {
+    /// The waker of a future, taken out.
+    fn remove(&mut self, registration: &mut Registration) -> Option<Waker> {
+        let (level, lsn, number) = registration.0.take()?;
+        self.waiting[level as usize].remove(&(lsn, number))
+    }
+}
+
 /// Wakes a future. A waker that panics is reported and harms neither the other futures nor this thread.
-fn wake(waker: Waker) {
+pub(crate) fn wake(waker: Waker) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())).is_err() {
-        tracing::error!("a waker of a commit panicked");
+        tracing::error!("a waker panicked");
     }
 }

@@ -10,13 +10,25 @@ use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 
+use crate::commit::close_future::Closing;
+use crate::commit::ending::HandedOver;
 use crate::commit::group::Group;
 
-/// Runs until the log stops; `idle` is the time without commits after which a durable mark is written.
-pub(crate) fn run(group: &Arc<Group>, idle: Duration) {
+/// Runs until the log stops; `idle` is the time without commits after which a durable mark is written. Closes the log if a
+/// future requests that.
+pub(crate) fn run(group: &Arc<Group>, idle: Duration, closing: &Closing, handed_over: &HandedOver) {
+    // What panics is a recorder of metrics. The log has failed then, and can still be closed.
+    let work = || write(group, idle, closing, handed_over);
+    while std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {}
+}
+
+fn write(group: &Group, idle: Duration, closing: &Closing, handed_over: &HandedOver) {
     let mut led = false;
     let (mut seen, mut quiet_since) = (u64::MAX, monotonic_ns());
     while !group.status().is_stopping() {
+        if group.status().is_closed() && closing.run(group, handed_over) {
+            return;
+        }
         let mut core = group.core();
         // Tasks that requested the last batch are about to request the next one, and waking this thread takes longer.
         if group.is_requested(&core) || std::mem::take(&mut led) {

@@ -6,6 +6,7 @@
 //! * [`segment_file`] reads parts of a segment through the page cache or past it, [`readahead`] does so on a thread;
 //! * [`reader`] reads a log while this process writes it, [`index`] single records of it;
 //! * [`stream`] reads one stream, and [`rewrite`] copies forward what streams need of segments that should go;
+//! * [`follower`] waits for more at its end, and [`follow_thread`] reads for those that are polled;
 //! * [`pin`] holds trims back for readers that are slow;
 //! * [`view`] reads a log without its lock, and [`changes`] finds out whether it has changed since.
 //!
@@ -13,6 +14,8 @@
 //! durable LSN is ever shown.
 
 pub(crate) mod changes;
+pub(crate) mod follow_thread;
+pub(crate) mod follower;
 pub(crate) mod index;
 pub(crate) mod pin;
 pub(crate) mod readahead;

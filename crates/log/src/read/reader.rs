@@ -1,8 +1,8 @@
-//! Reads a log while it is written: [`Reader`] up to the durable end, [`Follower`] waiting for more.
+//! Reads a log while it is written, up to the durable end.
 //!
 //! A [`Reader`] hands out records in order, up to the durable LSN of that moment and never beyond; a later call
-//! continues where it stopped. A [`Follower`] waits for more records. The bytes of a record lie in the buffer they
-//! were read into, which lives as long as the record does.
+//! continues where it stopped. The bytes of a record lie in the buffer they were read into, which lives as long as the
+//! record does.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -258,19 +258,29 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     #[inline]
     pub(crate) fn next(&mut self, limit: impl Fn() -> Lsn) -> Result<Option<Record>> {
         loop {
-            while let Some(read) = self.unpacked.next() {
-                if read.record.lsn >= self.from && read.is_shown(self.cuts.as_deref()) {
-                    return Ok(Some(read.record));
-                }
+            if let Some(record) = self.next_in_memory() {
+                return Ok(Some(record));
             }
-            match self.scan.next_batch(&mut self.files, limit())? {
-                Some(batch) => {
-                    self.cuts = self.files.segments.cuts();
-                    self.unpacked.load(batch);
-                }
-                None => return Ok(None),
+            if !self.read_batch(limit())? {
+                return Ok(None);
             }
         }
+    }
+
+    /// The next record of the batch that was read last.
+    #[inline]
+    fn next_in_memory(&mut self) -> Option<Record> {
+        let (from, cuts) = (self.from, self.cuts.as_deref());
+        let shown = |read: &ReadRecord| read.record.lsn >= from && read.is_shown(cuts);
+        std::iter::from_fn(|| self.unpacked.next()).find(shown).map(|read| read.record)
+    }
+
+    /// Reads the next batch before `limit`; returns whether there is one.
+    fn read_batch(&mut self, limit: Lsn) -> Result<bool> {
+        let Some(batch) = self.scan.next_batch(&mut self.files, limit)? else { return Ok(false) };
+        self.cuts = self.files.segments.cuts();
+        self.unpacked.load(batch);
+        Ok(true)
     }
 
     /// Where the next batch starts.
@@ -360,6 +370,35 @@ impl Reader {
         self.records.next(|| self.group.durable()).map_err(|error| self.explain(error))
     }
 
+    /// The next record, if that needs no look at the disk.
+    pub(crate) fn next_in_memory(&mut self) -> Option<Record> {
+        self.records.next_in_memory()
+    }
+
+    /// Reads the next durable batch into memory, if there is one.
+    pub(crate) fn read_batch(&mut self) -> Result<()> {
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.group.writers().faults {
+            faults.read();
+        }
+        self.records.read_batch(self.group.durable()).map(drop).map_err(|error| self.explain(error))
+    }
+
+    /// Whether a durable batch has not been read yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.group.durable() > self.at()
+    }
+
+    /// Where the next batch starts.
+    pub(crate) fn at(&self) -> Lsn {
+        self.records.at()
+    }
+
+    /// The log that it reads.
+    pub(crate) fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
     /// Reports a segment that was recycled during the read as trimmed: it looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
         let (lsn, first) = (self.records.at(), self.group.core().trim());
@@ -381,65 +420,3 @@ impl Iterator for Reader {
 }
 
 impl std::iter::FusedIterator for Reader {}
-
-/// Reads durable records as they come.
-pub struct Follower {
-    reader: Reader,
-}
-
-impl std::fmt::Debug for Follower {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower").field("reader", &self.reader).finish()
-    }
-}
-
-impl Follower {
-    pub(crate) fn new(reader: Reader) -> Self {
-        Self { reader }
-    }
-
-    /// The next durable record if there is one now.
-    ///
-    /// # Errors
-    /// As [`Reader::next_record`].
-    pub fn poll_record(&mut self) -> Result<Option<Record>> {
-        self.reader.next_record()
-    }
-
-    /// The next durable record; waits for it. `None` when the log was closed and everything has been handed out.
-    ///
-    /// # Errors
-    /// As [`Reader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
-    /// handed out.
-    pub fn next_record(&mut self) -> Result<Option<Record>> {
-        let group = Arc::clone(&self.reader.group);
-        wait_for(&group, || self.reader.next_record())
-    }
-}
-
-/// The next record that `look` finds; waits for it. `None` when the log was closed and `look` finds no more.
-pub(crate) fn wait_for(
-    group: &Group,
-    mut look: impl FnMut() -> Result<Option<Record>>,
-) -> Result<Option<Record>> {
-    loop {
-        let gate = group.waiters().follower_gate();
-        let ticket = gate.ticket();
-        // Before the look for a record: what becomes durable last does so before either is true.
-        let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
-        let found = look();
-        if !matches!(found, Ok(None)) {
-            gate.leave();
-            return found;
-        }
-        if let Some(failed) = failed {
-            gate.leave();
-            return Err(failed);
-        }
-        if stopping {
-            gate.leave();
-            return Ok(None);
-        }
-        gate.wait(ticket);
-    }
-}

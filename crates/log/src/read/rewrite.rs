@@ -139,9 +139,14 @@ impl Rewriter {
         let config = self.group.config();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
         if Core::is_large(config, used) {
-            let check = |core: &Core| core.tagged().streams.still_needs(needed);
-            let (_, core) = accept_large::<true>(&self.group, [&head, payload], (1, Numbering::Kept), check)?;
-            return Ok(core.tagged().streams.was_moved(needed));
+            accept_large::<true>(&self.group, [&head, payload], |core, large| {
+                copied = core.tagged().streams.still_needs(needed);
+                if !copied {
+                    return Ok(core.appended());
+                }
+                core.adopt(large.buf, large.used, (1, Numbering::Kept), large.sum)
+            })?;
+            return Ok(copied);
         }
         let accepted = self.group.accept(|core| {
             copied = core.tagged().streams.still_needs(needed);

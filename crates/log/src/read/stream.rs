@@ -115,7 +115,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::StreamTrimmed`], [`Error::StreamEnd`] past the next record, [`Error::Forked`].
     pub fn read(&self, from: u64) -> Result<StreamReader> {
-        self.log.group().status().check_process()?;
+        self.log.group().status().check_readable()?;
         let (first, next) = self.bounds();
         if from < first {
             return Err(Error::StreamTrimmed { stream: self.id, seq: from, first });
@@ -329,6 +329,6 @@ impl StreamFollower {
     /// handed out.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         let group = Arc::clone(&self.reader.group);
-        crate::read::reader::wait_for(&group, || self.reader.next_record())
+        crate::read::follower::wait_for(&group, || self.reader.next_record())
     }
 }

@@ -1,7 +1,7 @@
-//! Injects commit failures and full disks into an open log, for tests (feature `simulation`).
+//! Injects failing and hanging commits, hanging reads and full disks into an open log, for tests (feature `simulation`).
 //!
-//! [`Faults`] is shared with an open log: it can fail the n-th commit and fill the disk for new segments, and free
-//! the space again.
+//! [`Faults`] is shared with an open log: it can fail the n-th commit, have writes and reads hang until they may go on, fill
+//! the disk for new segments, and free the space again.
 
 use std::io;
 use std::sync::OnceLock;
@@ -24,6 +24,9 @@ pub struct Faults {
     out_of_descriptors: AtomicBool,
     hold_copies: AtomicBool,
     copies: AtomicU64,
+    hang_commits: AtomicBool,
+    hanging: AtomicU64,
+    hang_reads: AtomicBool,
     network: OnceLock<&'static str>,
 }
 
@@ -39,6 +42,9 @@ impl Default for Faults {
             out_of_descriptors: AtomicBool::new(false),
             hold_copies: AtomicBool::new(false),
             copies: AtomicU64::new(0),
+            hang_commits: AtomicBool::new(false),
+            hanging: AtomicU64::new(0),
+            hang_reads: AtomicBool::new(false),
             network: OnceLock::new(),
         }
     }
@@ -90,9 +96,27 @@ impl Faults {
 
     pub(crate) fn copied(&self) {
         self.copies.fetch_add(1, Ordering::SeqCst);
-        while self.hold_copies.load(Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        wait_while(&self.hold_copies);
+    }
+
+    /// Whether the writes of batches hang, until they may go on.
+    pub fn hang_commits(&self, hang: bool) {
+        self.hang_commits.store(hang, Ordering::SeqCst);
+    }
+
+    /// Writes of batches that hang now.
+    #[must_use]
+    pub fn hanging_commits(&self) -> u64 {
+        self.hanging.load(Ordering::SeqCst)
+    }
+
+    /// Whether the reads of followers that are polled hang, until they may go on.
+    pub fn hang_reads(&self, hang: bool) {
+        self.hang_reads.store(hang, Ordering::SeqCst);
+    }
+
+    pub(crate) fn read(&self) {
+        wait_while(&self.hang_reads);
     }
 
     /// The directory is to lie on a network file system of this name.
@@ -112,6 +136,9 @@ impl Faults {
     }
 
     pub(crate) fn commit(&self) -> io::Result<()> {
+        self.hanging.fetch_add(1, Ordering::SeqCst);
+        wait_while(&self.hang_commits);
+        self.hanging.fetch_sub(1, Ordering::SeqCst);
         Self::count(&self.commits, &self.fail_at, self.errno.load(Ordering::SeqCst))
     }
 
@@ -138,5 +165,11 @@ impl Faults {
 
     pub(crate) fn allocate(&self) -> io::Result<()> {
         if self.full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+fn wait_while(held: &AtomicBool) {
+    while held.load(Ordering::SeqCst) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -282,11 +282,6 @@ impl StreamTable {
         readable.collect()
     }
 
-    /// Whether the copy of `needed` has its place.
-    pub(crate) fn was_moved(&self, needed: &Needed) -> bool {
-        StreamId::new(needed.tag.stream).is_some_and(|stream| self.moving.contains_key(&(stream, needed.tag.number)))
-    }
-
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
     pub(crate) fn still_needs(&self, needed: &Needed) -> bool {
         planted!(RewriteStale, return true);

@@ -6,11 +6,13 @@
 //! runs it.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
 use seawall_sys::durability::{Class, DeviceCache, Medium};
 use seawall_sys::methods;
 
+use crate::commit::append_queue::Place as Turn;
 use crate::commit::gate::Gate;
 use crate::commit::group::Group;
 use crate::commit::seal::Chain;
@@ -329,12 +331,60 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     read_during_a_trim();
 }
 
+/// Lets the thread that polls sleep until it is woken.
+#[derive(Default)]
+struct Woken(Gate);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.open();
+    }
+}
+
+/// A future that appends meets a full memory while a batch is written: it sees the room or is woken for it.
+fn append_future_during_a_commit() {
+    explore(|| {
+        let group = group(NEVER, 1);
+        // One batch each, until the memory is full.
+        let append =
+            |group: &Group| group.accept_or::<false>(|core| core.append(&[7; 400])).map(|(lsn, _)| lsn);
+        let first = append(&group).expect("there is room");
+        while append(&group).is_ok() {}
+        let committer = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.commit(first, AckLevel::Full))
+        };
+        let (woken, mut place) = (Arc::new(Woken::default()), Turn::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        loop {
+            let ticket = woken.0.ticket();
+            let mut context = Context::from_waker(&waker);
+            let queue = group.waiters().appends();
+            if let Poll::Ready(appended) =
+                queue.poll(&mut place, (400, false), &mut context, || append(&group))
+            {
+                woken.0.leave();
+                assert!(appended.is_ok());
+                break;
+            }
+            woken.0.wait(ticket);
+        }
+        assert!(committer.join().expect("ends").is_ok());
+    });
+}
+
+#[test]
+fn an_append_future_sees_room_that_came_before_it_waited() {
+    append_future_during_a_commit();
+}
+
 /// The scenes see the mistakes that they are there for.
 #[cfg(feature = "mutants")]
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 2] = [
+    let scenes: [(Mutant, fn()); 3] = [
+        (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];

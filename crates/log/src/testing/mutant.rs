@@ -29,8 +29,30 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
-pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
-    [(Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails")];
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 2] = [
+    (Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails"),
+    (Mutant::AppendWaitsUnseen, "an_append_future_sees_room_that_came_before_it_waited"),
+];
+
+/// Mistakes in what the campaign does not use, futures and deadlines: the test of this name finds each.
+pub const FOUND_BY_TESTS: [(Mutant, &str); 4] = [
+    (Mutant::AppendTurnLost, "a_future_that_was_woken_and_is_dropped_passes_its_turn_on"),
+    (Mutant::DeadlineIsSuccess, "a_commit_whose_time_is_over_says_so"),
+    (Mutant::CloseBeforeMark, "a_close_is_awaited_until_the_disk_has_the_mark"),
+    (Mutant::StallOfFinishedBatch, "a_stall_is_that_of_a_batch_in_flight"),
+];
+
+/// Whether `test`, which passes without the mistake, fails with it.
+///
+/// # Panics
+/// If the test fails without the mistake.
+pub fn finds(mutant: Mutant, test: impl Fn()) -> bool {
+    test();
+    set(Some(mutant));
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
+    set(None);
+    failed
+}
 
 /// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
 pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {

@@ -1,0 +1,129 @@
+//! Closes a log on its own threads, for callers that must not block, and says when that is done.
+//!
+//! ```text
+//!   caller               refuse appends, leave the order, wake the writer thread
+//!   writer thread        commit everything, write the close mark, stop both threads
+//!   maintenance thread   wait for the writer thread, release the lock, report
+//! ```
+//!
+//! Invariants: whatever becomes of the future, the log closes, once; it is ready only when the lock is released; it reports
+//! success only if the close mark is durable.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::commit::ending::{HandedOver, Resources, end_handed_over};
+use crate::commit::group::Group;
+use crate::commit::sync::{Mutex, lock};
+use crate::commit::waiters::wake;
+use crate::error::{Error, Result};
+use crate::lock::Ending;
+use seawall_sys::planted;
+
+/// How far a log has been closed by its own threads.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    order: Option<(Resources, Ending)>,
+    /// Whether the close mark was written.
+    sealed: bool,
+    released: bool,
+    futures: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+impl Closing {
+    /// Leaves the order to close for the writer thread. What releases the lock goes with it.
+    pub(crate) fn order(&self, group: &Group, resources: Resources) {
+        // Before anyone can know of it, so that an opening in this process waits for the lock.
+        let ending = Ending::begin(group.writers().dir());
+        lock(&self.state).order = Some((resources, ending));
+        group.status().close();
+        group.waiters().end_appends();
+        group.threads().wake_writer();
+    }
+
+    /// The writer thread closes the log, if that was ordered; returns whether it was.
+    pub(crate) fn run(&self, group: &Group, handed_over: &HandedOver) -> bool {
+        let Some((resources, ending)) = lock(&self.state).order.take() else { return false };
+        // A recorder that panics must not keep the lock.
+        let close = || group.status().failed().is_none() && group.close_log().is_ok();
+        let sealed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(close)).unwrap_or(false);
+        lock(&self.state).sealed = sealed;
+        end_handed_over(group, resources, ending, handed_over);
+        true
+    }
+
+    /// The lock is released.
+    pub(crate) fn released(&self) {
+        let mut state = lock(&self.state);
+        state.released = true;
+        let due = std::mem::take(&mut state.wakers);
+        drop(state);
+        due.into_values().for_each(wake);
+    }
+}
+
+/// Ready when the log is closed and its lock is released; see [`Log::close_async`](crate::Log::close_async). Dropping it changes
+/// nothing: the log closes all the same.
+#[must_use = "only the result says whether everything became durable"]
+pub struct Close {
+    group: Arc<Group>,
+    closing: Arc<Closing>,
+    number: u64,
+}
+
+impl Close {
+    /// Waits for the end of what was ordered.
+    pub(crate) fn new(group: &Arc<Group>, closing: &Arc<Closing>) -> Self {
+        Self { group: Arc::clone(group), closing: Arc::clone(closing), number: 0 }
+    }
+}
+
+impl std::fmt::Debug for Close {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Close").field("dir", &self.group.writers().dir()).finish_non_exhaustive()
+    }
+}
+
+impl Future for Close {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { group, closing, number } = self.get_mut();
+        if !group.status().is_owner_process() {
+            return Poll::Ready(Err(Error::Forked));
+        }
+        let waker = context.waker().clone();
+        let mut state = lock(&closing.state);
+        if planted!(CloseBeforeMark, true, state.released) {
+            let sealed = planted!(CloseBeforeMark, true, state.sealed);
+            return Poll::Ready(if sealed { Ok(()) } else { Err(group.status().refusal()) });
+        }
+        if *number == 0 {
+            state.futures += 1;
+            *number = state.futures;
+        }
+        let replaced = state.wakers.insert(*number, waker);
+        // Dropped behind the lock: a waker may own anything, even the log.
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for Close {
+    fn drop(&mut self) {
+        if self.number > 0 && self.group.status().is_owner_process() {
+            let forgotten = lock(&self.closing.state).wakers.remove(&self.number);
+            drop(forgotten);
+        }
+    }
+}
