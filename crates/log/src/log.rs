@@ -167,9 +167,9 @@ impl Log {
             recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let core = Core::with(config, recovered.resume.clone(), buffers);
         let Selected { works, rows, refused } =
-            permitted.select(&held, &options, recovered.block_bytes, &core.buffers())?;
+            permitted.select(&held, &options, recovered.block_bytes, &buffers)?;
+        let core = Core::with(config, recovered.resume.clone(), buffers);
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
         let mut writers =
@@ -696,7 +696,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let log = Log::open(dir.path(), Options::default().batch_bytes(64 << 10).memory_bytes(1 << 20));
         let log = log.expect("opens");
-        let free = || log.group.core().buffers().len();
+        let free = || log.group.core().free_buffers().len();
         let before = free();
         for bytes in [0, 10, 20 << 10, 200 << 10] {
             let transaction = || {

@@ -117,7 +117,8 @@ impl Options {
     }
 
     /// Memory for records that are not yet written, in bytes: at least two batches, at most 64 GiB. When it is full,
-    /// appends wait. It is taken when the log is opened. Default 32 MiB.
+    /// appends wait. It is taken from the system as records need it, and all but 2 MiB of it is given back when the log has
+    /// been idle for a second (Linux; elsewhere it stays with the log). Default 32 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
@@ -252,7 +253,7 @@ impl Options {
             (
                 "memory_bytes",
                 memory / 2 >= batch && memory as u64 <= MEMORY_BYTES_MAX,
-                "two batches, so that one gathers while one is written, to 64 GiB, because all of it is taken at once",
+                "two batches, so that one gathers while one is written, to 64 GiB",
             ),
             (
                 "record_bytes_max",

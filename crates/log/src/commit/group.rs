@@ -512,9 +512,10 @@ impl Group {
         behind(AckLevel::Full) || (core.debt().is_used() && AckLevel::RELAXED.into_iter().any(behind))
     }
 
-    /// Lets the calling writer thread sleep without a time limit, unless something has happened since `seen`.
-    pub(crate) fn park_writer(&self, seen: u64) {
-        self.threads.park_writer(seen, || !self.is_requested(&self.core()) && !self.status.is_stopping());
+    /// Lets the calling writer thread sleep, for `limit` if there is one, unless something has happened since `seen`.
+    pub(crate) fn park_writer(&self, seen: u64, limit: Option<Duration>) {
+        self.threads
+            .park_writer(seen, limit, || !self.is_requested(&self.core()) && !self.status.is_stopping());
     }
 
     /// Commits everything and then writes the close mark, behind all that is in flight.

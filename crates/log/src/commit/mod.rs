@@ -7,6 +7,7 @@
 //! | [`transaction`] | puts the records of a transaction together |
 //! | [`state`] | the state machine: batches, watermarks, what may be issued |
 //! | [`batch`] | the memory that a batch gathers in |
+//! | [`free_buffers`], [`idle_memory`] | the memory of no batch: taken when it is needed, given back when the log is idle |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
 //! | [`group_wait`] | how long a leader waits for others |
@@ -25,10 +26,12 @@
 
 pub(crate) mod batch;
 pub(crate) mod ending;
+pub(crate) mod free_buffers;
 pub(crate) mod gate;
 pub(crate) mod group;
 pub(crate) mod group_wait;
 pub(crate) mod housekeeping;
+pub(crate) mod idle_memory;
 pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
 pub(crate) mod seal;

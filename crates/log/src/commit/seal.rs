@@ -18,7 +18,7 @@ use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use seawall_sys::planted;
+use seawall_sys::{NumberedBuffer, planted};
 
 /// The end of the chain of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub(crate) struct SegmentWrite<'a> {
     pub(crate) offset: u64,
     /// The bytes.
     pub(crate) bytes: &'a [u8],
-    /// The number of the buffer that it lies in, if that has one.
-    pub(crate) buffer: Option<u16>,
+    /// The buffer that it lies in, if that has a number.
+    pub(crate) buffer: Option<NumberedBuffer<'a>>,
 }
 
 impl Job {
@@ -75,7 +75,8 @@ impl Job {
         // The first batch is written together with the header copy in front of it.
         let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
         let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
-        let batch = SegmentWrite { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
+        let batch =
+            SegmentWrite { offset: self.offset - front as u64, bytes, buffer: self.buf.registrable() };
         start.into_iter().chain((!self.is_sync_only()).then_some(batch))
     }
 

@@ -20,8 +20,9 @@
 use std::collections::VecDeque;
 
 use crate::commit::batch::{Batch, Start};
+use crate::commit::free_buffers::FreeBuffers;
 use crate::commit::sync_debt::SyncDebt;
-use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
+use crate::format::buffer::AlignedBuf;
 use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
@@ -150,7 +151,7 @@ pub(crate) struct Core {
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<InFlight>,
-    free: Vec<AlignedBuf>,
+    free: FreeBuffers,
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
@@ -175,18 +176,12 @@ impl Core {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn take_buffers(config: &CoreConfig) -> std::io::Result<Vec<AlignedBuf>> {
-        let buffers = (config.memory_bytes / config.batch_bytes.max(1)).max(2);
-        let take = |number| {
-            let mut buffer = AlignedBuf::try_zeroed(config.batch_bytes)?.numbered(number);
-            buffer.touch();
-            Ok(buffer)
-        };
-        (0..buffers).map(take).collect()
+    pub(crate) fn take_buffers(config: &CoreConfig) -> std::io::Result<FreeBuffers> {
+        FreeBuffers::take((config.memory_bytes / config.batch_bytes.max(1)).max(2), config.batch_bytes)
     }
 
     /// Begins where recovery ended, with these buffers.
-    pub(crate) fn with(config: CoreConfig, resume: ResumePoint, free: Vec<AlignedBuf>) -> Self {
+    pub(crate) fn with(config: CoreConfig, resume: ResumePoint, free: FreeBuffers) -> Self {
         let buffers = free.len();
         Self {
             config,
@@ -214,10 +209,9 @@ impl Core {
         }
     }
 
-    /// The memory of every buffer in the order of their numbers, the room in front included, as long as none of them is in
-    /// use.
-    pub(crate) fn buffers(&self) -> Vec<&[u8]> {
-        self.free.iter().map(|buf| buf.bytes_behind(FRONT_BYTES)).collect()
+    /// The buffers that hold no batch.
+    pub(crate) fn free_buffers(&mut self) -> &mut FreeBuffers {
+        &mut self.free
     }
 
     /// The end of what was accepted.

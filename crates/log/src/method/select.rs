@@ -23,7 +23,9 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::{OpenError, methods};
 
+use crate::commit::free_buffers::FreeBuffers;
 use crate::error::{Error, Result, from_open, from_system};
+use crate::format::buffer::AlignedBuf;
 use crate::method::eligible::{drivable, reaching};
 use crate::method::relaxed::Rows;
 use crate::method::trial::{self, Bounds, Trial, clearly_less};
@@ -105,22 +107,23 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
 }
 
 impl Permitted {
-    /// The method for the log in `dir`, on its engine, which may register `buffers`.
+    /// The method for the log in `dir`, on its engine, which may register `buffers`, the warm ones at once.
     pub(crate) fn select(
         self,
         dir: &Directory,
         options: &Options,
         block: u16,
-        buffers: &[&[u8]],
+        buffers: &FreeBuffers,
     ) -> Result<Selected> {
         let Self { environment, rows: mut allowed, named, refused: mut reason } = self;
         let mut again = options.method == MethodChoice::ProbeAgain;
+        let warm: Vec<_> = buffers.warm().iter().filter_map(AlignedBuf::registrable).collect();
         loop {
             let method = match allowed.as_slice() {
                 [method] if named => method,
                 rows => fastest(dir, rows, options, again, block)?,
             };
-            match EngineContext::start(method, options.in_flight_max, buffers) {
+            match EngineContext::start(method, options.in_flight_max, buffers.len(), &warm) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
                         tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
