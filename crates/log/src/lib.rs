@@ -81,6 +81,7 @@ pub use lsn::Lsn;
 pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
+pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::pin::ReadPin;
 pub use read::reader::{Follower, Payload, Reader, Record};

@@ -26,7 +26,7 @@ use crate::format::{BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, record_heade
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use crate::method::select::{Selected, permit};
+use crate::method::select::{MethodOrigin, Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
@@ -57,6 +57,8 @@ pub struct Opened {
     pub epoch: u64,
     /// The row of the method table that commits go through.
     pub method: &'static str,
+    /// Where that row comes from: logs of one process on one disk share one probe.
+    pub method_origin: MethodOrigin,
     /// The engine that runs it.
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
@@ -167,7 +169,7 @@ impl Log {
             recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let Selected { works, rows, refused } =
+        let Selected { works, origin, rows, refused } =
             permitted.select(&held, &options, recovered.block_bytes, &buffers)?;
         let core = Core::with(config, recovered.resume.clone(), buffers);
         let method = works.method();
@@ -191,6 +193,7 @@ impl Log {
             segments: recovered.segments.len(),
             epoch: recovered.epoch,
             method: method.id,
+            method_origin: origin,
             engine: method.engine().name(),
             engine_refused: refused,
             foreign_files: recovered.foreign_files.clone(),
