@@ -93,6 +93,8 @@ pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
+pub use segment::cap::OnFull;
+pub use segment::retention::Retention;
 #[cfg(feature = "simulation")]
 pub use storage::{disk, faults};
 #[cfg(feature = "mutants")]

@@ -1,5 +1,6 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -31,6 +32,7 @@ use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
 use crate::read::reader::{Follower, Reader, Record, check_within};
+use crate::read::retained::Retained;
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -92,7 +94,7 @@ pub struct Log {
     staged_memory: Mutex<Vec<Vec<u8>>>,
     pins: Pins,
     /// Where single records are.
-    index: RecordIndex,
+    index: Arc<RecordIndex>,
     /// Held as long as the log is open.
     lock: Arc<Lock>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
@@ -159,6 +161,7 @@ impl Log {
             dsync: false,
             class: options.durability,
             create: options.create,
+            disk_bytes_max: options.disk_bytes_max,
         };
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
@@ -208,7 +211,7 @@ impl Log {
             threads: Mutex::default(),
             staged_memory: Mutex::default(),
             pins: Pins::default(),
-            index: RecordIndex::default(),
+            index: Arc::default(),
             lock: Arc::new(lock),
             handed_over: HandedOver::default(),
         };
@@ -225,13 +228,24 @@ impl Log {
         lock(&self.threads).push(writer);
         let (group, handed_over) = (Arc::clone(&self.group), Arc::clone(&self.handed_over));
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
+        let full = options.on_full;
+        let mut retained = Retained {
+            rules: options.retention,
+            group: Arc::clone(&self.group),
+            dir: Arc::clone(&self.dir),
+            pins: self.pins.clone(),
+            index: Arc::clone(&self.index),
+            newest_us: BTreeMap::new(),
+        };
         let run = move || {
-            maintenance_thread::run(&group, &mut disk);
+            maintenance_thread::run(&group, &mut disk, (|| retained.trim(), full));
+            drop(retained);
             drop(disk);
             ending::finish_handed_over(&group, &handed_over);
         };
         let maintenance = maintenance.spawn(run).map_err(failed)?;
         self.group.threads().set_maintenance(maintenance.thread().clone());
+        self.pins.wakes(maintenance.thread().clone());
         lock(&self.threads).push(maintenance);
         Ok(())
     }
@@ -493,9 +507,7 @@ impl Log {
         let first = core.set_trim(held.bound(lsn));
         drop((core, held));
         self.index.trimmed(&self.group, first);
-        // The next batch or, in an idle log, the next mark makes it durable.
-        self.group.threads().note_activity();
-        self.group.threads().wake_sleeping_writer();
+        self.group.trimmed();
         Ok(first)
     }
 
@@ -609,16 +621,19 @@ impl Drop for Log {
 
 fn start(
     config: CoreConfig,
-    core: Core,
+    mut core: Core,
     recovered: &Recovered,
     writers: SegmentWriters,
     options: &Options,
 ) -> Group {
     let headers = recovered.segments.iter().copied();
     let spares = options.spares..=options.spares + KEPT_MAX;
-    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
+    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares)
+        .capped(&recovered.resume.spares, options.disk_bytes_max);
+    core.set_rooms(inventory.cap().rooms());
     let chain = Chain { link: recovered.link };
-    Group::new(config, core, chain, writers, inventory)
+    let bounded = options.disk_bytes_max.is_some() || options.retention.is_set();
+    Group::new(config, core, chain, writers, inventory).bounded(bounded)
 }
 
 /// Ready when everything before one LSN is durable, or has reached the requested class; see [`Log::commit_async`] and

@@ -43,6 +43,20 @@ pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// Microseconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970. For ages of hours and days, of which a
+/// jump of the clock is a part.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
+pub fn unix_us() -> u64 {
+    since_1970_us(SystemTime::now())
+}
+
+/// Microseconds from 1970-01-01 UTC to `time`; 0 before.
+pub(crate) fn since_1970_us(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// What reading the clock costs and how finely it ticks.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize, PartialEq)]
 pub struct Resolution {

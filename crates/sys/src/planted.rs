@@ -124,6 +124,10 @@ mod switch {
         RenameReplaces
         OpenFailureIsFatal
         TrustFlushOfFua
+        CapIgnoresSpares
+        CapNeverReleased
+        RecordsTakeLastSpare
+        RetainPinned
     }
 
     thread_local! {

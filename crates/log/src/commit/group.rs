@@ -57,6 +57,9 @@ pub(crate) struct Group {
     threads: Threads,
     status: Status,
     recorder: Recorder,
+    /// Whether the maintenance thread must look at every new segment and every trim, because the log has a cap or is trimmed
+    /// by rules of its own.
+    is_bounded: bool,
 }
 
 impl Group {
@@ -80,6 +83,21 @@ impl Group {
             housekeeping: Housekeeping::new(inventory),
             threads: Threads::default(),
             status: Status::new(),
+            is_bounded: false,
+        }
+    }
+
+    /// The same for a log that has a cap or is trimmed by rules of its own, if it is.
+    pub(crate) fn bounded(self, is_bounded: bool) -> Self {
+        Self { is_bounded, ..self }
+    }
+
+    /// The first LSN was moved. The next batch or, in an idle log, the next mark makes it durable.
+    pub(crate) fn trimmed(&self) {
+        self.threads.note_activity();
+        self.threads.wake_sleeping_writer();
+        if self.is_bounded {
+            self.threads.wake_maintenance();
         }
     }
 
@@ -434,7 +452,9 @@ impl Group {
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.
         let news = starts.is_some() || core.durable_trim() > trim;
-        let task = news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim());
+        let bounds = self.is_bounded && starts.is_some();
+        let task =
+            bounds || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
         drop(core);
         self.threads.note_activity();
         self.waiters.wake_written(first, last, || self.status.ended().is_some());
@@ -566,7 +586,8 @@ impl Group {
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
         drop(core);
-        stats.segments = self.housekeeping.inventory().segments().len() as u64;
+        let inventory = self.housekeeping.inventory();
+        (stats.segments, stats.disk_bytes) = (inventory.segments().len() as u64, inventory.disk_bytes());
         stats
     }
 }

@@ -26,6 +26,7 @@ use crate::format::buffer::AlignedBuf;
 use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::segment::cap::RECORDS_LEAVE;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::Task;
 use crate::segment::{Place, Spare};
@@ -148,6 +149,8 @@ pub(crate) struct Core {
     spares: VecDeque<Spare>,
     /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
     held: Option<Spare>,
+    /// Segments that may still be prepared under the cap of the log: see `segment/cap.rs`.
+    rooms: usize,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<InFlight>,
@@ -195,6 +198,7 @@ impl Core {
             place: resume.place,
             spares: resume.spares.into(),
             held: None,
+            rooms: usize::MAX,
             open: None,
             ready: VecDeque::with_capacity(buffers),
             flight: VecDeque::with_capacity(config.depth + 1),
@@ -393,7 +397,9 @@ impl Core {
         if u32::try_from(bytes).is_err() || self.appended.checked_add(bytes as u64).is_none() {
             return Err(Refusal::TooLong);
         }
-        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
+        // Without a segment ahead what is left of this one is for marks.
+        let joins = |open: &Batch| open.kind == BatchKind::Records || self.ahead() > 0;
+        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
             self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
         }
@@ -423,11 +429,15 @@ impl Core {
         }
         // One block stays free for the close mark.
         let reserve = if kind == BatchKind::Close { 0 } else { block };
+        let is_records = kind == BatchKind::Records;
+        if is_records && self.ahead() == 0 {
+            return Err(Refusal::Segment { bytes: padded + 3 * block });
+        }
         let mut start = None;
         if place.offset + padded + reserve > place.data_end {
             // Header, batch, close mark, second copy of the header.
             let needed = padded + 3 * block;
-            let held = self.held.is_some();
+            let held = self.held.is_some() || (is_records && !self.may_start());
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             start = Some(Start { bytes: spare.bytes, previous: place.segment });
@@ -576,6 +586,21 @@ impl Core {
         self.trim
     }
 
+    /// The segments that can still be started, prepared or not.
+    fn ahead(&self) -> usize {
+        self.spares.len().saturating_add(self.rooms)
+    }
+
+    /// Whether records may start a segment, and leave enough to trims and openings.
+    fn may_start(&self) -> bool {
+        self.ahead() > planted!(RecordsTakeLastSpare, 0, RECORDS_LEAVE)
+    }
+
+    /// So many segments may still be prepared.
+    pub(crate) fn set_rooms(&mut self, rooms: usize) {
+        self.rooms = rooms;
+    }
+
     /// Makes a prepared segment available; one that was prepared to replace the held spare takes its place.
     pub(crate) fn add_spare(&mut self, spare: Spare) {
         if self.held.take().is_some() {
@@ -604,13 +629,17 @@ impl Core {
         inventory: &mut SegmentInventory,
         needed: &mut Option<u64>,
     ) -> Option<Task> {
-        let first = self.spares.front().copied();
-        *needed = needed.filter(|bytes| first.is_none_or(|spare| spare.bytes < *bytes));
-        if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
+        self.rooms = inventory.cap().rooms();
+        let (first, starts) = (self.spares.front().copied(), self.may_start());
+        *needed = needed.filter(|bytes| !starts || first.is_none_or(|spare| spare.bytes < *bytes));
+        let task = if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
             self.held = self.spares.pop_front();
-            return Some(task);
-        }
-        inventory.next_task(self.spares(), self.durable_trim())
+            Some(task)
+        } else {
+            inventory.next_task(self.spares(), self.durable_trim())
+        };
+        self.rooms = inventory.cap().rooms();
+        task
     }
 
     /// Hands out the next batch to be written, if one may be issued now.

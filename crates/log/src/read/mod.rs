@@ -5,7 +5,7 @@
 //! * [`scan`] validates batch after batch through large reads;
 //! * [`segment_file`] reads parts of a segment through the page cache or past it, [`readahead`] does so on a thread;
 //! * [`reader`] reads a log while this process writes it, [`index`] single records of it;
-//! * [`pin`] holds trims back for readers that are slow;
+//! * [`pin`] holds trims back for readers that are slow, [`retained`] trims a log by its own rules;
 //! * [`view`] reads a log without its lock, and [`changes`] finds out whether it has changed since.
 //!
 //! Invariants: nothing is handed out before its batch was checked by the full validity rule; nothing at or past the
@@ -16,6 +16,7 @@ pub(crate) mod index;
 pub(crate) mod pin;
 pub(crate) mod readahead;
 pub(crate) mod reader;
+pub(crate) mod retained;
 pub(crate) mod scan;
 pub(crate) mod segment_file;
 pub(crate) mod view;

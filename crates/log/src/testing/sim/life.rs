@@ -16,14 +16,18 @@ use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
-use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, SegmentHeader, record_header, segment_name,
+};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
+use crate::segment::cap::is_counted;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
+use crate::segment::retention::{self, Aged, Retention};
 use crate::storage::disk::{Access, Disk};
-use crate::testing::oracle::{Issued, Ledger, Witness};
+use crate::testing::oracle::{Issued, Ledger, Violation, Witness};
 use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
 
@@ -39,11 +43,11 @@ const ORDERS: [SubmitOrder; 3] = [SubmitOrder::OneByOne, SubmitOrder::Grouped, S
 
 /// How recovery is done on the simulated disk.
 pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
-    plan_with(dsync, class, SEGMENT_BYTES)
+    plan_with(dsync, class, SEGMENT_BYTES, None)
 }
 
-/// The same with new segments of `segment_bytes` bytes.
-fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
+/// The same with new segments of `segment_bytes` bytes, and a cap if there is one.
+fn plan_with(dsync: bool, class: Class, segment_bytes: u64, disk_bytes_max: Option<u64>) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
         block_bytes: BLOCK_BYTES,
@@ -53,6 +57,7 @@ fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
         dsync,
         class,
         create: true,
+        disk_bytes_max,
     }
 }
 
@@ -125,6 +130,10 @@ pub(crate) struct Habits {
     pub(crate) class: Class,
     /// How reads get past the page cache.
     pub(crate) cache: Cache,
+    /// What it may take of the disk, in bytes, if that is bounded.
+    pub(crate) cap: Option<u64>,
+    /// The rules by which it trims itself, while readers pin and release it.
+    pub(crate) retention: Retention,
 }
 
 impl Habits {
@@ -140,6 +149,8 @@ impl Habits {
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
+            cap: None,
+            retention: Retention::default(),
         }
     }
 }
@@ -155,6 +166,8 @@ pub(crate) struct End {
     pub(crate) acknowledged_after_failure: Option<Lsn>,
     /// The size of a segment that a record waited for and that no task was about to prepare.
     pub(crate) stuck: Option<u64>,
+    /// What its cap or its rules broke.
+    pub(crate) broken: Option<Violation>,
     /// The first LSN that was requested.
     pub(crate) trim: Lsn,
     /// Operations on the disk.
@@ -197,13 +210,17 @@ struct Life {
     /// A record waits for a segment of so many bytes.
     needed: Option<u64>,
     stuck: Option<u64>,
+    /// Where a reader pins the log.
+    pin: Option<Lsn>,
+    broken: Option<Violation>,
 }
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
-    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.class, habits.segment_bytes));
+    let plan = plan_with(habits.dsync, habits.class, habits.segment_bytes, habits.cap);
+    let opened = recovery::recover(&mut disk, &plan);
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
@@ -211,8 +228,15 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     };
     disk.hold_segments();
     let mut life = Life::new(disk, seed, habits, recovered, trace);
+    life.look_at_the_cap();
     for _ in 0..habits.actions {
         life.act();
+    }
+    if habits.cap.is_some() {
+        life.fill_up();
+        if seed.is_multiple_of(2) {
+            life.make_room();
+        }
     }
     let marked = match habits.ending {
         Ending::Cut => false,
@@ -222,6 +246,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     End {
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
+        broken: life.broken,
         trim: life.core.trim(),
         log_failed: life.failed,
         ending: if marked { habits.ending } else { Ending::Cut },
@@ -237,6 +262,7 @@ impl End {
             refused: None,
             acknowledged_after_failure: None,
             stuck: None,
+            broken: None,
             trim: Lsn::ZERO,
             operations: disk.operations(),
             faults: disk.faults(),
@@ -257,15 +283,19 @@ impl Life {
         let headers = recovered.segments.iter().copied();
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
+        let spares = recovered.resume.spares.clone();
         let inventory =
-            SegmentInventory::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
+            SegmentInventory::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept)
+                .capped(&spares, habits.cap);
+        let mut core = Core::new(config, recovered.resume);
+        core.set_rooms(inventory.cap().rooms());
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
             habits,
             config,
             chain: Chain { link: recovered.link },
-            core: Core::new(config, recovered.resume),
+            core,
             inventory,
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
             task: None,
@@ -278,6 +308,8 @@ impl Life {
             after_failure: None,
             needed: None,
             stuck: None,
+            pin: None,
+            broken: None,
         }
     }
 
@@ -286,6 +318,9 @@ impl Life {
         let relaxes = self.habits.relaxed || self.habits.class != Class::PowerLoss;
         if relaxes && self.rng.one_in(4) {
             self.request();
+        }
+        if self.habits.retention.is_set() && self.rng.one_in(6) {
+            self.pin();
         }
         match self.rng.below(16) {
             0..=3 => self.append(),
@@ -505,9 +540,19 @@ impl Life {
     }
 
     fn keep(&mut self) {
+        self.keep_on();
+        self.look_at_the_cap();
+    }
+
+    fn keep_on(&mut self) {
         if self.task.is_none() {
+            self.retain();
             let task = self.core.next_task(&mut self.inventory, &mut self.needed);
-            self.stuck = self.stuck.or(self.needed.filter(|_| task.is_none()));
+            // The append that waited returns that.
+            self.needed = self.needed.filter(|bytes| !self.inventory.cap().never_fits(*bytes));
+            // A log with a cap has a reason: see `make_room`.
+            let waits = self.needed.filter(|_| task.is_none() && self.habits.cap.is_none());
+            self.stuck = self.stuck.or(waits);
             self.task = task.map(|task| SegmentTask::new(task, 4096));
         }
         let Some(running) = &mut self.task else { return };
@@ -522,11 +567,10 @@ impl Life {
                 }
             }
             Err(failed) => {
-                if let Some(running) = self.task.take().filter(|_| !failed.fatal) {
-                    // What is left behind is removed at the next opening.
-                    let _ = self.disk.apart(|disk| running.give_up(disk));
-                }
-                self.inventory.task_failed();
+                // What is left behind is removed at the next opening.
+                let running = self.task.take().filter(|_| !failed.fatal);
+                let given_up = running.map(|running| self.disk.apart(|disk| running.give_up(disk)));
+                self.inventory.task_failed(given_up.is_some_and(|removed| removed.is_ok()));
                 self.core.release_spare();
                 // The append that waited returns why.
                 self.needed = None;
@@ -537,8 +581,92 @@ impl Life {
         }
     }
 
+    /// A reader pins the log somewhere, or releases it.
+    fn pin(&mut self) {
+        let from = self.core.trim();
+        let at = self.ends[self.rng.index(self.ends.len())].max(from);
+        self.pin = if self.rng.coin() { Some(at) } else { None };
+    }
+
+    /// The log trims itself by its rules.
+    fn retain(&mut self) {
+        let aged = |header: &SegmentHeader| Aged {
+            first_lsn: header.first_lsn,
+            bytes: header.segment_bytes,
+            newest_us: None,
+        };
+        let segments: Vec<Aged> = self.inventory.segments().iter().map(aged).collect();
+        let before = self.core.trim();
+        let Some(lsn) = retention::judge(&segments, &self.habits.retention, 0, self.pin).trim else { return };
+        let first = self.core.set_trim(lsn);
+        if first > before {
+            self.trace.push(Step::Trimmed(first));
+        }
+        if let Some(pin) = self.pin.filter(|pin| *pin < first) {
+            self.broken = self.broken.take().or(Some(Violation::PinPassed { pin, first }));
+        }
+    }
+
+    fn look_at_the_cap(&mut self) {
+        let Some(cap) = self.habits.cap else { return };
+        let bytes = self.disk.bytes_of(is_counted);
+        if bytes > cap {
+            self.broken = self.broken.take().or(Some(Violation::OverCap { bytes, cap }));
+        }
+    }
+
+    /// Does all that is due, and commits what was appended.
+    fn catch_up(&mut self) {
+        let steps: [fn(&mut Self); 5] =
+            [Self::issue, |life| life.complete(true), Self::mark, Self::issue, Self::keep];
+        for step in steps {
+            step(self);
+            self.drain();
+        }
+    }
+
+    fn append_some(&mut self) {
+        let payload = Rng::new(self.core.appended().get()).bytes(1200);
+        let accepted = self.core.append(&payload);
+        self.accepted(accepted, vec![payload]);
+    }
+
+    /// Appends until there is no room for more.
+    fn fill_up(&mut self) {
+        for _ in 0..60 {
+            let full = self.needed.is_some() && self.task.is_none() && self.running.is_empty();
+            if self.failed || full {
+                return;
+            }
+            self.append_some();
+            self.catch_up();
+        }
+    }
+
+    /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
+    fn make_room(&mut self) {
+        const ROUNDS: usize = 2000;
+        self.pin = None;
+        let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
+        let goal = newest(self) + 5;
+        for _ in 0..ROUNDS {
+            if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
+                return;
+            }
+            self.append_some();
+            let at = self.core.acknowledged();
+            if self.core.trim() < at {
+                self.core.set_trim(at);
+                self.trace.push(Step::Trimmed(at));
+            }
+            self.catch_up();
+        }
+        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
+    }
+
     fn trim(&mut self) {
         let at = self.ends[self.rng.index(self.ends.len())];
+        let at = self.pin.map_or(at, |pin| at.min(pin));
         if at <= self.core.acknowledged() {
             self.core.set_trim(at);
             self.trace.push(Step::Trimmed(at));

@@ -62,6 +62,7 @@ impl Layout {
             dsync: false,
             class: Class::PowerLoss,
             create: true,
+            disk_bytes_max: None,
         }
     }
 }
@@ -179,7 +180,7 @@ impl<D: Disk> Writer<D> {
                 Ok(())
             }
             Err(failed) => {
-                self.inventory.task_failed();
+                self.inventory.task_failed(true);
                 if failed.fatal {
                     self.core.fail();
                 }
