@@ -113,7 +113,9 @@ mod tests {
         assert!(!free.has_excess());
         let all: Vec<_> = std::iter::from_fn(|| free.pop()).collect();
         assert_eq!((all.len(), free.len(), free.has_excess()), (5, 0, false));
-        all.into_iter().for_each(|one| free.push(one));
+        for one in all {
+            free.push(one);
+        }
         assert_eq!(free.warm().len(), 5);
         let mut given = 0;
         while let Some(mut one) = free.take_excess() {

@@ -198,7 +198,7 @@ fn cap_of(media: &Media, before: &Past, seed: u64, segment_bytes: u64) -> Option
     let word = mix(seed ^ 0xCAB);
     // Less than that is no cap that an opening takes: see `Options::disk_bytes_max`.
     let inherited = before.cap.filter(|cap| *cap >= SEGMENTS_LEAST * segment_bytes);
-    if inherited.is_some() && word % 2 == 0 {
+    if inherited.is_some() && word.is_multiple_of(2) {
         return inherited;
     }
     let files = media.bytes_of(is_counted);
