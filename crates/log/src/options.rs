@@ -179,8 +179,9 @@ impl Options {
     ///
     /// Of it one segment is held back for openings and two for trims, so that a full log can be trimmed and opened again;
     /// records get the rest. Where there is no room left for them appends get what [`Options::on_full`] says. Nothing is
-    /// ever dropped to make room: what trims, [`Options::retention`] and pins leave stays. An opening that could not make a
-    /// trim durable under the bound fails with [`Error::DiskCap`] before it changes anything. Default: no bound.
+    /// ever dropped to make room: what trims, [`Options::retention`] and pins leave stays. A log that takes more already, or
+    /// could not make a trim durable under the bound, is not opened: [`Error::DiskCap`], before anything is changed. Default:
+    /// no bound.
     #[must_use]
     pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
         self.disk_bytes_max = Some(bytes);

@@ -95,7 +95,8 @@ pub(crate) fn is_counted(name: &str) -> bool {
     matches!(file_role(name), Some(FileRole::Segment(_) | FileRole::Preparing(_)))
 }
 
-/// Refuses to open a log that could not make a trim durable under its cap; nothing of it has been changed. `starts` if the
+/// Refuses to open a log that takes more than its cap, or could not make a trim durable under it; nothing of it has been
+/// changed. `starts` if the
 /// opening starts a segment behind `newest`, which is one of `spares` if there is any.
 pub(crate) fn check_opening<D: Disk>(
     disk: &mut D,
@@ -103,13 +104,12 @@ pub(crate) fn check_opening<D: Disk>(
     newest: Option<&SegmentHeader>,
     (spares, starts): (&[Spare], bool),
 ) -> Result<()> {
-    if bytes_max.is_none() {
-        return Ok(());
-    }
+    let Some(max) = bytes_max else { return Ok(()) };
     let newest_bytes = newest.map_or(0, |newest| newest.segment_bytes);
     let cap = Cap { bytes_max, segment_bytes, disk_bytes: owned_bytes(disk)?, newest_bytes };
     let ahead = spares.len().saturating_add(cap.rooms());
-    if ahead > usize::from(starts) { Ok(()) } else { Err(cap.refusal(segment_bytes)) }
+    let fits = cap.disk_bytes <= max && ahead > usize::from(starts);
+    if fits { Ok(()) } else { Err(cap.refusal(segment_bytes)) }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -192,7 +192,7 @@ fn class_of(seed: u64) -> Class {
     }
 }
 
-/// What a life may take of the disk, in one life of four: that of the life before it, whatever is left of that, or little
+/// What a life may take of the disk, in one life of eight: that of the life before it, whatever is left of that, or little
 /// more than an opening needs. Drawn apart, as the class is.
 fn cap_of(media: &Media, before: &Past, seed: u64, segment_bytes: u64) -> Option<u64> {
     let word = mix(seed ^ 0xCAB);
@@ -204,7 +204,7 @@ fn cap_of(media: &Media, before: &Past, seed: u64, segment_bytes: u64) -> Option
     let files = media.bytes_of(is_counted);
     let (taken, largest) = (files.iter().sum::<u64>(), files.into_iter().max().unwrap_or(0));
     let needs = taken + largest.max(segment_bytes) + (2 + word / 8 % 2) * segment_bytes;
-    (word % 8 < 2).then(|| needs.max(SEGMENTS_LEAST * segment_bytes))
+    word.is_multiple_of(8).then(|| needs.max(SEGMENTS_LEAST * segment_bytes))
 }
 
 /// The rules by which a life trims itself, in one life of four.
