@@ -4,6 +4,8 @@
 //! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
 //! order in which they happened.
 
+mod bounded;
+
 use std::collections::BTreeMap;
 
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
@@ -16,16 +18,13 @@ use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
-use crate::format::{
-    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, SegmentHeader, record_header, segment_name,
-};
+use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
-use crate::segment::cap::is_counted;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
-use crate::segment::retention::{self, Aged, Retention};
+use crate::segment::retention::Retention;
 use crate::storage::disk::{Access, Disk};
 use crate::testing::oracle::{Issued, Ledger, Violation, Witness};
 use seawall_sys::completion::SubmitOrder;
@@ -579,89 +578,6 @@ impl Life {
                 }
             }
         }
-    }
-
-    /// A reader pins the log somewhere, or releases it.
-    fn pin(&mut self) {
-        let from = self.core.trim();
-        let at = self.ends[self.rng.index(self.ends.len())].max(from);
-        self.pin = if self.rng.coin() { Some(at) } else { None };
-    }
-
-    /// The log trims itself by its rules.
-    fn retain(&mut self) {
-        let aged = |header: &SegmentHeader| Aged {
-            first_lsn: header.first_lsn,
-            bytes: header.segment_bytes,
-            newest_us: None,
-        };
-        let segments: Vec<Aged> = self.inventory.segments().iter().map(aged).collect();
-        let before = self.core.trim();
-        let Some(lsn) = retention::judge(&segments, &self.habits.retention, 0, self.pin).trim else { return };
-        let first = self.core.set_trim(lsn);
-        if first > before {
-            self.trace.push(Step::Trimmed(first));
-        }
-        if let Some(pin) = self.pin.filter(|pin| *pin < first) {
-            self.broken = self.broken.take().or(Some(Violation::PinPassed { pin, first }));
-        }
-    }
-
-    fn look_at_the_cap(&mut self) {
-        let Some(cap) = self.habits.cap else { return };
-        let bytes = self.disk.bytes_of(is_counted);
-        if bytes > cap {
-            self.broken = self.broken.take().or(Some(Violation::OverCap { bytes, cap }));
-        }
-    }
-
-    /// Does all that is due, and commits what was appended.
-    fn catch_up(&mut self) {
-        let steps: [fn(&mut Self); 5] =
-            [Self::issue, |life| life.complete(true), Self::mark, Self::issue, Self::keep];
-        for step in steps {
-            step(self);
-            self.drain();
-        }
-    }
-
-    fn append_some(&mut self) {
-        let payload = Rng::new(self.core.appended().get()).bytes(1200);
-        let accepted = self.core.append(&payload);
-        self.accepted(accepted, vec![payload]);
-    }
-
-    /// Appends until there is no room for more.
-    fn fill_up(&mut self) {
-        for _ in 0..60 {
-            let full = self.needed.is_some() && self.task.is_none() && self.running.is_empty();
-            if self.failed || full {
-                return;
-            }
-            self.append_some();
-            self.catch_up();
-        }
-    }
-
-    /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
-    fn make_room(&mut self) {
-        const ROUNDS: usize = 2000;
-        self.pin = None;
-        let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
-        let goal = newest(self) + 5;
-        for _ in 0..ROUNDS {
-            if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
-                return;
-            }
-            self.append_some();
-            let at = self.core.acknowledged();
-            if self.core.trim() < at {
-                self.core.set_trim(at);
-                self.trace.push(Step::Trimmed(at));
-            }
-            self.catch_up();
-        }
-        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
     }
 
     fn trim(&mut self) {
